@@ -1,0 +1,64 @@
+"""Who looked where, named by layer: handed in by whoever wants to know, never kept on a module."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Recorder:
+    """Collects attention weights under names such as `decoder.2.cross`.
+
+    `under` gives a view that adds to the name; a layer calls it with the weights it used. Steps of a
+    decoder that come one after another under one name are joined along the query axis.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[str, list[Tensor]] = {}
+        self._name = ""
+
+    def under(self, part: str | int) -> "Recorder":
+        """The same record, one level further down: `record.under("decoder").under(2)`."""
+        view = Recorder()
+        view._steps = self._steps
+        view._name = f"{self._name}.{part}" if self._name else str(part)
+        return view
+
+    def __call__(self, weights: Tensor) -> None:
+        """Note weights (batch, heads, query, key) under this view's name."""
+        if not self._name:
+            raise ValueError("a recorder notes weights under a name: use recorder.under(name)")
+        self._steps.setdefault(self._name, []).append(weights.detach())
+
+    @property
+    def names(self) -> list[str]:
+        """The layers noted so far, in the order in which they looked."""
+        return list(self._steps)
+
+    def __getitem__(self, name: str) -> Tensor:
+        """The weights of one layer: (batch, heads, query, key)."""
+        if name not in self._steps:
+            known = ", ".join(self.names) or "none"
+            raise KeyError(f"no attention was recorded as {name!r}; recorded: {known}")
+        steps = self._steps[name]
+        longest = max(step.size(-1) for step in steps)
+        # An earlier step saw fewer keys: the later ones had weight 0 for it.
+        padded = [torch.nn.functional.pad(step, (0, longest - step.size(-1))) for step in steps]
+        return torch.cat(padded, dim=-2)
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """Every head by its full name, `decoder.2.cross.head3`: (batch, query, key) arrays."""
+        return {
+            f"{name}.head{head}": weights[:, head].float().cpu().numpy()
+            for name, weights in self.items()
+            for head in range(weights.size(1))
+        }
+
+    def items(self) -> Iterator[tuple[str, Tensor]]:
+        """Name and weights of each layer."""
+        return ((name, self[name]) for name in self.names)
+
+    def __repr__(self) -> str:
+        shapes = (f"{name} {tuple(weights.shape)}" for name, weights in self.items())
+        return f"Recorder({'; '.join(shapes)})"

@@ -1,0 +1,107 @@
+"""The Transformer's two blocks, shaped like the paper's figure 1: sublayers in a row, each with a residual."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from torch import Tensor, nn
+
+from regard.attention import Attention, Cache, KeyValue, MultiHead, Position, Recorder
+from regard.layers.feedforward import Activation, FeedForward
+from regard.layers.residual import Placement, Residual
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """What an encoder block and a decoder block have in common; the defaults are the paper's base model."""
+
+    d_model: int = 512
+    heads: int = 8
+    d_ff: int = 2048
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    norm: Placement = "post"
+    activation: Activation = "relu"
+    epsilon: float = 1e-5
+
+    def attention(self, position: Position | None = None) -> MultiHead:
+        return MultiHead(self.d_model, self.heads, position=position, dropout=self.attention_dropout)
+
+    def feed_forward(self) -> FeedForward:
+        return FeedForward(self.d_model, self.d_ff, self.activation, self.dropout)
+
+    def residual(self, sublayer: nn.Module) -> Residual:
+        return Residual(sublayer, nn.LayerNorm(self.d_model, eps=self.epsilon), self.norm, self.dropout)
+
+
+MakePosition = Callable[[], Position]
+"""Makes the position scheme of one layer: schemes with parameters have their own in each."""
+
+
+class SelfAttention(nn.Module):
+    """A sequence looks at itself; with a cache, its new tokens look at the earlier ones too."""
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        may_look: Tensor | None = None,
+        cache: Cache | None = None,
+        record: Recorder | None = None,
+    ) -> Tensor:
+        memory = self.attention.remember(x, cache=cache)
+        return cast(Tensor, self.attention(x, memory, may_look=may_look, record=record))
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then feed-forward: every token sees the whole sequence."""
+
+    def __init__(self, shape: BlockShape, position: MakePosition = Position) -> None:
+        super().__init__()
+        self.self_attention = shape.residual(SelfAttention(shape.attention(position())))
+        self.feed_forward = shape.residual(shape.feed_forward())
+
+    def forward(self, x: Tensor, *, may_look: Tensor | None = None, record: Recorder | None = None) -> Tensor:
+        """x (batch, length, d_model) -> the same shape."""
+        x = self.self_attention(x, may_look=may_look, record=record and record.under("self"))
+        return cast(Tensor, self.feed_forward(x))
+
+
+class DecoderBlock(nn.Module):
+    """Masked self-attention, cross-attention to the encoder unless told otherwise, then feed-forward."""
+
+    def __init__(self, shape: BlockShape, position: MakePosition = Position, *, cross: bool = True) -> None:
+        super().__init__()
+        self.self_attention = shape.residual(SelfAttention(shape.attention(position())))
+        self.cross_attention = shape.residual(shape.attention()) if cross else None
+        self.feed_forward = shape.residual(shape.feed_forward())
+
+    def remember(self, encoded: Tensor) -> KeyValue:
+        """The encoder's output as this block's cross-attention sees it, computed once a sentence."""
+        if self.cross_attention is None:
+            raise ValueError("this decoder block was built without cross-attention")
+        return cast(Attention, self.cross_attention.sublayer).remember(encoded)
+
+    def forward(
+        self,
+        x: Tensor,
+        source: KeyValue | None = None,
+        *,
+        may_look: Tensor | None = None,
+        may_look_source: Tensor | None = None,
+        cache: Cache | None = None,
+        record: Recorder | None = None,
+    ) -> Tensor:
+        """x (batch, length, d_model), source from `remember` -> the shape of x."""
+        x = self.self_attention(x, may_look=may_look, cache=cache, record=record and record.under("self"))
+        if self.cross_attention is not None:
+            if source is None:
+                raise ValueError("this decoder block looks at a source: pass what `remember` gave")
+            x = self.cross_attention(
+                x, source, may_look=may_look_source, record=record and record.under("cross")
+            )
+        return cast(Tensor, self.feed_forward(x))

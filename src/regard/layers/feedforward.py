@@ -1,0 +1,44 @@
+"""The position-wise network: each token thinks by itself about what it has just seen."""
+
+from collections.abc import Callable
+from typing import Literal, cast
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention.heads import projection
+from regard.layers.dropout import Dropout
+
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """d_model -> d_ff -> d_model with ReLU, GELU or SiLU between, or gated: silu(W_g x) * (W x) (SwiGLU).
+
+    SwiGLU has a third matrix (Shazeer 2020); give it 2/3 of the d_ff for the same number of parameters.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu", dropout: float = 0.0) -> None:
+        super().__init__()
+        if activation not in ("swiglu", *ACTIVATIONS):
+            raise ValueError(f"activation {activation!r} is none of relu, gelu, silu, swiglu")
+        self.activation = activation
+        self.widen = projection(d_model, d_ff)
+        self.gate = projection(d_model, d_ff) if activation == "swiglu" else None
+        self.narrow = projection(d_ff, d_model)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., d_model) -> (..., d_model)."""
+        wide = self.widen(x)
+        if self.gate is not None:
+            wide = functional.silu(self.gate(x)) * wide
+        else:
+            wide = ACTIVATIONS[self.activation](wide)
+        return cast(Tensor, self.narrow(self.dropout(wide)))

@@ -1,0 +1,1 @@
+"""Pictures: figures of one style, as PNG and SVG."""

@@ -1,0 +1,81 @@
+"""One look for every picture: sizes, colours, and saving as PNG and SVG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, GREY, PALE = "#1f2933", "#7b8794", "#e4e7eb"
+COLOURS = ["#2563a8", "#d1495b", "#2a9d8f", "#e9a23b", "#7251b5", "#5c6b73"]
+HEAT = "Blues"
+
+STYLE: Any = {
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.prop_cycle": cycler(color=COLOURS),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "font.size": 10,
+    "grid.color": PALE,
+    "legend.frameon": False,
+    "svg.fonttype": "none",  # letters stay letters: they can be searched and restyled
+    "svg.hashsalt": "regard",  # the same picture is the same file
+    "text.color": INK,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+}
+
+
+def canvas(
+    columns: int = 1, rows: int = 1, *, width: float = 5.2, height: float = 3.8
+) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, row by row; sizes are inches a panel. No global state: safe in a server."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(panels.flat)
+
+
+def label(axes: Axes, title: str, x: str, y: str) -> None:
+    """Title and axis names of a panel."""
+    axes.set_title(title, loc="left", color=INK)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def heat(
+    axes: Axes,
+    weights: np.ndarray,
+    *,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    low: float | None = 0.0,
+    high: float | None = None,
+    colours: str = HEAT,
+    bar: bool = True,
+) -> None:
+    """A matrix (query, key) as colours, with words at the edges where they are given."""
+    image = axes.imshow(weights, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+    if rows is not None:
+        axes.set_yticks(range(len(rows)), rows)
+    if columns is not None:
+        axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right", rotation_mode="anchor")
+    if bar and axes.figure is not None:
+        axes.figure.colorbar(image, ax=axes, shrink=0.85)
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write `stem`.png and `stem`.svg and return both."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_name(stem.name + ending) for ending in (".png", ".svg")]
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(paths[0], dpi=150)
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths

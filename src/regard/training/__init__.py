@@ -1,0 +1,1 @@
+"""How models learn: loss, schedule, loop."""
