@@ -8,10 +8,14 @@ PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/pytest
 .PHONY: demo test test-slow lint format clean
 
 demo: $(READY)
-	$(BIN)/regard train kernel --out runs/kernel
+	@rm -rf runs/demo
+	$(BIN)/regard train picturebook --out runs/demo
+	$(BIN)/regard data show picturebook --split test -n 5 | cut -f 1 > runs/demo/five.de
+	$(BIN)/regard translate runs/demo runs/demo/five.de | paste -d '\n' runs/demo/five.de - | sed 'n;s/^/    /'
+	$(BIN)/regard look runs/demo "Ein alter Mann liest im Park eine Zeitung." -o runs/demo/alignment.png
 
 test: lint
-	$(PYTEST) -n 2 -m "not slow"
+	$(PYTEST) -n 2
 
 test-slow: $(READY)
 	MPLBACKEND=agg $(BIN)/pytest -m slow -s
