@@ -1,0 +1,83 @@
+"""Recipes: everything a run depends on, as frozen dataclasses read from TOML.
+
+`load_recipe("kernel", ["train.steps=500"])` reads a shipped recipe or a file and lays assignments over it;
+`to_toml(recipe)` writes the resolved copy that goes into the run folder.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
+from regard.config.schema import one_of, override, suggest, to_toml
+from regard.config.translation import (
+    DecodeSettings,
+    PairData,
+    TextSettings,
+    TrainSettings,
+    TransformerModel,
+    TranslationRecipe,
+)
+from regard.errors import RecipeError
+
+__all__ = [
+    "CurveData",
+    "DecodeSettings",
+    "KernelModel",
+    "KernelRecipe",
+    "KernelTrain",
+    "PairData",
+    "Recipe",
+    "TextSettings",
+    "TrainSettings",
+    "TransformerModel",
+    "TranslationRecipe",
+    "load_recipe",
+    "read_recipe",
+    "shipped_recipes",
+    "to_toml",
+]
+
+Recipe = KernelRecipe | TranslationRecipe
+RECIPES = (KernelRecipe, TranslationRecipe)
+
+
+def load_recipe(name: str, assignments: Iterable[str] = ()) -> Recipe:
+    """A recipe by the name of a shipped one or the path of a TOML file, with `key=value` laid over it."""
+    return read_recipe(override(read_table(name), assignments))
+
+
+def read_recipe(table: Mapping[str, Any]) -> Recipe:
+    """A recipe from the table a TOML file holds."""
+    recipe: Recipe = one_of(RECIPES, table, "")
+    return recipe
+
+
+def shipped_recipes() -> list[str]:
+    """The names of the recipes that come with the package."""
+    folder = resources.files("regard") / "recipes"
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def read_table(name: str) -> dict[str, Any]:
+    if name in shipped_recipes():
+        shipped = resources.files("regard") / "recipes" / f"{name}.toml"
+        return tomllib.loads(shipped.read_text("utf-8"))
+    path = Path(name)
+    if not name.endswith(".toml") and not path.exists():
+        raise RecipeError(
+            f"there is no recipe {name!r}; {suggest(name, shipped_recipes())}, or the path of a .toml file"
+        )
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as problem:
+        raise RecipeError(f"recipe {name!r} cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError as problem:
+        raise RecipeError(f"recipe {name!r} is not UTF-8 text: bad byte at offset {problem.start}") from None
+    except tomllib.TOMLDecodeError as problem:
+        reason = str(problem)
+        raise RecipeError(f"recipe {name!r} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None

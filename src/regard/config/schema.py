@@ -1,0 +1,258 @@
+"""From a table of a TOML file to a frozen dataclass, and back; what does not fit is refused by its key.
+
+The rules stand in the dataclass itself: its types, `Literal` choices, `Annotated[int, Range(...)]` bounds and
+a `__post_init__` that raises ValueError for values that are impossible together.
+"""
+
+import dataclasses
+import math
+import tomllib
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from regard.errors import RecipeError, nearest
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number: `Range(at_least=1)`, `Range(at_least=0, below=1)`."""
+
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+
+    def allows(self, value: float) -> bool:
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+
+    def __str__(self) -> str:
+        bounds = {"at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
+        return " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+
+
+Count = Annotated[int, Range(at_least=1)]
+Whole = Annotated[int, Range(at_least=0)]
+Positive = Annotated[float, Range(above=0)]
+NotNegative = Annotated[float, Range(at_least=0)]
+Share = Annotated[float, Range(at_least=0, below=1)]
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A value as it was typed on the command line, and what it means read as TOML."""
+
+    raw: str
+    value: Any
+
+
+def build(shape: type[T], table: Mapping[str, Any], path: str = "") -> T:
+    """Make a `shape` from a table; every mistake is a RecipeError that begins with the key's path."""
+    hints = get_type_hints(shape, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(cast(Any, shape)) if field.init}
+    for key in table:
+        if key not in fields:
+            raise RecipeError(f"{dotted(path, key)}: there is no such key; {suggest(key, fields)}")
+    values = {}
+    for name, field in fields.items():
+        if name in table:
+            values[name] = coerce(hints[name], table[name], dotted(path, name))
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            if not accepts_table(hints[name]):
+                raise RecipeError(f"{dotted(path, name)}: this key is missing; it is {describe(hints[name])}")
+            values[name] = coerce(hints[name], {}, dotted(path, name))
+    try:
+        return shape(**values)
+    except ValueError as impossible:
+        raise RecipeError(f"{dotted(path, str(impossible))}") from None
+
+
+def coerce(hint: Any, given: Any, path: str) -> Any:
+    """The value as the type wants it, or a RecipeError that says what is allowed."""
+    if isinstance(given, Typed):
+        given = given.raw if is_text(hint) and not isinstance(given.value, str) else given.value
+    origin = get_origin(hint)
+    if origin is Annotated:
+        inner, *bounds = get_args(hint)
+        value = plain_value(inner, given, path, hint)
+        for bound in bounds:
+            if isinstance(bound, Range) and value is not None and not bound.allows(value):
+                raise RecipeError(f"{path}: {shown(given)} is out of range; allowed is {describe(hint)}")
+        return value
+    if origin is Literal:
+        return choice(get_args(hint), given, path)
+    if origin in (Union, types.UnionType):
+        return one_of(get_args(hint), given, path)
+    if origin is tuple:
+        if not isinstance(given, list):
+            raise wrong_type(hint, given, path)
+        element = get_args(hint)[0]
+        return tuple(coerce(element, each, f"{path}[{place}]") for place, each in enumerate(given))
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(given, Mapping):
+            raise wrong_type(hint, given, path)
+        return build(cast(type, hint), given, path)
+    return plain_value(hint, given, path, hint)
+
+
+def plain_value(hint: Any, given: Any, path: str, told: Any) -> Any:
+    """A number, text or truth value; `told` is the type with its bounds, for the sentence."""
+    if hint is float and isinstance(given, int) and not isinstance(given, bool):
+        given = float(given)
+    if type(given) is not hint:  # bool is an int to Python, not to a reader
+        raise wrong_type(told, given, path)
+    if hint is float and not math.isfinite(given):
+        raise RecipeError(f"{path}: {shown(given)} is not a finite number")
+    return given
+
+
+def choice(allowed: tuple[Any, ...], given: Any, path: str) -> Any:
+    if any(given == each and type(given) is type(each) for each in allowed):
+        return given
+    raise RecipeError(f"{path}: {shown(given)} is not a choice; {suggest(str(given), map(str, allowed))}")
+
+
+def one_of(options: tuple[Any, ...], given: Any, path: str) -> Any:
+    """A union: `X | None`, or dataclasses told apart by the choice they make for the key they share first."""
+    options = tuple(option for option in options if option is not types.NoneType)
+    if len(options) == 1:
+        return coerce(options[0], given, path)
+    if not isinstance(given, Mapping):
+        raise RecipeError(f"{path}: {shown(given)} is not a table")
+    tag = tag_of(options[0])
+    by_choice = {tag_choice(option): option for option in options}
+    if tag not in given:
+        raise RecipeError(f"{dotted(path, tag)}: this key is missing; {suggest('', by_choice)}")
+    named = given[tag].value if isinstance(given[tag], Typed) else given[tag]
+    if named not in by_choice:
+        raise RecipeError(
+            f"{dotted(path, tag)}: {shown(named)} is not a choice; {suggest(str(named), by_choice)}"
+        )
+    return build(by_choice[named], given, path)
+
+
+def tag_of(shape: Any) -> str:
+    return str(dataclasses.fields(shape)[0].name)
+
+
+def tag_choice(shape: Any) -> str:
+    return str(get_args(get_type_hints(shape)[tag_of(shape)])[0])
+
+
+def accepts_table(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint)
+
+
+def is_text(hint: Any) -> bool:
+    if get_origin(hint) is Annotated or get_origin(hint) in (Union, types.UnionType):
+        return any(is_text(each) for each in get_args(hint))
+    return hint is str or (get_origin(hint) is Literal and isinstance(get_args(hint)[0], str))
+
+
+def describe(hint: Any) -> str:
+    """A type in a reader's words: `a whole number, at least 1`."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        inner, *bounds = get_args(hint)
+        return ", ".join([describe(inner), *(str(bound) for bound in bounds if isinstance(bound, Range))])
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(each) for each in get_args(hint) if each is not types.NoneType)
+    if origin is tuple:
+        return f"a list, each {describe(get_args(hint)[0])}"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
+    return words.get(hint, "a table")
+
+
+def wrong_type(hint: Any, given: Any, path: str) -> RecipeError:
+    return RecipeError(f"{path}: {shown(given)} is not {describe(hint)}")
+
+
+def shown(given: Any) -> str:
+    """A value as TOML would write it; tables and long lists in a word."""
+    if isinstance(given, Mapping):
+        return "a table"
+    text = toml_value(given) if isinstance(given, str | bool | int | float | list) else str(given)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def suggest(wrong: str, allowed: Iterable[str]) -> str:
+    """What is allowed, the nearest first when something is near: 'did you mean ...?'"""
+    names = list(allowed)
+    near = nearest(wrong, names)
+    hint = f"did you mean {near!r}? " if near else ""
+    return f"{hint}allowed: {', '.join(names)}"
+
+
+def dotted(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
+    """The table with `key.path=value` assignments laid over it; it is not changed itself."""
+    result = copy_tables(table)
+    for assignment in assignments:
+        path, equals, raw = assignment.partition("=")
+        path = path.strip()
+        if not equals or not all(path.split(".")):
+            raise RecipeError(f"{assignment!r} is not of the form key=value, such as train.steps=500")
+        *sections, key = path.split(".")
+        place = result
+        for depth, section in enumerate(sections):
+            place = place.setdefault(section, {})
+            if not isinstance(place, dict):
+                raise RecipeError(f"{path}: {'.'.join(sections[: depth + 1])} is a value, not a table")
+        place[key] = Typed(raw, read_value(raw.strip()))
+    return result
+
+
+def copy_tables(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: copy_tables(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+
+
+def read_value(raw: str) -> Any:
+    """`5` is a number, `true` a truth value, `[1, 2]` a list; whatever is not TOML is text."""
+    try:
+        parsed = tomllib.loads(f"value = {raw}")
+    except tomllib.TOMLDecodeError:
+        return raw
+    return parsed["value"] if list(parsed) == ["value"] else raw
+
+
+def to_toml(recipe: Any) -> str:
+    """The dataclass as a TOML document that `build` reads back equal; keys that are None are left out."""
+    return "\n".join(_tables(dataclasses.asdict(recipe), "")).strip() + "\n"
+
+
+def _tables(table: Mapping[str, Any], path: str) -> list[str]:
+    nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    flat = {key: value for key, value in table.items() if key not in nested and value is not None}
+    lines = [f"\n[{path}]"] if path and (flat or not nested) else []
+    lines += [f"{key} = {toml_value(value)}" for key, value in flat.items()]
+    for key, value in nested.items():
+        lines += _tables(value, dotted(path, key))
+    return lines
+
+
+def toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return toml_text(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(each) for each in value) + "]"
+    return repr(value)
+
+
+def toml_text(value: str) -> str:
+    escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    return '"' + "".join(escapes.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in value) + '"'

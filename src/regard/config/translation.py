@@ -1,0 +1,204 @@
+"""What a translation model depends on: data, text, model, training, decoding."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from regard.config.schema import Count, NotNegative, Positive, Range, Share, Whole
+
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "heads": 4, "d_ff": 256},
+    "small": {"encoder_layers": 3, "decoder_layers": 3, "d_model": 256, "heads": 8, "d_ff": 1024},
+    "base": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "heads": 8, "d_ff": 2048},
+    "big": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096},
+}
+
+
+@dataclass(frozen=True)
+class TransformerModel:
+    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+
+    kind: Literal["transformer"] = "transformer"
+    start: str | None = None
+    """A run to start from: its weights and its vocabulary."""
+    size: Literal["tiny", "small", "base", "big"] = "small"
+    encoder_layers: Whole = 0
+    decoder_layers: Whole = 0
+    d_model: Whole = 0
+    heads: Whole = 0
+    d_ff: Whole = 0
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.0
+    norm: Literal["pre", "post"] = "pre"
+    position: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = "sinusoidal"
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
+    share: Literal["all", "output", "none"] = "all"
+    """Which embeddings are one table: source, target and output; target and output; none."""
+    longest: Count = 256
+    """The most tokens a side may have."""
+
+    def __post_init__(self) -> None:
+        for name, value in SIZES[self.size].items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, value)
+        if self.d_model % self.heads:
+            raise ValueError(f"heads: {self.heads} heads do not divide d_model {self.d_model}")
+        if self.position in ("sinusoidal", "rotary") and (self.d_model // self.heads) % 2:
+            raise ValueError(
+                f"position: {self.position} needs an even head size, not {self.d_model // self.heads}"
+            )
+
+
+@dataclass(frozen=True)
+class PairData:
+    """Where the sentence pairs are: two files of a user's, or a corpus known by name."""
+
+    corpus: Literal["files", "picturebook", "multi30k", "tatoeba-eng-fra"] = "files"
+    path: str | None = None
+    """The folder a named corpus lies in; without it, the cache. Files are looked for in it too."""
+    source: str | None = None
+    target: str | None = None
+    """Line-aligned files; or one table (.tsv, .csv, .jsonl) as the source, with both columns named."""
+    valid_source: str | None = None
+    valid_target: str | None = None
+    test_source: str | None = None
+    test_target: str | None = None
+    """Without files for them, validation and test are held out from the training pairs."""
+    source_column: str | None = None
+    target_column: str | None = None
+    source_language: str = "de"
+    target_language: str = "en"
+    form: Literal["raw", "tok"] = "raw"
+    """multi30k: sentences as written, or lower-cased and tokenised as the literature scores them."""
+    held_out: Count = 1000
+    """Pairs for validation and as many for the test, where they are held out; at most a tenth in all."""
+    pairs: Whole = 0
+    """At most so many training pairs; 0 means all."""
+    longest: Count = 200
+    """Pairs with more words than this on a side are dropped, and counted."""
+    ratio: Annotated[float, Range(at_least=1)] = 9.0
+    """Pairs in which one side has so many times the words of the other are dropped, and counted."""
+
+    def __post_init__(self) -> None:
+        if self.corpus == "files" and self.source is None:
+            raise ValueError("source: this key is missing; it is the file with the sentences to translate from")
+        if self.corpus != "files" and (self.source or self.target):
+            raise ValueError(f'source: files are read with corpus = "files", not with {self.corpus}')
+        for name in ("valid", "test"):
+            if getattr(self, f"{name}_target") and not getattr(self, f"{name}_source"):
+                raise ValueError(f"{name}_source: this key is missing; {name}_target is given")
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How sentences become ids."""
+
+    kind: Literal["bpe", "wordpiece", "unigram", "words", "spacy", "space"] = "bpe"
+    size: Annotated[int, Range(at_least=8)] = 8000
+    """Subwords: how many at most. Words are chosen by `min_count` instead."""
+    min_count: Count = 2
+    joint: bool = True
+    """One vocabulary for both languages."""
+    lower: bool = False
+    normal: Literal["none", "nfc", "nfkc"] = "nfc"
+    tokenised: bool = False
+    """The text is tokenised already: blanks are the only borders, and output is joined with blanks."""
+    dropout: Share = 0.0
+    """BPE-dropout: merges left out at random while training."""
+    over_all: bool = False
+    """Words of validation and test count too, as the report has it; only with separate vocabularies."""
+
+    def __post_init__(self) -> None:
+        if self.over_all and self.joint:
+            raise ValueError("over_all: this is for separate vocabularies; joint is true")
+        if self.dropout and self.kind != "bpe":
+            raise ValueError(f'dropout: merges can be left out with kind = "bpe" only, not with {self.kind}')
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """How a translation model learns."""
+
+    minutes: Positive | None = None
+    steps: Count | None = None
+    epochs: Count | None = None
+    """The budget: training ends when the first of these is used up."""
+    seed: Whole = 1
+    batch_tokens: Count = 4096
+    """Tokens a batch on the longer side, padding counted."""
+    batch_sentences: Whole = 0
+    """Sentences a batch instead; 0 means that batch_tokens decides."""
+    accumulate: Count = 1
+    """Batches whose gradients are added up before an update."""
+    optimiser: Literal["adam", "adamw"] = "adam"
+    beta1: Share = 0.9
+    beta2: Share = 0.98
+    epsilon: Positive = 1e-9
+    weight_decay: NotNegative = 0.0
+    schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
+    rate: Positive = 0.001
+    """The highest rate; with the noam schedule, the factor."""
+    warmup: Whole = 1000
+    rate_by: Literal["updates", "batches"] = "updates"
+    """What the schedule counts; they differ where gradients are accumulated."""
+    smoothing: Share = 0.1
+    clip: NotNegative = 1.0
+    """The largest norm of the gradient; 0 means any."""
+    r_drop: NotNegative = 0.0
+    """Weight of the divergence between two passes with different dropout; 0 means one pass."""
+    average: Literal["none", "exponential", "last"] = "exponential"
+    decay: Share = 0.999
+    """Exponential average: how much of the old stays at each step."""
+    average_last: Count = 5
+    """Average of the last so many validations' weights."""
+    validate_every: Whole = 0
+    """Steps between validations; 0 means once an epoch."""
+    validate_sentences: Count = 200
+    """Sentences translated at a validation; the loss is taken over all."""
+    checkpoint_every: Whole = 0
+    """Steps between checkpoints; 0 means at each validation."""
+    keep: Count = 2
+    """Checkpoints kept."""
+    patience: Whole = 0
+    """Validations without a better score before training ends; 0 means never."""
+    best_by: Literal["bleu", "loss"] = "bleu"
+    log_every: Count = 50
+    log_style: Literal["short", "report"] = "short"
+    """Log lines as regard writes them, or in the wording of the report on re-implementing the paper."""
+    tensorboard: bool = False
+    """Write the same numbers for TensorBoard, into the run folder."""
+
+    def __post_init__(self) -> None:
+        if self.minutes is None and self.steps is None and self.epochs is None:
+            raise ValueError("minutes: a budget is missing; give minutes, steps or epochs")
+        if self.schedule == "noam" and not self.warmup:
+            raise ValueError("warmup: the noam schedule rises over at least 1 step, not 0")
+
+
+@dataclass(frozen=True)
+class DecodeSettings:
+    """How a trained model looks for a translation."""
+
+    beam: Count = 5
+    length_penalty: NotNegative = 1.0
+    """Scores are divided by length to this power; 0 favours short translations."""
+    coverage: NotNegative = 0.0
+    """Weight of a penalty on source words nobody looked at (Wu et al. 2016, section 7)."""
+    no_repeat: Whole = 0
+    """No run of so many tokens occurs twice; 0 means anything may."""
+    batch_size: Count = 64
+
+
+@dataclass(frozen=True)
+class TranslationRecipe:
+    """From sentence pairs to a translation model."""
+
+    task: Literal["translation"]
+    data: PairData
+    train: TrainSettings
+    text: TextSettings = field(default_factory=TextSettings)
+    model: TransformerModel = field(default_factory=TransformerModel)
+    decode: DecodeSettings = field(default_factory=DecodeSettings)
+
+    def __post_init__(self) -> None:
+        if self.model.share == "all" and not self.text.joint:
+            raise ValueError('model.share: "all" needs one vocabulary for both languages; text.joint is false')

@@ -1,0 +1,210 @@
+"""Recipes: what is read is what was written, and what does not fit is refused by its key."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import (
+    CurveData,
+    KernelModel,
+    KernelRecipe,
+    KernelTrain,
+    load_recipe,
+    read_recipe,
+    shipped_recipes,
+    to_toml,
+)
+from regard.config.schema import Range, build, coerce, one_of, override, read_value
+from regard.errors import RecipeError
+
+
+def refused(name: str, *assignments: str) -> str:
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(name, assignments)
+    return str(caught.value)
+
+
+WRONG_ASSIGNMENTS = [
+    ("train.step=5", "train.step: there is no such key; did you mean 'steps'? allowed: steps, rate, seed"),
+    ("trian.steps=5", "trian: there is no such key; did you mean 'train'? allowed: task, data, model, train"),
+    ("colour=red", "colour: there is no such key; allowed: task, data, model, train"),
+    ("train.steps=five", 'train.steps: "five" is not a whole number, at least 1'),
+    ("train.steps=5.5", "train.steps: 5.5 is not a whole number, at least 1"),
+    ("train.steps=true", "train.steps: true is not a whole number, at least 1"),
+    ("train.steps=0", "train.steps: 0 is out of range; allowed is a whole number, at least 1"),
+    ("train.steps=[1]", "train.steps: [1] is not a whole number, at least 1"),
+    ("train.rate=-0.1", "train.rate: -0.1 is out of range; allowed is a number, above 0"),
+    ("train.rate=fast", 'train.rate: "fast" is not a number, above 0'),
+    ("train.rate=inf", "train.rate: inf is not a finite number"),
+    ("train.rate=nan", "train.rate: nan is not a finite number"),
+    ("train.seed=-1", "train.seed: -1 is out of range; allowed is a whole number, at least 0"),
+    (
+        "model.kernel=lerned",
+        "model.kernel: \"lerned\" is not a choice; did you mean 'learned'? allowed: average, fixed, learned",
+    ),
+    ("model.kernel=5", 'model.kernel: "5" is not a choice; allowed: average, fixed, learned'),
+    ("model=5", "model: 5 is not a table"),
+    ("data.high=-1", "data.high: -1 is out of range; allowed is a number, above 0"),
+    ("data.low=7", "data.high: 5 must be above low, which is 7"),
+    ("data.samples=1", "data.samples: 1 is out of range; allowed is a whole number, at least 2"),
+    ("task=kernal", "task: \"kernal\" is not a choice; did you mean 'kernel'? allowed: kernel, translation"),
+    ("train.steps", "'train.steps' is not of the form key=value, such as train.steps=500"),
+    ("=5", "'=5' is not of the form key=value, such as train.steps=500"),
+    ("train..steps=5", "'train..steps=5' is not of the form key=value, such as train.steps=500"),
+    ("train.steps.more=5", "train.steps.more: train.steps is a value, not a table"),
+]
+
+
+@pytest.mark.parametrize(
+    ("assignment", "sentence"), WRONG_ASSIGNMENTS, ids=[wrong for wrong, _ in WRONG_ASSIGNMENTS]
+)
+def test_a_wrong_assignment_is_refused_in_a_sentence(assignment: str, sentence: str) -> None:
+    assert refused("kernel", assignment) == sentence
+
+
+def test_impossible_together_is_refused() -> None:
+    assert refused("kernel", "model.kernel=average", "model.sharpness=2").startswith(
+        "model.sharpness: averaging"
+    )
+
+
+WRONG_FILES = [
+    ("missing.toml", None, "cannot be read: No such file or directory"),
+    ("folder.toml", "folder", "cannot be read: Is a directory"),
+    ("latin.toml", b'task = "kern\xe9l"', "is not UTF-8 text: bad byte at offset 12"),
+    ("broken.toml", b"task = ", "is not valid TOML: invalid value (at end of document)"),
+    ("double.toml", b'task = "kernel"\ntask = "kernel"', "is not valid TOML: cannot overwrite a value"),
+    ("wrong.toml", b'task = "kernel"\n[train]\nsteps = "many"', 'train.steps: "many" is not a whole number'),
+    ("flat.toml", b'task = "kernel"\ntrain = 3', "train: 3 is not a table"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "sentence"), WRONG_FILES, ids=[name for name, *_ in WRONG_FILES])
+def test_an_unreadable_file_is_refused_in_a_sentence(
+    tmp_path: Path, name: str, content: bytes | str | None, sentence: str
+) -> None:
+    path = tmp_path / name
+    if content == "folder":
+        path.mkdir()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    assert sentence in refused(str(path))
+
+
+def test_an_unknown_name_is_refused_with_the_shipped_ones() -> None:
+    sentence = refused("kernle")
+    assert sentence.startswith("there is no recipe 'kernle'; did you mean 'kernel'? allowed: ")
+    assert sentence.endswith("or the path of a .toml file")
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_shipped_recipes_resolve_and_their_copy_reads_back_equal(name: str, tmp_path: Path) -> None:
+    needed = ["data.source=a.de", "data.target=a.en"] if name == "translation" else []
+    recipe = load_recipe(name, needed)
+    copy = tmp_path / "copy.toml"
+    copy.write_text(to_toml(recipe), "utf-8")
+    assert load_recipe(str(copy)) == recipe
+
+
+def test_assignments_reach_their_keys_and_a_bom_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'\xef\xbb\xbftask = "kernel"\n[train]\nsteps = 7\n')
+    recipe = load_recipe(str(path), ["train.rate=1", "data.path=2016", 'model.kernel="fixed"'])
+    assert recipe.train == KernelTrain(steps=7, rate=1.0)
+    assert recipe.data.path == "2016"  # a name that looks like a number stays a name
+    assert recipe.model.kernel == "fixed"
+
+
+finite = st.floats(min_value=1e-6, max_value=1e6)
+
+
+@given(
+    path=st.none() | st.text(),
+    samples=st.integers(2, 10**9),
+    low=finite,
+    sharpness=finite,
+    seed=st.integers(0, 2**63),
+)
+def test_any_recipe_survives_toml(
+    path: str | None, samples: int, low: float, sharpness: float, seed: int
+) -> None:
+    import tomllib
+
+    recipe = KernelRecipe(
+        data=CurveData(path=path, samples=samples, low=low, high=2 * low),
+        model=KernelModel(sharpness=sharpness),
+        train=KernelTrain(seed=seed),
+    )
+    try:
+        table = tomllib.loads(to_toml(recipe))
+    except UnicodeEncodeError:
+        return
+    assert read_recipe(table) == recipe
+
+
+@dataclass(frozen=True)
+class Circle:
+    kind: Literal["circle"]
+    radius: Annotated[float, Range(above=0, at_most=9)]
+
+
+@dataclass(frozen=True)
+class Square:
+    kind: Literal["square"] = "square"
+    side: int = 1
+
+
+@dataclass(frozen=True)
+class Drawing:
+    shape: Circle | Square
+    name: str
+    sizes: tuple[Annotated[int, Range(at_least=0)], ...] = ()
+    extra: Square = field(default_factory=Square)
+
+
+def test_tables_are_told_apart_by_their_kind() -> None:
+    drawn = build(Drawing, {"shape": {"kind": "circle", "radius": 2}, "name": "a", "sizes": [1, 2]})
+    assert drawn == Drawing(Circle("circle", 2.0), "a", (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"name": "a"}, "shape: this key is missing; it is a table or a table"),
+        ({"name": "a", "shape": {}}, "shape.kind: this key is missing; allowed: circle, square"),
+        ({"name": "a", "shape": {"kind": "squre"}}, "shape.kind: \"squre\" is not a choice; did you mean 'square'? allowed: circle, square"),
+        ({"name": "a", "shape": {"kind": "circle"}}, "shape.radius: this key is missing; it is a number, above 0 and at most 9"),
+        ({"name": "a", "shape": {"kind": "circle", "radius": 10}}, "shape.radius: 10 is out of range; allowed is a number, above 0 and at most 9"),
+        ({"name": "a", "shape": 3}, "shape: 3 is not a table"),
+        ({"shape": {"kind": "square"}}, "name: this key is missing; it is text in quotes"),
+        ({"name": "a", "shape": {"kind": "square"}, "sizes": [1, -1]}, "sizes[1]: -1 is out of range; allowed is a whole number, at least 0"),
+        ({"name": "a", "shape": {"kind": "square"}, "sizes": 3}, "sizes: 3 is not a list, each a whole number, at least 0"),
+        ({"name": 3, "shape": {"kind": "square"}}, "name: 3 is not text in quotes"),
+    ],
+)  # fmt: skip
+def test_nested_mistakes_name_the_path(table: dict[str, object], sentence: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        build(Drawing, table)
+    assert str(caught.value) == sentence
+
+
+def test_values_typed_on_the_command_line() -> None:
+    assert [read_value(raw) for raw in ("5", "1e-3", "true", "[1, 2]", "'x'", "../a b", "5\nother = 3")] == [
+        5, 1e-3, True, [1, 2], "x", "../a b", "5\nother = 3",
+    ]  # fmt: skip
+
+
+def test_override_leaves_the_table_alone() -> None:
+    table = {"train": {"steps": 1}}
+    override(table, ["train.steps=2"])
+    assert table == {"train": {"steps": 1}}
+
+
+def test_one_of_a_single_shape_and_none() -> None:
+    assert one_of((int, type(None)), 3, "x") == 3
+    with pytest.raises(RecipeError, match="x: 3 is not true or false"):
+        coerce(bool, 3, "x")
