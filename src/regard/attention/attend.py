@@ -78,6 +78,8 @@ def attend_prepared(
     addition: Addition | None = None,
 ) -> Tensor:
     """`attend` for keys that went through `score.prepare` already; picks the path."""
+    if may_look is not None and may_look.dtype != torch.bool:
+        raise TypeError(f"a mask is boolean, True = may look; this one is {may_look.dtype}")
     if isinstance(score, ScaledDot) and watch is None and addition is None:
         return fused(query, prepared, values, may_look=may_look, bias=bias, dropout=dropout)
     scores = score.compare(query, prepared)  # (..., query, key)

@@ -32,7 +32,7 @@ class Cache:
 
     def __init__(self, room: int = 64) -> None:
         self.length = 0
-        self._room = room
+        self._room = max(1, room)
         self._keys: Tensor | None = None
         self._values: Tensor | None = None
 
@@ -42,6 +42,7 @@ class Cache:
             raise ValueError("a cache keeps no gradients: decode under torch.no_grad(), or train without one")
         start, end = self.length, self.length + new.length
         self._check_place(new.positions)
+        self._check_sentences(new.keys.size(0))
         if self._keys is None or self._values is None or end > self._keys.size(-2):
             self._grow(new, end)
         assert self._keys is not None
@@ -70,6 +71,13 @@ class Cache:
             raise ValueError(
                 f"the cache holds {self.length} places, so the next key stands at {self.length}, not at "
                 f"{int(positions[0])}; pass the cache to `remember` and it counts on"
+            )
+
+    def _check_sentences(self, sentences: int) -> None:
+        if self._keys is not None and self._keys.size(0) != sentences:
+            raise ValueError(
+                f"the cache holds {self._keys.size(0)} sentences, the new keys are of {sentences}; "
+                "choose the rows that go on with `select`"
             )
 
     def _grow(self, new: KeyValue, needed: int) -> None:

@@ -114,7 +114,8 @@ class MultiHead(Attention):
     """Several heads, each with its own d_model / heads wide view of queries, keys and values.
 
     softmax(Q K^T / sqrt(d_k)) V in every head, joined and projected (Vaswani et al. 2017, section 3.2.2).
-    Keys and values may come from vectors of another size than d_model.
+    Keys and values may come from vectors of another size than d_model. Keys have no bias unless asked for: it
+    adds the same to all scores of a query, which softmax does not see, so its gradient is nothing but rounding.
     """
 
     def __init__(
@@ -127,15 +128,16 @@ class MultiHead(Attention):
         position: Position | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        key_bias: bool = False,
     ) -> None:
-        if d_model % heads:
+        if heads < 1 or d_model % heads:
             raise ValueError(f"d_model must be a multiple of heads; {d_model} is not one of {heads}")
         key_size = key_size or d_model
         super().__init__(
             ScaledDot(),
             heads=heads,
             query=projection(d_model, d_model, bias),
-            key=projection(key_size, d_model, bias),
+            key=projection(key_size, d_model, key_bias),
             value=projection(value_size or key_size, d_model, bias),
             output=projection(d_model, d_model, bias),
             position=position,
@@ -154,7 +156,7 @@ def projection(size: int, out: int, bias: bool = True) -> nn.Linear:
 
 def split(x: Tensor, heads: int) -> Tensor:
     """(batch, length, heads * size) -> (batch, heads, length, size): a head is a run of neighbours."""
-    return x.view(*x.shape[:-1], heads, -1).transpose(-2, -3)
+    return x.view(*x.shape[:-1], heads, x.size(-1) // heads).transpose(-2, -3)
 
 
 def join(x: Tensor) -> Tensor:

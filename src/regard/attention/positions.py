@@ -102,6 +102,7 @@ class Relative(Position):
         nn.init.xavier_uniform_(self.values)
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        check_places(query, query_positions)
         # q.(k + a) = q.k + q.a: score each distance once, then look up which one a pair has.
         by_distance = query @ self.keys.T / math.sqrt(query.size(-1))  # (batch, heads, query, distance)
         bucket = self._bucket(query_positions, key_positions)
@@ -130,6 +131,7 @@ class Rotary(Position):
         self.head_size, self.base = head_size, base
 
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
+        check_places(x, positions)
         steps = torch.arange(0, self.head_size, 2, dtype=torch.float64, device=x.device)
         angle = positions.unsqueeze(-1) * self.base ** (-steps / self.head_size)  # (length, size / 2)
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
@@ -146,8 +148,18 @@ class Alibi(Position):
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        check_places(query, query_positions)
         distance = (key_positions - query_positions.unsqueeze(-1)).abs()  # (query, key)
         return -self.slopes.to(query.dtype).view(-1, 1, 1) * distance  # (heads, query, key)
+
+
+def check_places(x: Tensor, positions: Tensor) -> None:
+    """Refuse vectors (..., length, size) whose places are not all known."""
+    if len(positions) != x.size(-2):
+        raise ValueError(
+            f"{x.size(-2)} vectors need as many positions, not {len(positions)}; where there are more queries "
+            "than keys, say where the queries stand"
+        )
 
 
 def alibi_slopes(heads: int) -> Tensor:

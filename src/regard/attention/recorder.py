@@ -47,6 +47,9 @@ class Recorder:
         padded = [torch.nn.functional.pad(step, (0, longest - step.size(-1))) for step in steps]
         return torch.cat(padded, dim=-2)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._steps
+
     def numpy(self) -> dict[str, np.ndarray]:
         """Every head by its full name, `decoder.2.cross.head3`: (batch, query, key) arrays."""
         return {
