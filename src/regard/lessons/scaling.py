@@ -1,0 +1,168 @@
+"""Why dot products are divided by sqrt(d): without it the softmax saturates and its gradient vanishes.
+
+Queries and keys have independent components of variance 1, so q.k has variance d. The larger d is, the
+further the scores lie apart, until one key takes all the weight (Vaswani et al. 2017, section 3.2.1).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from regard.attention import Dot, ScaledDot, Score
+from regard.lessons.lesson import Table
+from regard.look.figure import GREY, canvas, label
+
+SIZES = tuple(2**power for power in range(11))
+"""1, 2, 4 ... 1024."""
+
+TOGETHER = 8
+"""Queries that look at the same keys, as the words of a sentence do."""
+
+AT_ONCE = 2**22
+"""Numbers drawn at once, about: 16 MB of keys, where all of them may be gigabytes."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One score at one size d, over many queries that each look at the same number of keys."""
+
+    size: int
+    variance: float
+    """Of the scores."""
+    entropy: float
+    """Of the weights, in nats, mean over the queries."""
+    entropy_share: float
+    """The entropy as a share of log(keys), the entropy of looking everywhere alike."""
+    largest: float
+    """The largest weight, mean over the queries."""
+    slope: float
+    """s(1 - s), mean over keys and queries: how far a weight moves with its own score."""
+    jacobian: float
+    """Frobenius norm of the softmax's Jacobian, median over the queries: the gradient a typical one passes."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Measurements with and without 1 / sqrt(d), one a size."""
+
+    keys: int
+    draws: int
+    seed: int
+    dot: tuple[Measurement, ...]
+    scaled: tuple[Measurement, ...]
+
+    def tables(self) -> list[Table]:
+        columns = ("d", "variance", "entropy", "of log n", "largest", "s(1-s)", "|Jacobian|")
+        looking = f"softmax over {self.keys} keys, {self.draws} queries"
+        return [
+            Table(f"q.k: {looking}", columns, tuple(map(cells, self.dot))),
+            Table(f"q.k / sqrt(d): {looking}", columns, tuple(map(cells, self.scaled))),
+        ]
+
+    def finding(self) -> str:
+        dot, scaled = self.dot[-1], self.scaled[-1]
+        shares = [row.entropy_share for row in self.scaled]
+        return (
+            f"At d = {dot.size} the plain dot product has variance {dot.variance:.0f}: the softmax has "
+            f"{dot.entropy_share:.0%} of the entropy of looking everywhere alike, and a typical gradient of "
+            f"{dot.jacobian:.1g}; divided by sqrt(d) it has {min(shares):.0%} to {max(shares):.0%} at every d, "
+            f"and a typical gradient of {scaled.jacobian:.1g}."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(sizes: Sequence[int] = SIZES, *, keys: int = 64, draws: int = 4096, seed: int = 0) -> Scaling:
+    """Draw `draws` queries and the `keys` keys each looks at, at every size, and score them in both ways."""
+    dot, scaled = [], []
+    for size in sizes:
+        generator = torch.Generator().manual_seed(seed)
+        plain_scores, scaled_scores = draw_scores((Dot(), ScaledDot()), size, keys, draws, generator)
+        dot.append(describe(plain_scores, size))
+        scaled.append(describe(scaled_scores, size))
+    return Scaling(keys, draws, seed, tuple(dot), tuple(scaled))
+
+
+def draw_scores(
+    scores: Sequence[Score], size: int, keys: int, draws: int, generator: torch.Generator
+) -> list[Tensor]:
+    """The same random queries and keys under each score: (draws, keys) each, in float64."""
+    groups: list[list[Tensor]] = [[] for _ in scores]
+    sets = math.ceil(draws / TOGETHER)
+    many = max(1, AT_ONCE // (keys * size))
+    for start in range(0, sets, many):
+        group = min(many, sets - start)
+        query = torch.randn(group, TOGETHER, size, generator=generator)
+        key = torch.randn(group, keys, size, generator=generator)
+        for score, parts in zip(scores, groups, strict=True):
+            parts.append(score(query, key).flatten(0, 1).double())
+    return [torch.cat(parts)[:draws] for parts in groups]
+
+
+def describe(scores: Tensor, size: int) -> Measurement:
+    """What the softmax makes of scores (draws, keys)."""
+    weights = torch.softmax(scores, dim=-1)
+    entropy = -torch.xlogy(weights, weights).sum(-1).mean().item()
+    return Measurement(
+        size=size,
+        variance=scores.var().item(),
+        entropy=entropy,
+        entropy_share=entropy / math.log(scores.size(-1)),
+        largest=weights.amax(-1).mean().item(),
+        slope=(weights * (1 - weights)).mean().item(),
+        jacobian=jacobian_norm(weights).median().item(),
+    )
+
+
+def jacobian_norm(weights: Tensor) -> Tensor:
+    """Frobenius norm of diag(s) - s s^T for weights s (..., keys): (...)."""
+    # The diagonal s(1 - s) and the rest -s_i s_j apart: a sum over both would cancel when one s is near 1.
+    squares = weights.square()
+    diagonal = (weights * (1 - weights)).square().sum(-1)
+    rest = (squares * (squares.sum(-1, keepdim=True) - squares)).sum(-1)
+    return (diagonal + rest).sqrt()
+
+
+def cells(row: Measurement) -> tuple[str, ...]:
+    return (
+        str(row.size),
+        f"{row.variance:.3g}" if row.variance < 100 else f"{row.variance:.0f}",
+        f"{row.entropy:.3f}",
+        f"{row.entropy_share:.1%}",
+        f"{row.largest:.3f}",
+        f"{row.slope:.1e}",
+        f"{row.jacobian:.1e}",
+    )
+
+
+def draw(result: Scaling) -> Figure:
+    """Entropy and the two gradients against d, with and without the scale."""
+    figure, (entropy, slope, jacobian) = canvas(3, width=4.4)
+    label(entropy, "Entropy of the weights", "d", f"nats (log {result.keys} = {math.log(result.keys):.2f})")
+    lines(entropy, result, "entropy")
+    entropy.axhline(math.log(result.keys), color=GREY, linestyle=":", linewidth=1)
+    entropy.set_ylim(bottom=0)
+    label(slope, "s(1 - s), mean", "d", "gradient of a weight by its score")
+    lines(slope, result, "slope")
+    slope.set_yscale("log")
+    label(jacobian, "Norm of the Jacobian, median", "d", "gradient of all weights by all scores")
+    lines(jacobian, result, "jacobian")
+    jacobian.set_yscale("log")
+    entropy.legend(loc="lower left", frameon=False)
+    return figure
+
+
+def lines(axes: Axes, result: Scaling, field: str) -> None:
+    """One field against d: the plain dot product and the scaled one."""
+    for name, series in (("q.k", result.dot), ("q.k / sqrt(d)", result.scaled)):
+        sizes = [row.size for row in series]
+        axes.plot(sizes, [getattr(row, field) for row in series], marker="o", markersize=4, label=name)
+    axes.set_xscale("log", base=2)
+    axes.grid(True)

@@ -1,0 +1,144 @@
+"""Why the learning rate rises before it falls: the paper's schedule, and the others, as curves.
+
+rate = factor d_model^-0.5 min(step^-0.5, step warmup^-1.5): straight up while Adam's averages are still
+those of a few batches, then down with the square root (Vaswani et al. 2017, section 5.3).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from regard.lessons.lesson import Table
+from regard.look.figure import canvas, label
+from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, linear, noam
+
+POINTS = 400
+"""Points drawn a curve."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One schedule: the rates at some steps, and its highest point among all steps."""
+
+    name: str
+    steps: tuple[int, ...]
+    rates: tuple[float, ...]
+    second: float
+    """The rate at step 2."""
+    peak: float
+    peak_step: int
+    last: float
+    """The rate at the last step."""
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """The paper's schedule at several sizes and warm-ups, and the other kinds at the same peak."""
+
+    d_model: int
+    warmup: int
+    steps: int
+    paper: tuple[Curve, ...]
+    """The paper's schedule; the first has the d_model and warm-up asked for."""
+    kinds: tuple[Curve, ...]
+
+    def tables(self) -> list[Table]:
+        columns = ("schedule", "at step 2", "peak", "at step", f"at step {self.steps}")
+        return [
+            Table("The paper's schedule", columns, tuple(map(cells, self.paper))),
+            Table(f"Every kind, warm-up {self.warmup}", columns, tuple(map(cells, self.kinds))),
+        ]
+
+    def finding(self) -> str:
+        asked = self.paper[0]
+        return (
+            f"With d_model {self.d_model} and warm-up {self.warmup} the rate is {asked.second:.1e} at step 2 "
+            f"and peaks at {asked.peak:.1e} at step {asked.peak_step}: a wider model gets a lower rate, a "
+            "longer warm-up a later and lower peak."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compute(d_model: int = 512, warmup: int = 3000, steps: int = 20000) -> Schedules:
+    """The paper's schedule around d_model and warm-up, and all kinds at its peak, over `steps` steps."""
+    if warmup >= steps:
+        raise ValueError(f"the warm-up must end before the last step; warm-up {warmup}, steps {steps}")
+    paper = tuple(
+        trace(f"d_model {size}, warm-up {rise}", noam(size, rise), steps)
+        for size, rise in neighbours(d_model, warmup)
+    )
+    peak = paper[0].peak
+    kinds: dict[str, Schedule] = {
+        "noam (the paper's)": noam(d_model, warmup),
+        "inverse_sqrt": inverse_sqrt(peak, warmup),
+        "constant": constant(peak, warmup),
+        "cosine": cosine(peak, warmup, steps),
+        "linear": linear(peak, warmup, steps),
+    }
+    return Schedules(
+        d_model, warmup, steps, paper, tuple(trace(name, rate, steps) for name, rate in kinds.items())
+    )
+
+
+def neighbours(d_model: int, warmup: int) -> list[tuple[int, int]]:
+    """The pair asked for, then half and twice of each: (d_model, warm-up)."""
+    half_size, half_warmup = max(1, d_model // 2), max(1, warmup // 2)
+    others = [(half_size, warmup), (2 * d_model, warmup), (d_model, half_warmup), (d_model, 2 * warmup)]
+    return list(dict.fromkeys([(d_model, warmup), *others]))
+
+
+def trace(name: str, rate: Schedule, steps: int) -> Curve:
+    """Follow a schedule from step 1 to the last."""
+    rates = [rate(step) for step in range(1, steps + 1)]
+    peak_step = max(range(steps), key=rates.__getitem__) + 1
+    marked = sorted({1, 2, peak_step, steps, *range(1, steps + 1, max(1, steps // POINTS))})
+    return Curve(
+        name=name,
+        steps=tuple(marked),
+        rates=tuple(rates[step - 1] for step in marked),
+        second=rates[1],
+        peak=rates[peak_step - 1],
+        peak_step=peak_step,
+        last=rates[-1],
+    )
+
+
+def cells(curve: Curve) -> tuple[str, ...]:
+    return (
+        curve.name,
+        rate_text(curve.second),
+        rate_text(curve.peak),
+        str(curve.peak_step),
+        rate_text(curve.last),
+    )
+
+
+def rate_text(rate: float) -> str:
+    return f"{rate:.1e}" if rate else "0"
+
+
+def draw(result: Schedules) -> Figure:
+    """The paper's schedule at several sizes and warm-ups, and the kinds side by side."""
+    figure, (paper, kinds) = canvas(2, height=4.4)
+    label(paper, "The paper's schedule", "step", "learning rate")
+    lines(paper, result.paper)
+    label(kinds, f"Every kind at the peak {result.paper[0].peak:.1e}", "step", "learning rate")
+    lines(kinds, result.kinds)
+    return figure
+
+
+def lines(axes: Axes, curves: Sequence[Curve]) -> None:
+    for index, curve in enumerate(curves):
+        # Curves that coincide (noam and inverse_sqrt) stay visible: the first is wide, the second dashed.
+        width, style = (3.0, "-") if index == 0 else (1.5, "--" if index == 1 else "-")
+        axes.plot(curve.steps, curve.rates, label=curve.name, linewidth=width, linestyle=style)
+    axes.set_ylim(bottom=0)
+    axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    axes.grid(True)
+    # Below the panel: curves of any shape leave it free.
+    axes.legend(fontsize=9, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))

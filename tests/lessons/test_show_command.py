@@ -1,0 +1,119 @@
+"""`regard show` from the outside: pictures, tables, JSON, and a clear word for a user's mistake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from regard.app.show import app
+from regard.errors import RegardError
+
+FAST = {
+    "scaling": ["--largest", "16", "--draws", "64"],
+    "positions": ["--length", "16", "--d-model", "8"],
+    "cost": ["--longest", "512", "--d-model", "8", "--seconds", "1", "--quick"],
+    "smoothing": [],
+    "schedule": ["--steps", "5000"],
+}
+
+
+def show(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.parametrize("lesson", FAST)
+def test_a_lesson_draws_and_prints(lesson: str, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    result = show(lesson, *FAST[lesson], "--out", str(out))
+    assert result.exit_code == 0, result.output
+    assert (out / f"{lesson}.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    svg = (out / f"{lesson}.svg").read_text()
+    assert svg.startswith("<?xml")
+    assert "<svg" in svg
+    assert sorted(path.name for path in out.iterdir()) == [f"{lesson}.png", f"{lesson}.svg"]
+    assert f"{lesson}.png" in result.stderr
+    assert f"{lesson}.png" not in result.stdout
+    assert result.stdout.rstrip().endswith(".")  # the closing sentence
+
+
+@pytest.mark.parametrize("lesson", FAST)
+def test_json_is_all_there_is_on_stdout(lesson: str, tmp_path: Path) -> None:
+    result = show(lesson, *FAST[lesson], "--out", str(tmp_path), "--json")
+    numbers = json.loads(result.stdout)
+    assert numbers["lesson"] == lesson
+    assert [Path(path).exists() for path in numbers["pictures"]] == [True, True]
+    assert len(numbers) > 3
+
+
+def test_schedule_prints_the_reports_numbers(tmp_path: Path) -> None:
+    text = show("schedule", "--out", str(tmp_path)).stdout
+    assert "8.1e-04" in text
+    assert "5.4e-07" in text
+
+
+def test_the_same_command_gives_the_same_picture(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        show("schedule", "--out", str(tmp_path / folder))
+    first, second = ((tmp_path / folder / "schedule.svg").read_bytes() for folder in ("one", "two"))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["scaling", "--keys", "1"],
+        ["scaling", "--largest", "0"],
+        ["positions", "--length", "1"],
+        ["cost", "--longest", "100"],
+        ["smoothing", "--smoothing", "1.5"],
+        ["schedule", "--warmup", "0"],
+        ["schedule", "--steps", "many"],
+        ["colours"],
+    ],
+    ids=" ".join,
+)
+def test_values_out_of_range_end_with_code_2(arguments: list[str]) -> None:
+    result = show(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def mistake(*arguments: str) -> str:
+    error = show(*arguments).exception
+    assert isinstance(error, RegardError)
+    return str(error)
+
+
+def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    assert mistake("schedule", "--out", str(file)).endswith("is a file; give a folder for the pictures.")
+    assert "cannot be written to" in mistake("schedule", "--out", str(file / "below"))
+    assert file.read_text() == "mine"
+
+
+def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "schedule.png").mkdir()
+    assert "cannot be written" in mistake("schedule", "--out", str(tmp_path))
+
+
+def test_odd_sizes_and_late_warmups_are_refused() -> None:
+    assert "must be even" in mistake("positions", "--d-model", "7")
+    assert "before the last step" in mistake("schedule", "--warmup", "500", "--steps", "400")
+
+
+@pytest.mark.parametrize("lesson", FAST)
+def test_help_has_an_example(lesson: str) -> None:
+    assert f"regard show {lesson}" in show(lesson, "--help").stdout
+
+
+def test_importing_the_commands_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, regard.app.show; print([m for m in ('torch', 'matplotlib', 'numpy') if m in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
