@@ -1,0 +1,52 @@
+"""Points for kernel regression: the textbook's noisy curve, or two columns of a user's file."""
+
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.config import CurveData
+from regard.errors import RegardError
+
+
+def curve(x: Tensor) -> Tensor:
+    """2 sin(x) + x^0.8: what the noisy points are drawn around."""
+    return 2 * torch.sin(x) + x**0.8
+
+
+def points(data: CurveData, seed: int) -> tuple[Tensor, Tensor]:
+    """x in rising order and y, (points,) each."""
+    if data.path is not None:
+        return read_points(Path(data.path))
+    chance = torch.Generator().manual_seed(seed)
+    x, _ = torch.sort(data.low + (data.high - data.low) * torch.rand(data.samples, generator=chance))
+    return x, curve(x) + data.noise * torch.randn(data.samples, generator=chance)
+
+
+def read_points(path: Path) -> tuple[Tensor, Tensor]:
+    """Two numbers a line, apart by a comma, a tab or blanks; a first line of names is passed over."""
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+    except OSError as problem:
+        raise RegardError(f"data.path: {path} cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError:
+        raise RegardError(f"data.path: {path} is not UTF-8 text") from None
+    found = []
+    for number, line in enumerate(lines, start=1):
+        cells = line.replace(",", " ").split()
+        if not cells:
+            continue
+        try:
+            x, y = map(float, cells)
+        except ValueError:
+            if number == 1:
+                continue
+            raise RegardError(f"{path}, line {number}: expected two numbers, not {line.strip()!r}") from None
+        if not (math.isfinite(x) and math.isfinite(y)):
+            raise RegardError(f"{path}, line {number}: {line.strip()!r} is not finite")
+        found.append((x, y))
+    if len(found) < 2:
+        raise RegardError(f"{path} holds {len(found)} points; leaving one out needs at least 2")
+    columns = torch.tensor(sorted(found)).unbind(1)
+    return columns[0], columns[1]

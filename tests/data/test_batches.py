@@ -1,0 +1,126 @@
+"""Store and batches: every pair once an epoch, in an order that can be repeated and continued."""
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.data.batches import Batches, Cursor
+from regard.data.store import TokenStore, open_or_build, store_key
+from regard.errors import RegardError
+from regard.text import Tokenizer
+
+PAIRS = [(" ".join(["a"] * (1 + i % 7)), " ".join(["b"] * (1 + i % 5))) for i in range(103)]
+
+
+def lengths(texts: list[str]) -> list[list[int]]:
+    return [[10 + place for place in range(len(text.split()))] for text in texts]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TokenStore:
+    return open_or_build(tmp_path / "store", lambda: PAIRS, lengths, lengths)
+
+
+def test_what_is_stored_is_what_was_encoded(store: TokenStore) -> None:
+    assert len(store) == 103
+    assert store.source.sentence(8).tolist() == lengths([PAIRS[8][0]])[0]
+    assert store.target.text(99) == PAIRS[99][1]
+    assert store.source.text(0) == PAIRS[0][0]
+
+
+def test_it_is_built_once(tmp_path: Path, store: TokenStore) -> None:
+    def never() -> list[tuple[str, str]]:
+        raise AssertionError("the store was there")
+
+    assert len(open_or_build(tmp_path / "store", never, lengths, lengths)) == 103
+    assert store_key("a", "bc") != store_key("ab", "c")
+
+
+def test_a_damaged_store_is_named(tmp_path: Path, store: TokenStore) -> None:
+    (tmp_path / "store" / "store.json").write_text("{")
+    with pytest.raises(RegardError, match="store is damaged"):
+        TokenStore(tmp_path / "store")
+
+
+def epoch(batches: Batches, number: int = 0):
+    return [batch for batch, after in stream(batches, Cursor(number)) if batch is not None]
+
+
+def stream(batches: Batches, cursor: Cursor):
+    for batch, after in batches.stream(cursor):
+        yield batch, after
+        if after.epoch > cursor.epoch:
+            return
+
+
+@pytest.mark.parametrize("pool", [10, 50, 1000])
+def test_every_pair_once_within_the_budget(store: TokenStore, pool: int) -> None:
+    batches = Batches(store, tokens=40, pool=pool)
+    found = epoch(batches)
+    assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
+    assert all(max(batch.source.numel(), batch.target.numel()) <= 40 for batch in found)
+    assert len(found) == pytest.approx(batches.per_epoch(), abs=8)
+    if pool == 1000:
+        assert len(found) == batches.per_epoch()
+
+
+def test_targets_are_shifted_and_padded(store: TokenStore) -> None:
+    for batch in epoch(Batches(store, sentences=7)):
+        assert len(batch.sentences) <= 7
+        for row, member in enumerate(batch.sentences):
+            ids = lengths([PAIRS[member][1]])[0]
+            rest = batch.gold.size(1) - len(ids) - 1
+            assert batch.target[row].tolist() == [Tokenizer.begin, *ids] + [Tokenizer.padding] * rest
+            assert batch.gold[row].tolist() == [*ids, Tokenizer.end] + [Tokenizer.padding] * rest
+            source = [*lengths([PAIRS[member][0]])[0], Tokenizer.end]
+            assert batch.source[row][: len(source)].tolist() == source
+        assert batch.tokens == int((batch.gold != Tokenizer.padding).sum())
+
+
+def test_order_depends_on_seed_and_epoch_alone(store: TokenStore) -> None:
+    def order(seed: int, number: int) -> list[tuple[int, ...]]:
+        return [batch.sentences for batch in epoch(Batches(store, tokens=40, seed=seed, pool=30), number)]
+
+    assert order(1, 0) == order(1, 0)
+    assert order(1, 0) != order(1, 1)
+    assert order(1, 0) != order(2, 0)
+
+
+@pytest.mark.parametrize("stop", [1, 5, 17, 40])
+def test_a_cursor_continues_exactly(store: TokenStore, stop: int) -> None:
+    batches = Batches(store, tokens=40, pool=30, seed=3)
+    whole = list(islice(batches.stream(), 60))
+    rest = list(islice(batches.stream(whole[stop - 1][1]), 60 - stop))
+    assert [batch.sentences for batch, _ in rest] == [batch.sentences for batch, _ in whole[stop:]]
+    assert rest[-1][1] == whole[-1][1]
+
+
+def test_long_sentences_are_cut_to_the_models_places(store: TokenStore) -> None:
+    assert max(batch.source.size(1) for batch in epoch(Batches(store, tokens=40, longest=4))) == 4
+
+
+def test_resampled_ids_are_drawn_from_the_text_by_seed(store: TokenStore) -> None:
+    asked: list[int] = []
+
+    def resample(texts: list[str], seed: int) -> list[list[int]]:
+        asked.append(seed)
+        return [[seed % 1000] * len(text.split()) for text in texts]
+
+    batches = Batches(store, tokens=40, resample=(resample, resample))
+    first = epoch(batches)
+    seeds, asked[:] = list(asked), []
+    again = epoch(batches)
+    assert asked == seeds
+    assert len(set(seeds)) == 2
+    assert all(np.array_equal(one.source, other.source) for one, other in zip(first, again, strict=True))
+
+
+def test_batches_of_pairs_hold_every_pair(store: TokenStore) -> None:
+    pairs = [
+        (one, other)
+        for one, other in zip(lengths([p[0] for p in PAIRS]), lengths([p[1] for p in PAIRS]), strict=True)
+    ]
+    found = list(Batches.of_pairs(pairs, 40, 100))
+    assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
