@@ -1,1 +1,1 @@
-
+"""One readable file a model."""

@@ -1,0 +1,52 @@
+"""The loss of a batch of sentence pairs."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.data.batches import Batch
+from regard.models.interface import Trainable
+from regard.training.blockloss import smoothed_kl
+
+
+class PairObjective:
+    """Label-smoothed divergence summed over the gold tokens; with R-Drop, of two passes kept close."""
+
+    def __init__(self, model: nn.Module, padding: int, smoothing: float, r_drop: float = 0.0) -> None:
+        self.model, self.padding, self.smoothing, self.r_drop = model, padding, smoothing, r_drop
+        self.device = next(model.parameters()).device
+
+    def __call__(self, batch: Batch) -> Tensor:
+        batch = batch.to(self.device)
+        if not self.r_drop:
+            return self.divergence(*self.rows(batch))
+        (one, gold), (other, _) = self.rows(batch), self.rows(batch)
+        likelihood = (self.divergence(one, gold) + self.divergence(other, gold)) / 2
+        return likelihood + self.r_drop * self.disagreement(one, other)
+
+    def rows(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Hidden vectors (tokens, size) and gold ids (tokens,) of the places that are not padding."""
+        with self.autocast():
+            hidden = cast(Trainable, self.model).hidden(batch.source, batch.target)
+        real = (batch.gold != self.padding).flatten().nonzero().squeeze(1)
+        return hidden.flatten(0, 1).index_select(0, real).float(), batch.gold.flatten().index_select(0, real)
+
+    def divergence(self, hidden: Tensor, gold: Tensor) -> Tensor:
+        weight, bias = cast(Trainable, self.model).output
+        return smoothed_kl(hidden, weight, bias, gold, padding=self.padding, smoothing=self.smoothing)
+
+    def disagreement(self, one: Tensor, other: Tensor) -> Tensor:
+        """Half of KL(p, q) + KL(q, p) between the two passes, summed over tokens (Wu et al. 2021, eq. 2)."""
+        output = cast(Trainable, self.model).output
+        p = functional.log_softmax(functional.linear(one, *output), dim=-1)
+        q = functional.log_softmax(functional.linear(other, *output), dim=-1)
+        return ((p.exp() - q.exp()) * (p - q)).sum() / 2
+
+    def autocast(self) -> AbstractContextManager[object]:
+        # On a CPU bfloat16 is slower than float32 where it runs at all.
+        if self.device.type == "cuda":
+            return torch.autocast("cuda", dtype=torch.bfloat16)
+        return nullcontext()

@@ -1,0 +1,50 @@
+"""The loss in blocks against its plain twin."""
+
+import pytest
+import torch
+
+from regard.training import blockloss
+from regard.training.blockloss import smoothed_kl
+from regard.training.loss import SmoothedKL
+
+PAD = 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("rows", [1, 3, 8, 100])
+def test_value_and_gradients_equal_the_plain_twin(monkeypatch, smoothing: float, rows: int) -> None:
+    monkeypatch.setattr(blockloss, "ROWS", rows)
+    torch.manual_seed(0)
+    hidden = torch.randn(8, 5, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(11, dtype=torch.float64, requires_grad=True)
+    gold = torch.tensor([0, 1, 3, 4, 5, 10, 9, 3])
+    ours = smoothed_kl(hidden, weight, bias, gold, padding=PAD, smoothing=smoothing)
+    ours_gradients = torch.autograd.grad(ours * 0.3, (hidden, weight, bias))
+    plain = SmoothedKL(11, PAD, smoothing)(hidden @ weight.T + bias, gold)
+    plain_gradients = torch.autograd.grad(plain * 0.3, (hidden, weight, bias))
+    assert torch.allclose(ours, plain, atol=1e-6)
+    for one, other in zip(ours_gradients, plain_gradients, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_without_gradients_it_only_adds_up() -> None:
+    hidden, weight, bias = torch.randn(4, 5), torch.randn(9, 5), torch.zeros(9)
+    with torch.no_grad():
+        loss = smoothed_kl(hidden, weight, bias, torch.tensor([0, 1, 3, 4]), padding=PAD, smoothing=0.1)
+    assert loss.item() == pytest.approx(
+        SmoothedKL(9, PAD)(hidden @ weight.T, torch.tensor([0, 1, 3, 4])).item(), abs=1e-4
+    )
+
+
+@pytest.mark.parametrize("vocabulary", [4, 5, 7, 64])
+def test_finite_for_every_vocabulary(vocabulary: int) -> None:
+    torch.manual_seed(0)
+    hidden = (100 * torch.randn(6, 3)).requires_grad_()
+    gold = torch.tensor([0, 1, 3, 0, 1, 3])
+    loss = smoothed_kl(
+        hidden, torch.randn(vocabulary, 3), torch.zeros(vocabulary), gold, padding=PAD, smoothing=0.1
+    )
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(hidden.grad).all()
