@@ -1,0 +1,6 @@
+"""From a trained model to text: one search for every model that can be asked for the next token."""
+
+from regard.decoding.search import Hypothesis, Options, search
+from regard.decoding.translator import Translation, Translator
+
+__all__ = ["Hypothesis", "Options", "Translation", "Translator", "search"]

@@ -1,0 +1,168 @@
+"""Search against brute force, and its independence of the batch."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from regard.config import TransformerModel
+from regard.decoding import Options, search
+from regard.decoding.limits import Limits
+from regard.decoding.sampling import sample
+from regard.models.transformer import Transformer
+
+BEGIN, END, PAD, UNKNOWN = 0, 1, 2, 3
+LIMITS = Limits(BEGIN, END, (BEGIN, PAD, UNKNOWN))
+
+
+def model(vocabulary: int = 30, **shape) -> Transformer:
+    torch.manual_seed(3)
+    config = TransformerModel(
+        **{"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 64, **shape}
+    )
+    made = Transformer(config, vocabulary, vocabulary, PAD).eval()
+    for each in made.parameters():
+        each.data.mul_(1.5)  # opinions strong enough to differ by sentence
+    return made
+
+
+def sources(count: int, length: int, vocabulary: int = 30) -> torch.Tensor:
+    return torch.randint(4, vocabulary, (count, length), generator=torch.Generator().manual_seed(5))
+
+
+def log_probability(made: Transformer, source: torch.Tensor, ids: list[int]) -> float:
+    """Of a whole translation, by one full pass, under the search's rules."""
+    with torch.no_grad():
+        scores = made(source[None], torch.tensor([[BEGIN, *ids]]))[0]
+    total = 0.0
+    for place, token in enumerate([*ids, END]):
+        row = scores[place].clone()
+        row[list(LIMITS.never)] = -torch.inf
+        if place == 0:
+            row[END] = -torch.inf
+        total += float(row.log_softmax(-1)[token])
+    return total
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_wide_beam_finds_what_brute_force_finds(penalty: float) -> None:
+    made = model(vocabulary=7)
+    source = sources(3, 4, 7)
+    options = Options(beam=200, nbest=3, length_penalty=penalty, longest=4)
+    found = search(made, source, LIMITS, options)
+    for number, sentence in enumerate(source):
+        every = [list(ids) for n in (1, 2, 3) for ids in itertools.product((4, 5, 6), repeat=n)]
+        ranked = sorted(
+            ((log_probability(made, sentence, ids) / (len(ids) + 1) ** penalty, ids) for ids in every),
+            reverse=True,
+        )
+        assert list(found[number][0].ids) == ranked[0][1]
+        assert found[number][0].score == pytest.approx(ranked[0][0], abs=1e-4)
+        assert [list(each.ids) for each in found[number]][:2] == [ids for _, ids in ranked[:2]]
+
+
+def test_beam_one_is_greedy() -> None:
+    made = model()
+    source = sources(6, 5)
+    for number, [best] in enumerate(search(made, source, LIMITS, Options(beam=1))):
+        written: list[int] = []
+        while len(written) < 35:
+            with torch.no_grad():
+                scores = made(source[number : number + 1], torch.tensor([[BEGIN, *written]]))[0, -1]
+            scores[list(LIMITS.never)] = -torch.inf
+            if not written:
+                scores[END] = -torch.inf
+            if int(scores.argmax()) == END:
+                break
+            written.append(int(scores.argmax()))
+        assert list(best.ids) == written[: len(best.ids)]
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_the_batch_does_not_matter_to_the_bit(beam: int) -> None:
+    made = model(vocabulary=400, d_model=64, d_ff=128)
+    source = sources(64, 9, 400)
+    options = Options(beam=beam, nbest=beam)
+    whole = search(made, source, LIMITS, options)
+    for size in (1, 7, 30):
+        parts = [
+            each
+            for first in range(0, 64, size)
+            for each in search(made, source[first : first + size], LIMITS, options)
+        ]
+        assert parts == whole  # ids and scores alike
+
+
+def test_more_is_found_with_a_beam() -> None:
+    made = model(vocabulary=100)
+    source = sources(20, 6, 100)
+    greedy = search(made, source, LIMITS, Options(beam=1, length_penalty=0))
+    beam = search(made, source, LIMITS, Options(beam=8, length_penalty=0))
+    gains = [b[0].score - g[0].score for b, g in zip(beam, greedy, strict=True)]
+    assert sum(gains) > 0
+    assert all(math.isfinite(gain) for gain in gains)
+
+
+def test_nbest_is_ranked_and_distinct() -> None:
+    for found in search(model(), sources(4, 5), LIMITS, Options(beam=6, nbest=4)):
+        assert len(found) == 4
+        assert len({each.ids for each in found}) == 4
+        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+def test_special_symbols_never_appear() -> None:
+    for found in search(model(), sources(16, 6), LIMITS, Options(beam=3, nbest=3)):
+        assert all(min(each.ids, default=9) > UNKNOWN for each in found)
+
+
+def test_no_repeated_runs() -> None:
+    limits = Limits(BEGIN, END, LIMITS.never, no_repeat=2)
+    for [best] in search(model(), sources(16, 6), limits, Options(beam=3)):
+        runs = list(itertools.pairwise(best.ids))
+        assert len(runs) == len(set(runs))
+
+
+def test_prefixes_are_kept() -> None:
+    prefixes = [[7, 8], [], [9]]
+    found = search(model(), sources(3, 5), LIMITS, Options(beam=4), prefixes)
+    assert [list(each[0].ids[: len(prefix)]) for each, prefix in zip(found, prefixes, strict=True)] == prefixes
+
+
+def test_length_penalty_favours_longer_ones() -> None:
+    made = model()
+    source = sources(24, 6)
+    mean = [
+        sum(len(each[0].ids) for each in search(made, source, LIMITS, Options(beam=8, length_penalty=p)))
+        for p in (0.0, 2.0)
+    ]
+    assert mean[1] > mean[0]
+
+
+def test_coverage_changes_scores_by_what_was_looked_at() -> None:
+    made, source = model(), sources(4, 6)
+    plain = search(made, source, LIMITS, Options(beam=3, nbest=3))
+    covered = search(made, source, LIMITS, Options(beam=3, nbest=3, coverage=0.5))
+    scores = {each.ids: each.score for found in plain for each in found}
+    shared = [(each.score, scores[each.ids]) for found in covered for each in found if each.ids in scores]
+    assert shared
+    assert all(with_penalty <= without for with_penalty, without in shared)
+    assert any(with_penalty < without for with_penalty, without in shared)
+
+
+def test_sampling_repeats_by_seed_and_does_not_see_its_neighbours() -> None:
+    made, source = model(vocabulary=100), sources(6, 5, 100)
+    seeds = [3, 1, 4, 1, 5, 9]
+    whole = sample(made, source, LIMITS, seeds=seeds)
+    assert sample(made, source, LIMITS, seeds=seeds) == whole
+    alone = [sample(made, source[n : n + 1], LIMITS, seeds=[seeds[n]])[0] for n in range(6)]
+    assert [each.ids for each in alone] == [each.ids for each in whole]
+    assert sample(made, source, LIMITS, seeds=[seed + 50 for seed in seeds]) != whole
+
+
+def test_sampling_the_single_best_is_greedy() -> None:
+    made, source = model(), sources(5, 5)
+    drawn = sample(made, source, LIMITS, seeds=[1] * 5, top_k=1)
+    greedy = search(made, source, LIMITS, Options(beam=1))
+    for one, [other] in zip(drawn, greedy, strict=True):
+        assert one.ids[: len(other.ids)] == other.ids
