@@ -1,1 +1,1 @@
-
+"""Thin skins over the other rooms: the command line."""

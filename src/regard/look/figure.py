@@ -20,11 +20,8 @@ STYLE: Any = {
     "axes.prop_cycle": cycler(color=COLOURS),
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
     "font.size": 10,
     "grid.color": PALE,
-    "legend.frameon": False,
     "svg.fonttype": "none",  # letters stay letters: they can be searched and restyled
     "svg.hashsalt": "regard",  # the same picture is the same file
     "text.color": INK,
@@ -45,9 +42,17 @@ def canvas(
 
 def label(axes: Axes, title: str, x: str, y: str) -> None:
     """Title and axis names of a panel."""
-    axes.set_title(title, loc="left", color=INK)
+    axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+
+
+def legend(axes: Axes, *, beside: bool = False) -> None:
+    """The names of a panel's lines: inside where there is room, or beside the panel."""
+    if beside:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    else:
+        axes.legend(loc="best", frameon=False)
 
 
 def heat(
@@ -73,9 +78,12 @@ def heat(
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write `stem`.png and `stem`.svg and return both."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(stem.name + ending) for ending in (".png", ".svg")]
+    return [save_as(figure, stem.with_name(stem.name + ending)) for ending in (".png", ".svg")]
+
+
+def save_as(figure: Figure, path: Path) -> Path:
+    """Write one picture in the format of its ending; the same picture is the same file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
-        figure.savefig(paths[0], dpi=150)
-        figure.savefig(paths[1], metadata={"Date": None})
-    return paths
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return path

@@ -1,0 +1,193 @@
+"""The command line: one verb a command, each a thin skin over the rooms below."""
+
+import errno
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard import __version__
+from regard.app import data, show
+from regard.app.choices import LongText
+from regard.errors import RegardError
+
+cli = typer.Typer(
+    name="regard",
+    help="Train, run and open up attention models, on the machine you have.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+cli.add_typer(show.app, name="show")
+cli.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """The console script: a user's mistake ends with one sentence and exit code 2, never a traceback."""
+    try:
+        cli()
+    except RegardError as mistake:
+        fail(str(mistake), 2)
+    except KeyboardInterrupt:
+        fail("stopped", 130)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; nobody wants to hear about it
+        sys.exit(1)
+    except OSError as problem:
+        if problem.errno not in USERS_MATTERS:
+            raise
+        where = f" {problem.filename}" if problem.filename else ""
+        fail(f"writing{where} failed: {(problem.strerror or str(problem)).lower()}", 2)
+
+
+USERS_MATTERS = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EISDIR,
+    errno.ENOENT,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
+"""What keeps a file from being written that a user can mend."""
+
+
+def fail(sentence: str, code: int) -> None:
+    print(f"regard: {sentence}", file=sys.stderr)
+    sys.exit(code)
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by `regard train`.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@cli.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="The name of a shipped recipe, or a TOML file.")],
+    assignments: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Laid over the recipe.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to make.", show_default="runs/RECIPE")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe into a run folder.
+
+    Examples:
+
+    regard train picturebook
+
+    regard train translation data.source=mine.de data.target=mine.en train.minutes=30 --out runs/mine
+    """
+    from regard.app import results
+    from regard.app.terminal import Terminal
+    from regard.jobs import train as train_recipe
+
+    with Terminal() as terminal:
+        run = train_recipe(recipe, out, assignments or [], resume=resume, audience=terminal)
+    if as_json:
+        print(json.dumps(run.as_json()))
+    else:
+        results.print_run(run)
+
+
+@cli.command()
+def translate(
+    run: Run,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Texts, a sentence a line; none: standard input."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write; else standard output.")
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Translations kept open.", show_default="the recipe's")
+    ] = None,
+    nbest: Annotated[
+        int, typer.Option(min=1, help="Translations a line; more than 1: number, score and text.")
+    ] = 1,
+    batch_size: Annotated[int | None, typer.Option(min=1, show_default="the recipe's")] = None,
+    long: Annotated[
+        LongText, typer.Option(help="What to do with a line longer than the model allows.")
+    ] = LongText.split,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Translate text, line for line; files of any size, in constant memory.
+
+    Examples:
+
+    regard translate runs/picturebook input.de -o output.en
+
+    echo "Ein Hund schläft." | regard translate runs/picturebook
+    """
+    from regard.app import translating
+    from regard.jobs import load_translator
+
+    loaded = load_translator(run)
+    translating.run(loaded, files or [], output, beam, nbest, batch_size, long, as_json)
+
+
+@cli.command()
+def evaluate(
+    run: Run,
+    source: Annotated[
+        Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(help="Their references, line for line.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another run, for a paired bootstrap.")] = None,
+    beam: Annotated[int | None, typer.Option(min=1, show_default="the recipe's")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss, BLEU by length.
+
+    Examples:
+
+    regard evaluate runs/picturebook
+
+    regard evaluate runs/mine --source test.de --target test.en --json
+    """
+    from regard.app import evaluating
+
+    evaluating.run(run, source, target, against, beam, as_json)
+
+
+@cli.command()
+def look(
+    run: Run,
+    text: Annotated[str, typer.Argument(help="The sentence to translate and look into.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A .png or .svg file.")] = Path(
+        "alignment.png"
+    ),
+    target: Annotated[
+        str | None, typer.Option(help="A translation to look at instead of the model's own.")
+    ] = None,
+) -> None:
+    """Draw which source words each translated word looked at.
+
+    Example:  regard look runs/picturebook "Ein alter Mann liest im Park eine Zeitung." -o park.png
+    """
+    from regard.app import looking
+
+    looking.run(run, text, output, target)

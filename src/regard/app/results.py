@@ -1,0 +1,42 @@
+"""Results as a person reads them in a terminal."""
+
+from rich.console import Console
+from rich.table import Table
+
+from regard.jobs.kernel import KernelRun, curve_cell
+from regard.jobs.translation import TranslationRun
+
+
+def print_run(run: KernelRun | TranslationRun) -> None:
+    """What a training made."""
+    match run:
+        case KernelRun():
+            print_kernel(run)
+        case TranslationRun():
+            print_translation(run)
+
+
+def print_translation(run: TranslationRun) -> None:
+    console = Console(highlight=False)
+    quality = run.quality
+    console.print(
+        f"BLEU {quality.bleu:.2f}   chrF {quality.chrf:.2f}   TER {quality.ter:.2f}   loss {run.loss:.3f}   "
+        f"({quality.sentences:,} test sentences, {run.steps:,} steps, {run.minutes:.1f} minutes)"
+    )
+    console.print(f"signature: {quality.signature}", soft_wrap=True)
+    console.print(f"run:     {run.folder}", soft_wrap=True)
+
+
+def print_kernel(run: KernelRun) -> None:
+    """The three kernels side by side, and where the pictures are."""
+    table = Table(title="Kernel regression", title_justify="left")
+    table.add_column("kernel")
+    for heading in ("sharpness", "left-out error", "error against the curve"):
+        table.add_column(heading, justify="right")
+    for fit in run.fits:
+        table.add_row(fit.kernel, f"{fit.sharpness:.3f}", f"{fit.left_out_error:.4f}", curve_cell(fit))
+    console = Console()
+    console.print(table)
+    for path in run.pictures:
+        console.print(f"picture: {path}", soft_wrap=True, highlight=False)
+    console.print(f"run:     {run.folder}", soft_wrap=True, highlight=False)

@@ -1,0 +1,52 @@
+"""A training as a person watches it: a live line on standard error, a sentence for every event."""
+
+import resource
+import sys
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+
+class Terminal:
+    """Progress bar where someone looks, plain lines where nobody does (a log file, a pipe)."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False)
+        self.live = self.console.is_terminal
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            console=self.console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("training", total=1.0)
+
+    def __enter__(self) -> "Terminal":
+        if self.live:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.live:
+            self.bar.stop()
+
+    def say(self, sentence: str) -> None:
+        self.console.print(sentence, soft_wrap=True, markup=False)
+
+    def progress(self, line: str, done: float) -> None:
+        line = f"{line}  {memory()}"
+        if self.live:
+            self.bar.update(self.task, completed=done, description=line)
+        else:
+            self.say(f"{line}  {done:.0%} done")
+
+
+def memory() -> str:
+    """The most memory the process has had, and the GPU's where there is one."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    text = f"{peak / 2**30:.1f} GB"
+    import torch
+
+    if torch.cuda.is_available():
+        text += f", GPU {torch.cuda.max_memory_allocated() / 2**30:.1f} GB"
+    return text

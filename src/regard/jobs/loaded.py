@@ -1,0 +1,125 @@
+"""A trained translation model, opened: translate, measure, look inside."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from regard.attention import Recorder
+from regard.config import TranslationRecipe
+from regard.data.corpus import Pair
+from regard.data.parallel import ParallelCorpus
+from regard.decoding import Options, Translation, Translator
+from regard.evaluation import Quality, by_length, measure
+from regard.jobs.folder import RunFolder
+from regard.jobs.translation import device, is_tokenised, mean_loss, options_of
+from regard.jobs.vocabulary import Vocabulary
+from regard.models.build import build
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Who looked where in one translation: weights (heads, query, key) by layer, and the tokens."""
+
+    source: list[str]
+    target: list[str]
+    layers: dict[str, np.ndarray]
+
+    def alignment(self) -> np.ndarray:
+        """Which source tokens each target token came from: the mean head of the last cross-attention but one.
+
+        The last layer looks ahead to the next word; the one before it aligns best (Garg et al. 2019).
+        """
+        cross = [name for name in self.layers if name.endswith(".cross")]
+        mean: np.ndarray = self.layers[cross[max(0, len(cross) - 2)]].mean(0)
+        return mean
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run measured on a test set."""
+
+    quality: Quality
+    loss: float
+    by_length: list[dict[str, float | str]]
+    translations: list[str]
+    references: list[str]
+
+
+class LoadedTranslator:
+    """What `regard.load` gives for a translation run."""
+
+    def __init__(self, folder: RunFolder, recipe: TranslationRecipe) -> None:
+        self.folder, self.recipe = folder, recipe
+        self.vocabulary = Vocabulary.load(folder.path)
+        sizes = self.vocabulary.source.size, self.vocabulary.target.size
+        self.model = build(recipe.model, *sizes, self.vocabulary.source.padding)
+        folder.write_weights_into(self.model)
+        self.model.to(device()).eval()
+        self.translator = Translator(
+            self.model, self.vocabulary.source, self.vocabulary.target, recipe.model.longest
+        )
+
+    def options(self, beam: int | None = None, nbest: int = 1) -> Options:
+        """The recipe's way of searching, with another beam or more results."""
+        options = options_of(self.recipe.decode, beam, nbest)
+        return replace(options, beam=max(options.beam, nbest))
+
+    def translate(
+        self, texts: Sequence[str], *, beam: int | None = None, batch_size: int | None = None
+    ) -> list[str]:
+        """The translation of each text."""
+        found = self.translator.translate(
+            texts, self.options(beam), batch_size=batch_size or self.recipe.decode.batch_size
+        )
+        return [each.text for each in found]
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: Options | None = None,
+        *,
+        batch_size: int | None = None,
+        window: int = 2048,
+    ) -> Iterator[Translation]:
+        """Translations of any number of lines, in order and in constant memory."""
+        return self.translator.stream(
+            lines,
+            options or self.options(),
+            batch_size=batch_size or self.recipe.decode.batch_size,
+            window=window,
+        )
+
+    def test_pairs(self) -> list[Pair]:
+        """The test split of the data the recipe names; it must still be there."""
+        return ParallelCorpus(self.recipe.data).test
+
+    def evaluate(self, pairs: Sequence[Pair], *, beam: int | None = None) -> Evaluation:
+        """BLEU, chrF, TER and loss over the pairs, and BLEU by length."""
+        sources = [source for source, _ in pairs]
+        references = [self.vocabulary.target.normalise(target) for _, target in pairs]
+        translations = self.translate(sources, beam=beam)
+        tokenised = is_tokenised(self.recipe)
+        return Evaluation(
+            quality=measure(translations, references, tokenised=tokenised),
+            loss=mean_loss(self.recipe, self.model, self.vocabulary, pairs),
+            by_length=by_length(sources, translations, references, tokenised=tokenised),
+            translations=translations,
+            references=references,
+        )
+
+    @torch.no_grad()
+    def attention(self, text: str, target: str | None = None) -> Looked:
+        """Where every layer and head looks while it translates the text, or writes the given target."""
+        target = self.translate([text])[0] if target is None else target
+        source_ids = self.translator.ids([self.vocabulary.source.encode(text)])
+        target_ids = self.vocabulary.target.encode(target)
+        written = torch.tensor([[self.vocabulary.target.begin, *target_ids]], device=source_ids.device)
+        record = Recorder()
+        self.model.hidden(source_ids, written, record)  # type: ignore[operator]
+        return Looked(
+            source=self.vocabulary.source.tokens(source_ids[0].tolist()),
+            target=self.vocabulary.target.tokens([*target_ids, self.vocabulary.target.end]),
+            layers={name: weights[0].float().cpu().numpy() for name, weights in record.items()},
+        )

@@ -1,0 +1,54 @@
+"""A translation run small enough to be trained for the tests, through the real command."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def regard() -> Command:
+    """The command in a process of its own."""
+
+    def call(*arguments: str, cwd: Path, **options) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from regard.app.cli import main; main()", *arguments]
+        surroundings = {**os.environ, "COLUMNS": "120", "REGARD_CACHE": str(cwd / "cache")}
+        settings = {
+            "env": surroundings,
+            "capture_output": True,
+            "text": True,
+            "timeout": 240,
+            "encoding": "utf-8",
+            **options,
+        }
+        return subprocess.run(command, cwd=cwd, **settings)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def story(tmp_path_factory: pytest.TempPathFactory, regard: Command) -> Path:
+    """A folder with a corpus of numbers, `run` trained on it, and a cache of its own."""
+    folder = tmp_path_factory.mktemp("story")
+    german = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
+    english = ["one", "two", "three", "four", "five", "six", "seven"]
+    chance = random.Random(0)
+    rows = [[chance.randrange(7) for _ in range(chance.randrange(1, 6))] for _ in range(1500)]
+    (folder / "n.de").write_text("".join(" ".join(german[i] for i in row) + "\n" for row in rows), "utf-8")
+    (folder / "n.en").write_text("".join(" ".join(english[i] for i in row) + "\n" for row in rows), "utf-8")
+    done = regard(
+        "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
+        "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64",
+        "model.longest=24", "train.steps=400", "train.rate=0.01", "train.warmup=40", "train.batch_tokens=512",
+        "train.validate_every=200", "--out", "run", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (folder / "train.out").write_text(done.stdout)
+    (folder / "train.err").write_text(done.stderr)
+    return folder

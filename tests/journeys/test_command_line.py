@@ -1,0 +1,77 @@
+"""Stories through the real command, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_train_kernel_from_the_command_line(regard: Command, tmp_path: Path) -> None:
+    done = regard("train", "kernel", "train.steps=50", "--out", "mine", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "learned" in done.stdout
+    assert "mine/curves.png" in done.stdout
+    assert (tmp_path / "mine" / "weights.svg").exists()
+    assert "steps = 50" in (tmp_path / "mine" / "recipe.toml").read_text()
+
+
+def test_json_is_all_there_is_on_standard_output(regard: Command, tmp_path: Path) -> None:
+    done = regard("train", "kernel", "train.steps=5", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["run"] == "runs/kernel"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["train", "kernle"], "regard: there is no recipe 'kernle'; did you mean 'kernel'?"),
+        (["train", "kernel", "train.steps=many"], 'regard: train.steps: "many" is not a whole number, at least 1'),
+        (["train", "kernel", "data.path=nowhere.csv"], "regard: data.path: nowhere.csv cannot be read: No such file"),
+        (["train", "kernel", "data.path=bad.csv"], "regard: bad.csv, line 3: expected two numbers, not '3 4 5'"),
+        (["train", "kernel", "data.path=one.csv"], "regard: one.csv holds 1 points; leaving one out needs at least 2"),
+        (["train", "kernel", "data.path=latin.csv"], "regard: data.path: latin.csv is not UTF-8 text"),
+        (["train", "kernel", "--out", "bad.csv/run"], "regard: the run folder bad.csv/run cannot be made: Not a directory"),
+    ],
+)  # fmt: skip
+def test_a_users_mistake_is_one_sentence_and_exit_code_2(
+    regard: Command, tmp_path: Path, arguments: list[str], sentence: str
+) -> None:
+    (tmp_path / "bad.csv").write_text("x y\n1 2\n3 4 5\n")
+    (tmp_path / "one.csv").write_text("1 2\n")
+    (tmp_path / "latin.csv").write_bytes(b"1 2\n\xff\xfe 3\n")
+    done = regard(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(sentence)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_full_disk_is_one_sentence(regard: Command, tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".metrics.jsonl.part").symlink_to("/dev/full")
+    done = regard("train", "kernel", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == "regard: writing failed: no space left on device\n"
+    assert not (folder / "config.json").exists()
+
+
+def test_version_and_help(regard: Command, tmp_path: Path) -> None:
+    import regard as package
+
+    assert regard("--version", cwd=tmp_path).stdout == f"regard {package.__version__}\n"
+    help_text = regard("train", "--help", cwd=tmp_path).stdout
+    assert "Examples" in help_text
+
+
+def test_importing_and_asking_for_help_do_not_load_torch(tmp_path: Path) -> None:
+    program = "import sys, regard, regard.app.cli; print([m for m in ('torch', 'matplotlib', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,151 @@
+"""Two files, three commands: train, translate, evaluate; and what happens when something is wrong."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_training_tells_what_it_does_and_prints_the_result(story: Path) -> None:
+    told, printed = (story / "train.err").read_text(), (story / "train.out").read_text()
+    assert re.search(r"pairs: 1,\d\d\d read, 1,\d\d\d kept; \d+ for validation, \d+ for the test", told)
+    assert "validation at step 400" in told
+    assert "tokens/s" in told
+    assert printed.startswith("BLEU ")
+    assert "signature: nrefs:1" in printed
+
+
+def test_translate_a_file_line_for_line(story: Path, regard: Command) -> None:
+    (story / "input.de").write_text("drei\n\nzwei vier\n", "utf-8")
+    with gzip.open(story / "more.de.gz", "wt", encoding="utf-8") as file:
+        file.write("sieben\n")
+    done = regard("translate", "run", "input.de", "more.de.gz", "-o", "out.en", cwd=story)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (story / "out.en").read_text() == "three\n\ntwo four\nseven\n"
+
+
+def test_translate_standard_input_and_json(story: Path, regard: Command) -> None:
+    done = regard("translate", "run", "--json", "--nbest", "3", cwd=story, input="fünf\n")
+    row = json.loads(done.stdout)
+    assert (row["source"], row["text"], len(row["others"])) == ("fünf", "five", 2)
+    plain = regard("translate", "run", "--nbest", "2", "--beam", "4", cwd=story, input="fünf\n").stdout
+    assert plain.startswith("1\t")
+    assert plain.splitlines()[0].endswith("\tfive")
+
+
+def test_evaluate_on_the_test_split_and_on_files(story: Path, regard: Command) -> None:
+    done = regard("evaluate", "run", "--json", cwd=story)
+    found = json.loads(done.stdout)
+    assert found["bleu"] > 60
+    assert {"bleu", "chrf", "ter", "loss", "perplexity", "signature", "sentences", "by_length"} <= found.keys()
+    (story / "t.de").write_text("drei vier\neins\n", "utf-8")
+    (story / "t.en").write_text("three four\none\n", "utf-8")
+    files = regard("evaluate", "run", "--source", "t.de", "--target", "t.en", "--against", "run", cwd=story)
+    assert files.stdout.startswith("BLEU ")
+    assert "p = " in files.stdout
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_look_draws_the_alignment(story: Path, regard: Command, ending: str) -> None:
+    done = regard("look", "run", "drei vier", "-o", f"alignment.{ending}", cwd=story)
+    assert done.stdout == f"three four\npicture: alignment.{ending}\n"
+    head = (story / f"alignment.{ending}").read_bytes()[:200]
+    assert head.startswith(b"\x89PNG") or b"<?xml" in head
+
+
+def test_a_long_line_is_told_and_split_cut_or_refused(story: Path, regard: Command) -> None:
+    line = "eins zwei drei vier. " * 10
+    split = regard("translate", "run", cwd=story, input=line + "\n")
+    assert split.stdout.count("\n") == 1
+    assert "line 1 has 51 tokens, the model allows 24: translated in parts" in split.stderr
+    cut = regard("translate", "run", "--long", "cut", cwd=story, input=line + "\n")
+    assert "the rest is left out" in cut.stderr
+    assert len(split.stdout) > len(cut.stdout)
+    refused = regard("translate", "run", "--long", "refuse", cwd=story, input=line + "\n")
+    assert refused.returncode == 2
+    assert (
+        refused.stderr
+        == "regard: line 1 has 51 tokens, the model allows 24; --long split or --long cut would translate it\n"
+    )
+
+
+def wrong_files(folder: Path) -> None:
+    (folder / "short.en").write_text("one\ntwo\n")
+    (folder / "three.de").write_text("eins\nzwei\ndrei\n")
+    (folder / "latin.de").write_bytes("eins\nfünf\n".encode("latin-1"))
+    (folder / "empty.de").write_text("")
+    (folder / "table.tsv").write_text("german\tenglish\neins\tone\n")
+    shutil.copytree(folder / "run", folder / "torn", dirs_exist_ok=True)
+    (folder / "torn" / "model.safetensors").unlink(missing_ok=True)
+    (folder / "file").write_text("")
+
+
+TRAIN = ("train", "translation", "train.steps=1", "--out", "never")
+
+MISTAKES = [
+    ((*TRAIN, "data.source=three.de", "data.target=short.en"), ["three.de", "3", "short.en", "2"]),
+    ((*TRAIN, "data.source=latin.de", "data.target=short.en"), ["latin.de", "line 2", "UTF-8"]),
+    ((*TRAIN, "data.source=empty.de", "data.target=short.en"), ["empty.de", "empty"]),
+    ((*TRAIN, "data.source=nowhere.de", "data.target=short.en"), ["nowhere.de", "there is no file"]),
+    ((*TRAIN, "data.source=table.tsv", "data.source_column=germn", "data.target_column=english"), ["table.tsv", "germn", "german"]),
+    ((*TRAIN, "data.source=three.de"), ["three.de", "target"]),
+    ((*TRAIN, "data.corpus=multi30k", "data.path=nowhere"), ["nowhere"]),
+    (("train", "translation"), ["data.source: this key is missing"]),
+    (("translate", "torn"), ["torn", "model.safetensors"]),
+    (("translate", "nowhere"), ["there is no run folder nowhere"]),
+    (("translate", "file"), ["there is no run folder file"]),
+    (("translate", "run", "latin.de"), ["latin.de", "line 2", "UTF-8"]),
+    (("translate", "run", "nowhere.de"), ["nowhere.de", "there is no file"]),
+    (("translate", "run", "three.de", "-o", "file/out"), ["file/out", "not a directory"]),
+    (("evaluate", "run", "--source", "three.de"), ["--source and --target go together"]),
+    (("evaluate", "run", "--source", "three.de", "--target", "short.en"), ["three.de", "3", "short.en", "2"]),
+    (("look", "run", "eins", "-o", "picture.gif"), ["picture.gif", ".png or .svg"]),
+    (("look", "run", " "), ["there is no text"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), MISTAKES, ids=[" ".join(arguments)[-60:] for arguments, _ in MISTAKES]
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    story: Path, regard: Command, arguments: tuple[str, ...], words: list[str]
+) -> None:
+    wrong_files(story)
+    done = regard(*arguments, cwd=story, input="")
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("regard: ")
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word.lower() in last.lower()
+
+
+def test_bytes_that_are_no_text_on_standard_input(story: Path, regard: Command) -> None:
+    done = regard("translate", "run", cwd=story, input=b"eins\n\xff\xfe\n", text=False, encoding=None)
+    assert done.returncode == 2
+    assert done.stderr == b"regard: standard input, line 2: this is not UTF-8 text\n"
+
+
+def test_out_of_disk_while_writing(story: Path, regard: Command) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+    done = regard("translate", "run", "n.de", "-o", "/dev/full", "--beam", "1", cwd=story)
+    assert done.returncode == 2
+    assert done.stderr == "regard: writing failed: no space left on device\n"
+
+
+def test_a_reader_that_goes_away_is_no_error_message(story: Path) -> None:
+    command = f'"{sys.executable}" -c "from regard.app.cli import main; main()" translate run n.de --beam 1 | head -n 1'
+    done = subprocess.run(command, shell=True, cwd=story, capture_output=True, text=True, timeout=240)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""

@@ -1,0 +1,85 @@
+"""The direction of imports: a room may call only the rooms it stands on (README, "The rooms")."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "regard"
+
+STANDS_ON: dict[str, set[str]] = {
+    "errors": set(),
+    "config": {"errors"},
+    "attention": set(),
+    "text": {"errors"},
+    "layers": {"attention"},
+    "models": {"config", "layers"},
+    "data": {"config", "text"},
+    "training": {"models", "data"},
+    "decoding": {"models", "text"},
+    "look": {"attention"},
+    "lessons": {"training", "look"},
+    "evaluation": {"decoding", "data"},
+    "exchange": {"models", "text"},
+    "jobs": {"training", "evaluation", "look"},
+    "app": {"jobs", "lessons", "exchange"},
+    "__init__": {"jobs"},
+}
+
+
+def allowed(room: str) -> set[str]:
+    """The room itself, what it stands on, and what those stand on."""
+    below = STANDS_ON[room]
+    return {room}.union(below, *(allowed(each) for each in below))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[tuple[str, int]]:
+    """Rooms a file imports, wherever in the file, with the line."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            names = [node.module or ""]
+            if node.module == "regard":
+                names = [f"regard.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "regard" and len(parts) > 1:
+                found.add((parts[1], node.lineno))
+    return found
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_room_calls_only_what_it_stands_on(path: Path) -> None:
+    room = room_of(path)
+    for called, line in imported_rooms(path):
+        if called == "__version__":
+            assert room == "app"
+            continue
+        assert called in STANDS_ON, f"{path.name}:{line} imports regard.{called}, which is no room"
+        assert called in allowed(room), f"{path.name}:{line}: {room} may not call {called}"
+
+
+def test_a_step_backwards_is_noticed(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        "def f():\n    from regard.models.kernel import KernelRegression\n    import regard.app.cli\n"
+    )
+    assert imported_rooms(wrong) == {("models", 2), ("app", 3)}
+    assert "models" not in allowed("attention")
+    assert "config" not in allowed("layers")
+    assert "decoding" not in allowed("training")
+
+
+def test_every_room_has_its_place_in_the_plan() -> None:
+    assert {room_of(path) for path in FILES} <= set(STANDS_ON)
