@@ -248,7 +248,6 @@ def test_picturebook_is_asked_only_when_it_is_wanted(monkeypatch):
 
 
 def test_picturebook_needs_no_download(tmp_path):
-    pytest.importorskip("regard.data.picturebook")
     first = next(iter(catalog.pairs("picturebook")))
     assert all(first)
     assert next(iter(catalog.pairs("picturebook", source="en"))) == first[::-1]

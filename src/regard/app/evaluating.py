@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from regard.app.results import print_quality
 from regard.data.corpus import Pair, read_pairs
 from regard.errors import RegardError
 from regard.evaluation import significance
@@ -63,12 +64,7 @@ def as_dict(found: Evaluation) -> dict[str, object]:
 
 def print_result(found: Evaluation, compared: list[dict[str, float | str | None]] | None) -> None:
     console = Console(highlight=False)
-    quality = found.quality
-    console.print(
-        f"BLEU {quality.bleu:.2f}   chrF {quality.chrf:.2f}   TER {quality.ter:.2f}   loss {found.loss:.3f}   "
-        f"({quality.sentences:,} sentences)"
-    )
-    console.print(f"signature: {quality.signature}", soft_wrap=True)
+    print_quality(console, found.quality, found.loss)
     table = Table("source words", "sentences", "BLEU")
     for row in found.by_length:
         table.add_row(str(row["words"]), str(row["sentences"]), f"{row['bleu']:.2f}")

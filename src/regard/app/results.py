@@ -3,6 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from regard.evaluation import Quality
 from regard.jobs.kernel import KernelRun, curve_cell
 from regard.jobs.translation import TranslationRun
 
@@ -18,13 +19,16 @@ def print_run(run: KernelRun | TranslationRun) -> None:
 
 def print_translation(run: TranslationRun) -> None:
     console = Console(highlight=False)
-    quality = run.quality
-    console.print(
-        f"BLEU {quality.bleu:.2f}   chrF {quality.chrf:.2f}   TER {quality.ter:.2f}   loss {run.loss:.3f}   "
-        f"({quality.sentences:,} test sentences, {run.steps:,} steps, {run.minutes:.1f} minutes)"
-    )
-    console.print(f"signature: {quality.signature}", soft_wrap=True)
+    print_quality(console, run.quality, run.loss, f"{run.steps:,} steps, {run.minutes:.1f} minutes")
     console.print(f"run:     {run.folder}", soft_wrap=True)
+
+
+def print_quality(console: Console, quality: Quality, loss: float, note: str = "") -> None:
+    """The scores in one line, and the signature that makes them comparable."""
+    told = ", ".join([f"{quality.sentences:,} test sentences", *([note] if note else [])])
+    scores = f"BLEU {quality.bleu:.2f}   chrF {quality.chrf:.2f}   TER {quality.ter:.2f}   loss {loss:.3f}"
+    console.print(f"{scores}   ({told})", soft_wrap=True)
+    console.print(f"signature: {quality.signature}", soft_wrap=True)
 
 
 def print_kernel(run: KernelRun) -> None:
