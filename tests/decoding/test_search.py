@@ -9,7 +9,7 @@ import torch
 from regard.config import TransformerModel
 from regard.decoding import Options, search
 from regard.decoding.limits import Limits
-from regard.decoding.sampling import sample
+from regard.decoding.sampling import Chance, sample
 from regard.models.transformer import Transformer
 
 BEGIN, END, PAD, UNKNOWN = 0, 1, 2, 3
@@ -152,17 +152,16 @@ def test_coverage_changes_scores_by_what_was_looked_at() -> None:
 
 def test_sampling_repeats_by_seed_and_does_not_see_its_neighbours() -> None:
     made, source = model(vocabulary=100), sources(6, 5, 100)
-    seeds = [3, 1, 4, 1, 5, 9]
-    whole = sample(made, source, LIMITS, seeds=seeds)
-    assert sample(made, source, LIMITS, seeds=seeds) == whole
-    alone = [sample(made, source[n : n + 1], LIMITS, seeds=[seeds[n]])[0] for n in range(6)]
+    whole = sample(made, source, LIMITS, Chance(3), range(6))
+    assert sample(made, source, LIMITS, Chance(3), range(6)) == whole
+    alone = [sample(made, source[n : n + 1], LIMITS, Chance(3), [n])[0] for n in range(6)]
     assert [each.ids for each in alone] == [each.ids for each in whole]
-    assert sample(made, source, LIMITS, seeds=[seed + 50 for seed in seeds]) != whole
+    assert sample(made, source, LIMITS, Chance(50), range(6)) != whole
 
 
 def test_sampling_the_single_best_is_greedy() -> None:
     made, source = model(), sources(5, 5)
-    drawn = sample(made, source, LIMITS, seeds=[1] * 5, top_k=1)
+    drawn = sample(made, source, LIMITS, Chance(1, top_k=1), range(5))
     greedy = search(made, source, LIMITS, Options(beam=1))
     for one, [other] in zip(drawn, greedy, strict=True):
         assert one.ids[: len(other.ids)] == other.ids

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.decoding import Options
+from regard.decoding import Chance, Options
 from regard.jobs.loaded import LoadedTranslator
 
 NUMBERS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
@@ -88,7 +88,7 @@ def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model
 
 def test_lines_come_back_line_for_line(model: LoadedTranslator) -> None:
     texts = ["eins.", "", "zwei drei.", "   ", "vier."]
-    streamed = [each.text for each in model.stream(iter(texts), window=2)]
+    streamed = [each.text for each in model.translator.stream(iter(texts), window=2)]
     assert streamed == ["one.", "", "two three.", "", "four."]
 
 
@@ -100,6 +100,38 @@ def test_text_and_scores_do_not_depend_on_the_batch(model: LoadedTranslator, cor
         for size in (1, 7, 64)
     ]
     assert found[0] == found[1] == found[2]
+
+
+def test_chance_does_not_see_batches_or_windows(model: LoadedTranslator, corpus: Path) -> None:
+    texts = (corpus / "n.de").read_text("utf-8").splitlines()[:40]
+    drawn = [
+        [
+            each.text
+            for each in model.translator.stream(
+                texts, chance=Chance(7, temperature=3), window=window, batch_size=size
+            )
+        ]
+        for window, size in ((40, 64), (7, 2), (1, 1))
+    ]
+    assert drawn[0] == drawn[1] == drawn[2]
+    assert drawn[0] != [each.text for each in model.translator.stream(texts, chance=Chance(8, temperature=3))]
+
+
+def test_a_long_text_is_told_and_split_cut_or_refused(model: LoadedTranslator) -> None:
+    text = "eins zwei drei vier fünf. " * 60
+    with pytest.warns(UserWarning, match="line 2 has 361 tokens, the model allows 256: translated in parts"):
+        _, split = model.translate(["acht.", text], beam=1)
+    with pytest.warns(UserWarning, match="the rest is left out"):
+        [cut] = model.translate([text], beam=1, long="cut")
+    assert len(split) > len(cut)
+    with pytest.raises(regard.RegardError, match="line 1 has 361 tokens, the model allows 256"):
+        model.translate([text], long="refuse")
+
+
+def test_prefixes_are_kept(model: LoadedTranslator) -> None:
+    found = model.translator.translate(["drei vier.", "eins."], prefixes=["seven", ""])
+    assert found[0].text.startswith("seven")
+    assert found[1].text == "one."
 
 
 def test_attention_names_layers_and_sums_to_one(model: LoadedTranslator) -> None:

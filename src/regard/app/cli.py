@@ -4,13 +4,12 @@ import errno
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from regard import __version__
 from regard.app import data, show
-from regard.app.choices import LongText
 from regard.errors import RegardError
 
 cli = typer.Typer(
@@ -130,8 +129,13 @@ def translate(
     ] = 1,
     batch_size: Annotated[int | None, typer.Option(min=1, show_default="the recipe's")] = None,
     long: Annotated[
-        LongText, typer.Option(help="What to do with a line longer than the model allows.")
-    ] = LongText.split,
+        Literal["split", "cut", "refuse"],
+        typer.Option(help="What to do with a line longer than the model allows."),
+    ] = "split",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Draw translations by chance instead of searching.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0.01, help="With --seed: above 1 is bolder.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Translate text, line for line; files of any size, in constant memory.
@@ -143,10 +147,12 @@ def translate(
     echo "Ein Hund schläft." | regard translate runs/picturebook
     """
     from regard.app import translating
+    from regard.decoding import Chance
     from regard.jobs import load_translator
 
     loaded = load_translator(run)
-    translating.run(loaded, files or [], output, beam, nbest, batch_size, long, as_json)
+    chance = None if seed is None else Chance(seed, temperature)
+    translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
 
 
 @cli.command()

@@ -1,6 +1,8 @@
 """From a trained model to text: one search for every model that can be asked for the next token."""
 
+from regard.decoding.fitting import Policy, Tell
+from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Hypothesis, Options, search
 from regard.decoding.translator import Translation, Translator
 
-__all__ = ["Hypothesis", "Options", "Translation", "Translator", "search"]
+__all__ = ["Chance", "Hypothesis", "Options", "Policy", "Tell", "Translation", "Translator", "sample", "search"]

@@ -1,26 +1,37 @@
 """Chance instead of search: a translation drawn from the model, token by token."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from regard.decoding.limits import Limits
 from regard.decoding.search import Hypothesis, in_fours
+from regard.errors import RegardError
 from regard.models.interface import Decodable
+
+
+@dataclass(frozen=True)
+class Chance:
+    """How a translation is drawn: the same seed draws the same text for the same line."""
+
+    seed: int
+    temperature: float = 1.0
+    top_k: int = 0
+    """Only the so many likeliest tokens are drawn; 0 means all."""
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0:
+            raise RegardError(f"a temperature is above 0; given: {self.temperature:g}")
 
 
 @torch.inference_mode()
 def sample(
-    model: Decodable,
-    source: Tensor,
-    limits: Limits,
-    *,
-    seeds: list[int],
-    temperature: float = 1.0,
-    top_k: int = 0,
-    longest: int = 256,
+    model: Decodable, source: Tensor, limits: Limits, chance: Chance, numbers: Sequence[int], longest: int = 256
 ) -> list[Hypothesis]:
-    """One translation drawn for each source sentence (batch, length); sentence i by chance number seeds[i]."""
-    chances = [torch.Generator().manual_seed(seed) for seed in seeds]
+    """One translation drawn for each source sentence (batch, length); `numbers` tell the sentences apart."""
+    chances = [torch.Generator().manual_seed(chance.seed + number) for number in numbers]
     state = model.start(in_fours(source))
     tokens = torch.full((len(source),), limits.begin, device=source.device)
     written = torch.zeros(len(source), 0, dtype=torch.long, device=source.device)
@@ -28,8 +39,8 @@ def sample(
     open_rows = torch.ones(len(source), dtype=torch.bool, device=source.device)
     for _ in range(min(limits.room_for(source.size(1)), longest)):
         scores, state = model.step(in_fours(tokens), state)
-        scores = limits.apply(scores[: len(source)], written, [None] * len(source)) / temperature
-        tokens, log_probability = draw(scores, chances, top_k)
+        scores = limits.apply(scores[: len(source)], written, [None] * len(source)) / chance.temperature
+        tokens, log_probability = draw(scores, chances, chance.top_k)
         total += log_probability * open_rows
         written = torch.cat([written, torch.where(open_rows, tokens, limits.end).unsqueeze(1)], dim=1)
         open_rows &= tokens != limits.end

@@ -1,15 +1,17 @@
 """Text in, text out, line for line: files of any size in constant memory."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import torch
 from torch import nn
 
+from regard.decoding.fitting import Fitting, Policy, Tell
 from regard.decoding.limits import Limits
-from regard.decoding.sampling import sample
+from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Hypothesis, Options, search
 from regard.models.interface import Decodable
 from regard.text import Tokenizer
@@ -44,26 +46,30 @@ class Translator:
         *,
         batch_size: int = 64,
         prefixes: Sequence[str] | None = None,
-        seed: int | None = None,
-        temperature: float = 1.0,
+        chance: Chance | None = None,
+        long: Policy = "split",
+        tell: Tell = warnings.warn,
+        first_line: int = 1,
     ) -> list[Translation]:
-        """The translation of each text; with a seed it is drawn by chance instead of searched for."""
-        options = options or Options()
-        encoded = self.source.encode_batch(list(texts))
-        demanded = self.target.encode_batch(list(prefixes)) if prefixes else [[] for _ in texts]
-        found: dict[int, list[Hypothesis]] = {}
-        for numbers in same_length(encoded, batch_size):
-            batch = self.ids([encoded[number] for number in numbers])
-            if seed is None:
-                results = search(
-                    self.model, batch, self.limits(options), options, [demanded[number] for number in numbers]
-                )
-            else:
-                seeds = [seed + number for number in numbers]
-                drawn = sample(self.model, batch, self.limits(options), seeds=seeds, temperature=temperature)
-                results = [[each] for each in drawn]
-            found.update(zip(numbers, results, strict=True))
-        return [self.worded(text, found.get(number, [])) for number, text in enumerate(texts)]
+        """The translation of each text; with a chance it is drawn instead of searched for.
+
+        A text longer than the model allows is told with its line and split, cut or refused.
+        """
+        fitting = Fitting(self.source, self.longest, long, tell)
+        parts = [fitting.parts(text, line) for line, text in enumerate(texts, start=first_line)]
+        # A prefix belongs to the first part of its text.
+        demanded = [
+            prefix if place == 0 else ""
+            for prefix, pieces in zip(prefixes or [""] * len(texts), parts, strict=True)
+            for place in range(len(pieces))
+        ]
+        if chance is not None:  # a line is drawn the same whatever window it is in
+            chance = replace(chance, seed=chance.seed + first_line - 1)
+        flat = [each for pieces in parts for each in pieces]
+        found = iter(self._fitting(flat, options, batch_size, demanded, chance))
+        return [
+            together(text, list(islice(found, len(pieces)))) for text, pieces in zip(texts, parts, strict=True)
+        ]
 
     def stream(
         self,
@@ -72,11 +78,40 @@ class Translator:
         *,
         batch_size: int = 64,
         window: int = WINDOW,
+        chance: Chance | None = None,
+        long: Policy = "split",
+        tell: Tell = warnings.warn,
     ) -> Iterator[Translation]:
         """Translations of any number of lines, in order; only a window of them is held at a time."""
-        source = iter(lines)
+        source, line = iter(lines), 1
         while chunk := list(islice(source, window)):
-            yield from self.translate(chunk, options, batch_size=batch_size)
+            yield from self.translate(
+                chunk, options, batch_size=batch_size, chance=chance, long=long, tell=tell, first_line=line
+            )
+            line += len(chunk)
+
+    def _fitting(
+        self,
+        texts: Sequence[str],
+        options: Options | None,
+        batch_size: int,
+        prefixes: Sequence[str],
+        chance: Chance | None,
+    ) -> list[Translation]:
+        """Translations of texts that fit, searched for in batches of one length each."""
+        options = options or Options()
+        encoded = self.source.encode_batch(list(texts))
+        demanded = self.target.encode_batch(list(prefixes)) if any(prefixes) else [[] for _ in texts]
+        found: dict[int, list[Hypothesis]] = {}
+        for numbers in same_length(encoded, batch_size):
+            batch = self.ids([encoded[number] for number in numbers])
+            if chance is None:
+                begun = [demanded[number] for number in numbers]
+                results = search(self.model, batch, self.limits(options), options, begun)
+            else:
+                results = [[each] for each in sample(self.model, batch, self.limits(options), chance, numbers)]
+            found.update(zip(numbers, results, strict=True))
+        return [self.worded(text, found.get(number, [])) for number, text in enumerate(texts)]
 
     def limits(self, options: Options) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)
@@ -87,11 +122,6 @@ class Translator:
         rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
         return torch.tensor(rows, device=self.device)
 
-    def too_long(self, text: str) -> int | None:
-        """How many tokens the text has, if that is more than the model has places for."""
-        tokens = len(self.source.encode(text)) + 1
-        return tokens if tokens > self.longest else None
-
     def worded(self, text: str, found: list[Hypothesis]) -> Translation:
         if not found:
             return Translation(text, "", 0.0)
@@ -100,6 +130,14 @@ class Translator:
             for each, decoded in zip(found, self.target.decode_batch([each.ids for each in found]), strict=True)
         )
         return Translation(text, best.text, best.score, tuple(others))
+
+
+def together(text: str, parts: list[Translation]) -> Translation:
+    """One translation from those of a text's parts."""
+    if len(parts) == 1:
+        return parts[0]
+    score = sum(part.score for part in parts) / len(parts)
+    return Translation(text, " ".join(part.text for part in parts), score)
 
 
 def same_length(encoded: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:

@@ -1,6 +1,6 @@
 """A trained translation model, opened: translate, measure, look inside."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from regard.attention import Recorder
 from regard.config import TranslationRecipe
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
-from regard.decoding import Options, Translation, Translator
+from regard.decoding import Options, Policy, Translator
 from regard.evaluation import Quality, by_length, measure
 from regard.jobs.folder import RunFolder
 from regard.jobs.translation import device, is_tokenised, mean_loss, options_of
@@ -67,29 +67,18 @@ class LoadedTranslator:
         return replace(options, beam=max(options.beam, nbest))
 
     def translate(
-        self, texts: Sequence[str], *, beam: int | None = None, batch_size: int | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        batch_size: int | None = None,
+        long: Policy = "split",
     ) -> list[str]:
-        """The translation of each text."""
+        """The translation of each text; what is longer than the model allows is split, cut or refused."""
         found = self.translator.translate(
-            texts, self.options(beam), batch_size=batch_size or self.recipe.decode.batch_size
+            texts, self.options(beam), batch_size=batch_size or self.recipe.decode.batch_size, long=long
         )
         return [each.text for each in found]
-
-    def stream(
-        self,
-        lines: Iterable[str],
-        options: Options | None = None,
-        *,
-        batch_size: int | None = None,
-        window: int = 2048,
-    ) -> Iterator[Translation]:
-        """Translations of any number of lines, in order and in constant memory."""
-        return self.translator.stream(
-            lines,
-            options or self.options(),
-            batch_size=batch_size or self.recipe.decode.batch_size,
-            window=window,
-        )
 
     def test_pairs(self) -> list[Pair]:
         """The test split of the data the recipe names; it must still be there."""
