@@ -1,6 +1,5 @@
 """A training as a person watches it: a live line on standard error, a sentence for every event."""
 
-import resource
 import sys
 
 from rich.console import Console
@@ -43,10 +42,13 @@ class Terminal:
 
 def memory() -> str:
     """The most memory the process has had, and the GPU's where there is one."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    text = f"{peak / 2**30:.1f} GB"
     import torch
 
     if torch.cuda.is_available():
-        text += f", GPU {torch.cuda.max_memory_allocated() / 2**30:.1f} GB"
-    return text
+        return f"GPU {torch.cuda.max_memory_allocated() / 2**30:.1f} GB"
+    try:
+        import resource
+    except ImportError:  # a system without it
+        return ""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return f"{peak / 2**30:.1f} GB"

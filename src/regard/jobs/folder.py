@@ -27,6 +27,10 @@ class RunFolder:
         folder = cls(path)
         if folder.holds_run():
             raise RegardError(f"{path} already holds a run; give another folder with --out, or remove it first")
+        if (path / "recipe.toml").exists():
+            raise RegardError(
+                f"a training was begun in {path}; go on with --resume, or give another folder with --out"
+            )
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
