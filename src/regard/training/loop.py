@@ -1,5 +1,6 @@
 """The loop: batches, loss, gradient, update, and now and then a validation. What those mean is handed in."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -99,7 +100,7 @@ class Training:
     def __post_init__(self) -> None:
         self.optimiser = make_optimiser(self.model, self.settings)
         self.average = Average(self.model, self.settings)
-        self.per_epoch = max(1, self.batches.per_epoch() // self.settings.accumulate)
+        self.per_epoch = max(1, math.ceil(self.batches.per_epoch() / self.settings.accumulate))
 
     def done(self) -> float:
         """Share of the budget used; training ends at 1."""
