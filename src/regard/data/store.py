@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -134,8 +134,3 @@ def open_side(folder: Path, name: str) -> Side:
         mapped("text", np.uint8),
         mapped("text-starts", np.int64),
     )
-
-
-def texts_of(pairs: Iterable[Pair], side: int) -> Iterator[str]:
-    """One side of the pairs."""
-    return (pair[side] for pair in pairs)
