@@ -33,10 +33,10 @@ def test_by_length_sorts_by_source_words() -> None:
 
 def test_significance_of_a_clear_difference_and_of_none() -> None:
     first, same, worse = significance(["good", "good too", "bad"], [GOOD, GOOD, BAD], REFERENCES)
-    assert first["p_value"] is None
-    assert same["p_value"] > 0.3
-    assert worse["p_value"] < 0.05
-    assert worse["bleu"] < first["bleu"]
+    assert first.p_value is None
+    assert same.p_value > 0.3
+    assert worse.p_value < 0.05
+    assert worse.bleu < first.bleu
 
 
 def test_counts_must_agree() -> None:

@@ -77,6 +77,9 @@ def options(
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by `regard train`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Source = Annotated[Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")]
+Target = Annotated[Path | None, typer.Option(help="Their references, line for line.")]
+Beam = Annotated[int | None, typer.Option(min=1, help="Translations kept open.", show_default="the recipe's")]
 
 
 @cli.command()
@@ -121,9 +124,7 @@ def translate(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to write; else standard output.")
     ] = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Translations kept open.", show_default="the recipe's")
-    ] = None,
+    beam: Beam = None,
     nbest: Annotated[
         int, typer.Option(min=1, help="Translations a line; more than 1: number, score and text.")
     ] = 1,
@@ -158,12 +159,9 @@ def translate(
 @cli.command()
 def evaluate(
     run: Run,
-    source: Annotated[
-        Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")
-    ] = None,
-    target: Annotated[Path | None, typer.Option(help="Their references, line for line.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Another run, for a paired bootstrap.")] = None,
-    beam: Annotated[int | None, typer.Option(min=1, show_default="the recipe's")] = None,
+    source: Source = None,
+    target: Target = None,
+    beam: Beam = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss, BLEU by length.
@@ -176,7 +174,34 @@ def evaluate(
     """
     from regard.app import evaluating
 
-    evaluating.run(run, source, target, against, beam, as_json)
+    evaluating.run(run, source, target, beam, as_json)
+
+
+@cli.command()
+def compare(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="RUN RUN...", help="Two run folders or more.")
+    ] = None,
+    source: Source = None,
+    target: Target = None,
+    beam: Beam = None,
+    outputs: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--output", help="A .md, .json, .png or .svg file; may be given several times."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs on the same sentences: size, training, speed, BLEU, chrF, TER, and a paired bootstrap.
+
+    Examples:
+
+    regard compare runs/words runs/bpe
+
+    regard compare runs/words runs/bpe --source test.de --target test.en -o report.md -o report.png
+    """
+    from regard.app import comparing
+
+    comparing.run(runs or [], source, target, beam, outputs or [], as_json)
 
 
 @cli.command()

@@ -15,6 +15,7 @@ from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.translation import (
     DecodeSettings,
     PairData,
+    RnnModel,
     TextSettings,
     TrainSettings,
     TransformerModel,
@@ -30,6 +31,7 @@ __all__ = [
     "KernelTrain",
     "PairData",
     "Recipe",
+    "RnnModel",
     "TextSettings",
     "TrainSettings",
     "TransformerModel",

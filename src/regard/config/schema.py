@@ -129,9 +129,10 @@ def one_of(options: tuple[Any, ...], given: Any, path: str) -> Any:
         raise RecipeError(f"{path}: {shown(given)} is not a table")
     tag = tag_of(options[0])
     by_choice = {tag_choice(option): option for option in options}
-    if tag not in given:
+    given_tag = given.get(tag, default_tag(options[0]))
+    if given_tag is None:
         raise RecipeError(f"{dotted(path, tag)}: this key is missing; {suggest('', by_choice)}")
-    named = given[tag].value if isinstance(given[tag], Typed) else given[tag]
+    named = given_tag.value if isinstance(given_tag, Typed) else given_tag
     if named not in by_choice:
         raise RecipeError(
             f"{dotted(path, tag)}: {shown(named)} is not a choice; {suggest(str(named), by_choice)}"
@@ -141,6 +142,12 @@ def one_of(options: tuple[Any, ...], given: Any, path: str) -> Any:
 
 def tag_of(shape: Any) -> str:
     return str(dataclasses.fields(shape)[0].name)
+
+
+def default_tag(shape: Any) -> str | None:
+    """The choice that is meant where none is made."""
+    default = dataclasses.fields(shape)[0].default
+    return None if default is dataclasses.MISSING else str(default)
 
 
 def tag_choice(shape: Any) -> str:

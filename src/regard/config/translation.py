@@ -12,6 +12,9 @@ SIZES: dict[str, dict[str, int]] = {
     "big": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096},
 }
 
+SCORES = {"bahdanau": ("additive", "concat"), "luong": ("general", "dot", "concat")}
+"""The scores each attention of an RNN is defined with; the first unless another is named."""
+
 
 @dataclass(frozen=True)
 class TransformerModel:
@@ -46,6 +49,110 @@ class TransformerModel:
             raise ValueError(
                 f"position: {self.position} needs an even head size, not {self.d_model // self.heads}"
             )
+
+    @property
+    def width(self) -> int:
+        """The size of a token's vector inside the model."""
+        return self.d_model
+
+    def __str__(self) -> str:
+        layers = f"{self.encoder_layers} + {self.decoder_layers} layers"
+        return f"transformer, {layers}, {self.d_model} / {self.d_ff}, {self.heads} heads"
+
+
+@dataclass(frozen=True)
+class RnnModel:
+    """An encoder that reads word by word, a decoder that writes, and what the decoder may look back at."""
+
+    kind: Literal["rnn"]
+    start: str | None = None
+    """A run to start from: its weights and its vocabulary."""
+    cell: Literal["gru", "lstm"] = "gru"
+    layers: Count = 1
+    embedding: Count = 256
+    hidden: Count = 512
+    """Size of the decoder's state."""
+    encoder_hidden: Whole = 0
+    """Size of the encoder's state in each direction; 0 means that all of it is as large as the decoder's."""
+    bidirectional: bool = False
+    reverse: bool = False
+    """Read the source from its end (Sutskever et al. 2014): its first words are then the freshest."""
+    attention: Literal["none", "bahdanau", "luong"] = "none"
+    score: Literal["additive", "concat", "dot", "general"] | None = None
+    """Bahdanau: additive or concat. Luong: general, dot or concat. The first of each unless given."""
+    score_size: Whole = 0
+    """Size of the small network in an additive or concat score; 0 means as the decoder's state."""
+    input_feeding: bool = False
+    """Luong: the attentional vector is part of the next step's input."""
+    dropout: Share = 0.1
+    share: Literal["all", "output", "none"] = "none"
+    """Which embeddings are one table: source, target and output; target and output; none."""
+    longest: Count = 256
+    """The most tokens a side may have."""
+
+    def __post_init__(self) -> None:
+        self._fill_in()
+        if self.bidirectional and self.reverse:
+            raise ValueError(
+                "reverse: a bidirectional encoder reads the source from both ends already, so reversing it "
+                "would only swap its two halves; set reverse or bidirectional to false"
+            )
+        if self.attention == "none":
+            self._refuse_options_of_attention()
+        elif self.score not in SCORES[self.attention]:
+            allowed = ", ".join(SCORES[self.attention])
+            raise ValueError(f"score: {self.attention} attention has no {self.score} score; allowed: {allowed}")
+        if self.attention == "bahdanau" and self.input_feeding:
+            raise ValueError(
+                "input_feeding: Bahdanau's decoder is fed the context already; this is for luong attention"
+            )
+        if self.score in ("dot", "general") and self.score_size:
+            raise ValueError(f"score_size: a {self.score} score has no network inside; leave it out")
+        if self.score == "dot" and self.encoder_size != self.hidden:
+            raise ValueError(
+                f"score: dot needs states of equal size; the encoder gives {self.encoder_size}{self._twice()}, "
+                f'the decoder has {self.hidden}; make them equal, or take score = "general"'
+            )
+        if self.share != "none" and self.embedding != self.hidden:
+            raise ValueError(
+                f"share: one table for words in and words out needs vectors of equal size; embedding is "
+                f'{self.embedding}, hidden is {self.hidden}; make them equal, or take share = "none"'
+            )
+
+    def _fill_in(self) -> None:
+        if not self.encoder_hidden:
+            halves = 2 if self.bidirectional else 1
+            object.__setattr__(self, "encoder_hidden", max(1, self.hidden // halves))
+        if self.score is None and self.attention != "none":
+            object.__setattr__(self, "score", SCORES[self.attention][0])
+
+    def _refuse_options_of_attention(self) -> None:
+        for name in ("score", "score_size", "input_feeding"):
+            if getattr(self, name):
+                raise ValueError(
+                    f'{name}: this belongs to attention, and attention is "none"; choose bahdanau or luong, '
+                    f"or leave {name} out"
+                )
+
+    def _twice(self) -> str:
+        return f" (2 x {self.encoder_hidden})" if self.bidirectional else ""
+
+    @property
+    def encoder_size(self) -> int:
+        """Size of what the encoder says about a word, all directions together."""
+        return self.encoder_hidden * (2 if self.bidirectional else 1)
+
+    @property
+    def width(self) -> int:
+        """The size of a token's vector inside the model."""
+        return self.hidden
+
+    def __str__(self) -> str:
+        reading = "bidirectional " if self.bidirectional else "reversed " if self.reverse else ""
+        layers = f"{self.layers} + {self.layers} layers, {self.embedding} / {self.hidden}"
+        looking = "no attention" if self.attention == "none" else f"{self.attention} attention ({self.score})"
+        feeding = ", input feeding" if self.input_feeding else ""
+        return f"{reading}{self.cell.upper()}, {layers}, {looking}{feeding}"
 
 
 @dataclass(frozen=True)
@@ -196,7 +303,7 @@ class TranslationRecipe:
     data: PairData
     train: TrainSettings
     text: TextSettings = field(default_factory=TextSettings)
-    model: TransformerModel = field(default_factory=TransformerModel)
+    model: TransformerModel | RnnModel = field(default_factory=TransformerModel)
     decode: DecodeSettings = field(default_factory=DecodeSettings)
 
     def __post_init__(self) -> None:

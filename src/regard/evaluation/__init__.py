@@ -1,5 +1,5 @@
 """How good a translation is, as the field measures it."""
 
-from regard.evaluation.bleu import Quality, by_length, measure, significance
+from regard.evaluation.bleu import Paired, Quality, by_length, measure, significance
 
-__all__ = ["Quality", "by_length", "measure", "significance"]
+__all__ = ["Paired", "Quality", "by_length", "measure", "significance"]

@@ -69,13 +69,25 @@ def by_length(
     return rows
 
 
+@dataclass(frozen=True)
+class Paired:
+    """A system in a paired bootstrap against the first one."""
+
+    name: str
+    bleu: float
+    half_width: float
+    """Of the 95% confidence interval."""
+    p_value: float | None
+    """How likely so large a difference from the first is by chance; the first has none."""
+
+
 def significance(
     names: Sequence[str],
     systems: Sequence[Sequence[str]],
     references: Sequence[str],
     *,
     tokenised: bool = False,
-) -> list[dict[str, float | str | None]]:
+) -> list[Paired]:
     """Paired bootstrap of every system against the first: BLEU, its 95% half-width, and the p-value."""
     for system in systems:
         check_counts(system, references)
@@ -86,13 +98,13 @@ def significance(
     _, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=1000)()
     scored = [result for result in results["BLEU"] if isinstance(result, Result)]
     return [
-        {
-            "name": name,
-            "bleu": result.score,
-            "half_width": result.ci,
+        Paired(
+            name=name,
+            bleu=result.score,
+            half_width=float(result.ci or 0.0),
             # The bootstrap knows no difference of exactly nothing.
-            "p_value": 1.0 if place and list(systems[place]) == list(systems[0]) else result.p_value,
-        }
+            p_value=1.0 if place and list(systems[place]) == list(systems[0]) else result.p_value,
+        )
         for place, (name, result) in enumerate(zip(names, scored, strict=True))
     ]
 

@@ -18,8 +18,6 @@ def translation_card(
     """The README.md of a translation run."""
     data, model = recipe.data, recipe.model
     where = f"{data.corpus} ({data.form})" if data.corpus != "files" else f"{data.source}, {data.target}"
-    layers = f"{model.encoder_layers} + {model.decoder_layers} layers"
-    shape = f"{model.kind}, {layers}, {model.d_model} / {model.d_ff}, {model.heads} heads"
     parameters = sum(each.numel() for each in training.model.parameters())
     return f"""# Translation from {data.source_language} to {data.target_language}
 
@@ -27,7 +25,7 @@ def translation_card(
 |---|---|
 | data | {where}: {report} |
 | vocabulary | {vocabulary} |
-| model | {shape}, {parameters:,} parameters |
+| model | {model}, {parameters:,} parameters |
 | training | {training.step:,} steps, {training.seconds / 60:.1f} minutes, seed {recipe.train.seed} |
 
 On {quality.sentences:,} test sentences, beam {recipe.decode.beam}:

@@ -1,16 +1,19 @@
 """A trained translation model, opened: translate, measure, look inside."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from regard.attention import Recorder
 from regard.config import TranslationRecipe
-from regard.data.corpus import Pair
+from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
 from regard.decoding import Options, Policy, Translator
+from regard.errors import RegardError
 from regard.evaluation import Quality, by_length, measure
 from regard.jobs.folder import RunFolder
 from regard.jobs.translation import device, is_tokenised, mean_loss, options_of
@@ -45,6 +48,8 @@ class Evaluation:
     by_length: list[dict[str, float | str]]
     translations: list[str]
     references: list[str]
+    seconds: float
+    """Spent on translating."""
 
 
 class LoadedTranslator:
@@ -84,11 +89,17 @@ class LoadedTranslator:
         """The test split of the data the recipe names; it must still be there."""
         return ParallelCorpus(self.recipe.data).test
 
+    def references(self, pairs: Sequence[Pair]) -> list[str]:
+        """The target sentences as the model could write them, lower-cased where it knows lower case only."""
+        return [self.vocabulary.target.normalise(target) for _, target in pairs]
+
     def evaluate(self, pairs: Sequence[Pair], *, beam: int | None = None) -> Evaluation:
         """BLEU, chrF, TER and loss over the pairs, and BLEU by length."""
         sources = [source for source, _ in pairs]
-        references = [self.vocabulary.target.normalise(target) for _, target in pairs]
+        references = self.references(pairs)
+        begun = time.perf_counter()
         translations = self.translate(sources, beam=beam)
+        seconds = time.perf_counter() - begun
         tokenised = is_tokenised(self.recipe)
         return Evaluation(
             quality=measure(translations, references, tokenised=tokenised),
@@ -96,6 +107,7 @@ class LoadedTranslator:
             by_length=by_length(sources, translations, references, tokenised=tokenised),
             translations=translations,
             references=references,
+            seconds=seconds,
         )
 
     @torch.no_grad()
@@ -112,3 +124,12 @@ class LoadedTranslator:
             target=self.vocabulary.target.tokens([*target_ids, self.vocabulary.target.end]),
             layers={name: weights[0].float().cpu().numpy() for name, weights in record.items()},
         )
+
+
+def pairs_of_files(source: str | Path | None, target: str | Path | None) -> list[Pair] | None:
+    """The sentences and references of --source and --target; nothing where neither is given."""
+    if source is None and target is None:
+        return None
+    if source is None or target is None:
+        raise RegardError("--source and --target go together: the sentences and their references")
+    return list(read_pairs(source, target))

@@ -74,7 +74,7 @@ def train(
         RunFolder.open(Path(recipe.model.start)).write_weights_into(model)
     model.to(device())
     audience.say(f"model: {count_parameters(model):,} parameters on {device()}")
-    training = Training(model, recipe.train, batches_of(recipe, store, vocabulary), recipe.model.d_model)
+    training = Training(model, recipe.train, batches_of(recipe, store, vocabulary), recipe.model.width)
     if resume and not checkpoint.resume(training, folder.path / "checkpoints"):
         audience.say("there is no checkpoint yet; training begins from the start")
     journal = Journal(folder.path, audience, recipe.train, training.step)

@@ -4,6 +4,7 @@ from regard.layers.blocks import BlockShape, DecoderBlock, EncoderBlock, SelfAtt
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import ScaledEmbedding
 from regard.layers.feedforward import FeedForward
+from regard.layers.recurrent import LayerState, Recurrent
 from regard.layers.residual import Residual
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "Dropout",
     "EncoderBlock",
     "FeedForward",
+    "LayerState",
+    "Recurrent",
     "Residual",
     "ScaledEmbedding",
     "SelfAttention",

@@ -2,12 +2,17 @@
 
 from torch import nn
 
-from regard.config import TransformerModel
+from regard.config import RnnModel, TransformerModel
+from regard.models.rnn import Rnn
 from regard.models.transformer import Transformer
 
 
-def build(config: TransformerModel, source_vocabulary: int, target_vocabulary: int, padding: int) -> nn.Module:
+def build(
+    config: TransformerModel | RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int
+) -> nn.Module:
     """A model with fresh weights."""
     match config:
         case TransformerModel():
             return Transformer(config, source_vocabulary, target_vocabulary, padding)
+        case RnnModel():
+            return Rnn(config, source_vocabulary, target_vocabulary, padding)

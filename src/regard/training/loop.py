@@ -86,7 +86,7 @@ class Training:
     settings: TrainSettings
     batches: Batches
     width: int
-    """d_model, which the noam schedule asks for."""
+    """Size of a token's vector, which the noam schedule asks for."""
     optimiser: Optimizer = field(init=False)
     average: Average = field(init=False)
     cursor: Cursor = field(default_factory=Cursor)
