@@ -18,7 +18,7 @@ STANDS_ON: dict[str, set[str]] = {
     "training": {"models", "data"},
     "decoding": {"models", "text"},
     "look": {"attention"},
-    "lessons": {"training", "look"},
+    "lessons": {"training", "decoding", "look"},
     "evaluation": {"decoding", "data"},
     "exchange": {"models", "text"},
     "jobs": {"training", "evaluation", "look"},

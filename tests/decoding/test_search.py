@@ -5,23 +5,35 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
-from regard.config import TransformerModel
-from regard.decoding import Options, search
-from regard.decoding.limits import Limits
+from regard.config import RnnModel, TransformerModel
+from regard.decoding import Limits, Options, search
 from regard.decoding.sampling import Chance, sample
-from regard.models.transformer import Transformer
+from regard.models.build import build
 
 BEGIN, END, PAD, UNKNOWN = 0, 1, 2, 3
 LIMITS = Limits(BEGIN, END, (BEGIN, PAD, UNKNOWN))
 
 
-def model(vocabulary: int = 30, **shape) -> Transformer:
+RNNS = {
+    "rnn": {},
+    "rnn-lstm": {"cell": "lstm", "layers": 2, "bidirectional": True},
+    "bahdanau": {"attention": "bahdanau", "bidirectional": True},
+    "luong": {"attention": "luong", "cell": "lstm", "input_feeding": True},
+    "luong-dot": {"attention": "luong", "score": "dot"},
+}
+KINDS = ["transformer", *RNNS]
+ATTENTIVE = ["transformer", "bahdanau", "luong", "luong-dot"]
+
+
+def model(kind: str = "transformer", vocabulary: int = 30, size: int = 32) -> nn.Module:
     torch.manual_seed(3)
-    config = TransformerModel(
-        **{"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 64, **shape}
-    )
-    made = Transformer(config, vocabulary, vocabulary, PAD).eval()
+    if kind == "transformer":
+        config = TransformerModel(encoder_layers=2, decoder_layers=2, d_model=size, heads=4, d_ff=2 * size)
+    else:
+        config = RnnModel("rnn", embedding=size, hidden=size, **RNNS[kind])
+    made = build(config, vocabulary, vocabulary, PAD).eval()
     for each in made.parameters():
         each.data.mul_(1.5)  # opinions strong enough to differ by sentence
     return made
@@ -31,7 +43,7 @@ def sources(count: int, length: int, vocabulary: int = 30) -> torch.Tensor:
     return torch.randint(4, vocabulary, (count, length), generator=torch.Generator().manual_seed(5))
 
 
-def log_probability(made: Transformer, source: torch.Tensor, ids: list[int]) -> float:
+def log_probability(made: nn.Module, source: torch.Tensor, ids: list[int]) -> float:
     """Of a whole translation, by one full pass, under the search's rules."""
     with torch.no_grad():
         scores = made(source[None], torch.tensor([[BEGIN, *ids]]))[0]
@@ -45,9 +57,10 @@ def log_probability(made: Transformer, source: torch.Tensor, ids: list[int]) -> 
     return total
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_a_wide_beam_finds_what_brute_force_finds(penalty: float) -> None:
-    made = model(vocabulary=7)
+def test_a_wide_beam_finds_what_brute_force_finds(penalty: float, kind: str) -> None:
+    made = model(kind, vocabulary=7)
     source = sources(3, 4, 7)
     options = Options(beam=200, nbest=3, length_penalty=penalty, longest=4)
     found = search(made, source, LIMITS, options)
@@ -62,8 +75,9 @@ def test_a_wide_beam_finds_what_brute_force_finds(penalty: float) -> None:
         assert [list(each.ids) for each in found[number]][:2] == [ids for _, ids in ranked[:2]]
 
 
-def test_beam_one_is_greedy() -> None:
-    made = model()
+@pytest.mark.parametrize("kind", KINDS)
+def test_beam_one_is_greedy(kind: str) -> None:
+    made = model(kind)
     source = sources(6, 5)
     for number, [best] in enumerate(search(made, source, LIMITS, Options(beam=1))):
         written: list[int] = []
@@ -79,9 +93,10 @@ def test_beam_one_is_greedy() -> None:
         assert list(best.ids) == written[: len(best.ids)]
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("beam", [1, 5])
-def test_the_batch_does_not_matter_to_the_bit(beam: int) -> None:
-    made = model(vocabulary=400, d_model=64, d_ff=128)
+def test_the_batch_does_not_matter_to_the_bit(beam: int, kind: str) -> None:
+    made = model(kind, vocabulary=400, size=64)
     source = sources(64, 9, 400)
     options = Options(beam=beam, nbest=beam)
     whole = search(made, source, LIMITS, options)
@@ -139,8 +154,9 @@ def test_length_penalty_favours_longer_ones() -> None:
     assert mean[1] > mean[0]
 
 
-def test_coverage_changes_scores_by_what_was_looked_at() -> None:
-    made, source = model(), sources(4, 6)
+@pytest.mark.parametrize("kind", ATTENTIVE)
+def test_coverage_changes_scores_by_what_was_looked_at(kind: str) -> None:
+    made, source = model(kind), sources(4, 6)
     plain = search(made, source, LIMITS, Options(beam=3, nbest=3))
     covered = search(made, source, LIMITS, Options(beam=3, nbest=3, coverage=0.5))
     scores = {each.ids: each.score for found in plain for each in found}
@@ -150,8 +166,9 @@ def test_coverage_changes_scores_by_what_was_looked_at() -> None:
     assert any(with_penalty < without for with_penalty, without in shared)
 
 
-def test_sampling_repeats_by_seed_and_does_not_see_its_neighbours() -> None:
-    made, source = model(vocabulary=100), sources(6, 5, 100)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sampling_repeats_by_seed_and_does_not_see_its_neighbours(kind: str) -> None:
+    made, source = model(kind, vocabulary=100), sources(6, 5, 100)
     whole = sample(made, source, LIMITS, Chance(3), range(6))
     assert sample(made, source, LIMITS, Chance(3), range(6)) == whole
     alone = [sample(made, source[n : n + 1], LIMITS, Chance(3), [n])[0] for n in range(6)]
@@ -159,8 +176,9 @@ def test_sampling_repeats_by_seed_and_does_not_see_its_neighbours() -> None:
     assert sample(made, source, LIMITS, Chance(50), range(6)) != whole
 
 
-def test_sampling_the_single_best_is_greedy() -> None:
-    made, source = model(), sources(5, 5)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sampling_the_single_best_is_greedy(kind: str) -> None:
+    made, source = model(kind), sources(5, 5)
     drawn = sample(made, source, LIMITS, Chance(1, top_k=1), range(5))
     greedy = search(made, source, LIMITS, Options(beam=1))
     for one, [other] in zip(drawn, greedy, strict=True):

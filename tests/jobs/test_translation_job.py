@@ -5,45 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 
 import regard
 from regard.decoding import Chance, Options
 from regard.jobs.loaded import LoadedTranslator
-
-NUMBERS = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
-ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
-
-
-def write_corpus(folder: Path, count: int = 1500) -> None:
-    chance = torch.Generator().manual_seed(0)
-    rows = [
-        torch.randint(0, 8, (int(n),), generator=chance).tolist()
-        for n in torch.randint(1, 6, (count,), generator=chance)
-    ]
-    (folder / "n.de").write_text("".join(" ".join(NUMBERS[i] for i in row) + ".\n" for row in rows), "utf-8")
-    (folder / "n.en").write_text("".join(" ".join(ENGLISH[i] for i in row) + ".\n" for row in rows), "utf-8")
-
 
 SMALL = [
     "data.source=n.de", "data.target=n.en", "text.kind=words", "model.encoder_layers=1", "model.decoder_layers=1",
     "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0", "train.steps=300", "train.rate=0.01",
     "train.warmup=50", "train.batch_tokens=512", "train.validate_every=100", "train.log_every=50", "train.smoothing=0",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    write_corpus(folder)
-    return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def train(corpus: Path, out: Path, *more: str, **options):

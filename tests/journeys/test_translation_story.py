@@ -49,9 +49,21 @@ def test_evaluate_on_the_test_split_and_on_files(story: Path, regard: Command) -
     assert {"bleu", "chrf", "ter", "loss", "perplexity", "signature", "sentences", "by_length"} <= found.keys()
     (story / "t.de").write_text("drei vier\neins\n", "utf-8")
     (story / "t.en").write_text("three four\none\n", "utf-8")
-    files = regard("evaluate", "run", "--source", "t.de", "--target", "t.en", "--against", "run", cwd=story)
+    files = regard("evaluate", "run", "--source", "t.de", "--target", "t.en", cwd=story)
     assert files.stdout.startswith("BLEU ")
-    assert "p = " in files.stdout
+
+
+def test_compare_a_run_with_its_own_copy(story: Path, regard: Command) -> None:
+    shutil.copytree(story / "run", story / "copy")
+    done = regard(
+        "compare", "run", "copy", "--json", "-o", "both/report.md", "-o", "both/report.svg", cwd=story
+    )
+    first, second = json.loads(done.stdout)["runs"]
+    assert (first["bleu"], first["by_length"]) == (second["bleu"], second["by_length"])
+    assert (first["p_value"], second["p_value"]) == (None, 1.0)
+    assert re.match(r"translating \d+ sentences with run ...\n", done.stderr)
+    assert "(report.svg)" in (story / "both" / "report.md").read_text("utf-8")
+    assert (story / "both" / "report.svg").exists()
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
@@ -108,6 +120,7 @@ MISTAKES = [
     (("translate", "run", "three.de", "-o", "file/out"), ["file/out", "not a directory"]),
     (("evaluate", "run", "--source", "three.de"), ["--source and --target go together"]),
     (("evaluate", "run", "--source", "three.de", "--target", "short.en"), ["three.de", "3", "short.en", "2"]),
+    (("compare", "run"), ["at least two runs, not 1"]),
     (("look", "run", "eins", "-o", "picture.gif"), ["picture.gif", ".png or .svg"]),
     (("look", "run", " "), ["there is no text"]),
 ]  # fmt: skip

@@ -15,6 +15,7 @@ FAST = {
     "scaling": ["--largest", "16", "--draws", "64"],
     "positions": ["--length", "16", "--d-model", "8"],
     "cost": ["--longest", "512", "--d-model", "8", "--seconds", "1", "--quick"],
+    "bottleneck": ["--longest", "3", "--size", "8", "--steps", "3", "--lines", "4"],
     "smoothing": [],
     "schedule": ["--steps", "5000"],
 }

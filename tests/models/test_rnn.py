@@ -341,7 +341,7 @@ def test_tables_can_be_shared() -> None:
         ({"attention": "bahdanau", "input_feeding": True}, "Bahdanau's decoder is fed the context already"),
         ({"attention": "luong", "score": "general", "score_size": 9}, "a general score has no network inside"),
         ({"share": "all", "embedding": 128}, "embedding is 128, hidden is 512"),
-        ({"cell": "rnn"}, "model.cell: \"rnn\" is not a choice; allowed: gru, lstm"),
+        ({"cell": "rnn"}, 'model.cell: "rnn" is not a choice; allowed: gru, lstm'),
     ],
 )
 def test_impossible_models_are_refused_in_a_sentence(given: dict, sentence: str) -> None:

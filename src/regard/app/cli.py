@@ -180,8 +180,9 @@ def evaluate(
 @cli.command()
 def compare(
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="RUN RUN...", help="Two run folders or more.")
-    ] = None,
+        list[Path],
+        typer.Argument(metavar="RUN", help="Two run folders or more; the first is the measure."),
+    ],
     source: Source = None,
     target: Target = None,
     beam: Beam = None,
@@ -201,7 +202,7 @@ def compare(
     """
     from regard.app import comparing
 
-    comparing.run(runs or [], source, target, beam, outputs or [], as_json)
+    comparing.run(runs, source, target, beam, outputs or [], as_json)
 
 
 @cli.command()

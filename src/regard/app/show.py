@@ -1,7 +1,7 @@
 """`regard show`: why it is so, as commands with pictures and numbers; a thin skin over regard.lessons."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -84,6 +84,29 @@ def cost(
     lengths = [128 * 2**power for power in range(8) if 128 * 2**power <= longest]
     result = lesson.measure(lengths, d_model=d_model, seconds=seconds, progress=tell)
     present("cost", result, lesson.draw(result), out, json)
+
+
+@app.command(epilog="Example: regard show bottleneck --task reverse")
+def bottleneck(
+    out: Out = PICTURES,
+    json: Json = False,
+    task: Annotated[
+        Literal["copy", "reverse"], typer.Option(help="Write the line as it was read, or backwards.")
+    ] = "copy",
+    longest: Annotated[int, typer.Option(min=1, max=200, help="Lines have 1 to this many symbols.")] = 20,
+    size: Annotated[int, typer.Option(min=4, max=1024, help="Size of a state; both ways together.")] = 64,
+    steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Updates of each model.")] = 2500,
+    lines: Annotated[int, typer.Option(min=1, max=100_000, help="Lines tested at each length.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The same seed, the same numbers.")] = 0,
+) -> None:
+    """Why the decoder looks back: lines copied through one vector, and with attention; about four minutes."""
+    check_folder(out)
+    from regard.lessons import bottleneck as lesson
+
+    result = lesson.measure(
+        task, longest=longest, size=size, steps=steps, lines=lines, seed=seed, progress=tell
+    )
+    present("bottleneck", result, lesson.draw(result), out, json)
 
 
 @app.command(epilog="Example: regard show smoothing --smoothing 0.05 --smoothing 0.3")

@@ -309,3 +309,7 @@ class TranslationRecipe:
     def __post_init__(self) -> None:
         if self.model.share == "all" and not self.text.joint:
             raise ValueError('model.share: "all" needs one vocabulary for both languages; text.joint is false')
+        if self.decode.coverage and isinstance(self.model, RnnModel) and self.model.attention == "none":
+            raise ValueError(
+                'decode.coverage: this counts what was looked at, and model.attention is "none"; leave it out'
+            )

@@ -1,8 +1,20 @@
 """From a trained model to text: one search for every model that can be asked for the next token."""
 
 from regard.decoding.fitting import Policy, Tell
+from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Hypothesis, Options, search
 from regard.decoding.translator import Translation, Translator
 
-__all__ = ["Chance", "Hypothesis", "Options", "Policy", "Tell", "Translation", "Translator", "sample", "search"]
+__all__ = [
+    "Chance",
+    "Hypothesis",
+    "Limits",
+    "Options",
+    "Policy",
+    "Tell",
+    "Translation",
+    "Translator",
+    "sample",
+    "search",
+]

@@ -145,7 +145,7 @@ def compared(
         audience.say(f"{metrics} is missing or damaged: nothing is known of the training of {paired.name}")
     return Compared(
         folder=loaded.folder.path,
-        model=described(loaded.recipe),
+        model=str(loaded.recipe.model),
         parameters=count_parameters(loaded.model),
         beam=loaded.options(beam).beam,
         history=history,
@@ -154,20 +154,17 @@ def compared(
     )
 
 
-def described(recipe: TranslationRecipe) -> str:
-    """The model in a few words."""
-    return recipe.model.kind
-
-
 def open_runs(folders: Sequence[Path]) -> dict[str, LoadedTranslator]:
     """The runs by name, in the order given."""
     if len(folders) < 2:
         raise RegardError(f"a comparison needs at least two runs, not {len(folders)}")
     seen: dict[Path, Path] = {}
     for folder in folders:
-        other = seen.setdefault(folder.resolve(), folder)
-        if other is not folder:
-            raise RegardError(f"{folder} is the same run as {other}; name each run once")
+        place = folder.resolve()
+        if place in seen:
+            also = "" if seen[place] == folder else f", also as {seen[place]}"
+            raise RegardError(f"the run {folder} is given twice{also}; a comparison needs different ones")
+        seen[place] = folder
     return {name: load_translator(folder) for name, folder in zip(short_names(folders), folders, strict=True)}
 
 

@@ -24,7 +24,7 @@ def read_history(path: Path) -> History | None:
     """The history in a metrics.jsonl; nothing where the file is missing or damaged."""
     try:
         return history_of(read_journal(path))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError):
         return None
 
 

@@ -35,6 +35,8 @@ class Looked:
         The last layer looks ahead to the next word; the one before it aligns best (Garg et al. 2019).
         """
         cross = [name for name in self.layers if name.endswith(".cross")]
+        if not cross:
+            raise RegardError("this model has no attention: there is nothing to look at")
         mean: np.ndarray = self.layers[cross[max(0, len(cross) - 2)]].mean(0)
         return mean
 
@@ -118,7 +120,7 @@ class LoadedTranslator:
         target_ids = self.vocabulary.target.encode(target)
         written = torch.tensor([[self.vocabulary.target.begin, *target_ids]], device=source_ids.device)
         record = Recorder()
-        self.model.hidden(source_ids, written, record)  # type: ignore[operator]
+        self.model.hidden(source_ids, written, record)
         return Looked(
             source=self.vocabulary.source.tokens(source_ids[0].tolist()),
             target=self.vocabulary.target.tokens([*target_ids, self.vocabulary.target.end]),

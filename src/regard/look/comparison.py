@@ -45,6 +45,7 @@ def draw_lengths(axes: Axes, runs: Sequence[Run]) -> None:
         heights = [row["bleu"] for row in run["by_length"]]
         axes.plot([x + shift for x in range(len(heights))], heights, **look(place))
     axes.set_xticks(range(len(buckets)), [f"{row['words']}\n({row['sentences']:,})" for row in buckets])
+    axes.tick_params(axis="x", labelsize=9)
     axes.set_xlim(-0.5, len(buckets) - 0.5)
     axes.grid(axis="y")
     label(axes, "BLEU by source length", "source words (sentences)", "BLEU")
@@ -56,7 +57,8 @@ def draw_validations(axes: Axes, runs: Sequence[Run]) -> None:
         rows = run["validations"] or []
         axes.plot([row["minutes"] for row in rows], [row["bleu"] for row in rows], **look(place))
     if not any(run["validations"] for run in runs):
-        axes.text(0.5, 0.5, "no run tells", color=GREY, ha="center", transform=axes.transAxes)
+        axes.text(0.5, 0.5, "no metrics.jsonl tells", color=GREY, ha="center", transform=axes.transAxes)
+        axes.set(xticks=[], yticks=[])
     axes.grid(axis="y")
     label(axes, "BLEU in training, on validation pairs", "minutes of training", "BLEU, greedy")
 

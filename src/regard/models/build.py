@@ -1,15 +1,14 @@
 """From a recipe's model section to a model."""
 
-from torch import nn
-
 from regard.config import RnnModel, TransformerModel
+from regard.models.pairs import PairModel
 from regard.models.rnn import Rnn
 from regard.models.transformer import Transformer
 
 
 def build(
     config: TransformerModel | RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int
-) -> nn.Module:
+) -> PairModel:
     """A model with fresh weights."""
     match config:
         case TransformerModel():

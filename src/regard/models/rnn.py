@@ -9,7 +9,6 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention import (
     Additive,
@@ -23,7 +22,8 @@ from regard.attention import (
     padding_mask,
 )
 from regard.config import RnnModel
-from regard.layers import Dropout, LayerState, Recurrent, ScaledEmbedding
+from regard.layers import Dropout, LayerState, Recurrent
+from regard.models.pairs import PairModel
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,14 @@ class RnnState:
         )
 
 
-class Rnn(nn.Module):
+class Rnn(PairModel):
     """Encoder and decoder with their embeddings; `padding` is the id that stands for nothing."""
 
     def __init__(self, config: RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int) -> None:
-        super().__init__()
-        self.padding = padding
-        self.reverse = config.reverse
-        self.source_embedding = ScaledEmbedding(source_vocabulary, config.embedding, padding)
-        self.target_embedding = (
-            self.source_embedding
-            if config.share == "all"
-            else ScaledEmbedding(target_vocabulary, config.embedding, padding)
+        super().__init__(
+            config.share, config.embedding, config.hidden, source_vocabulary, target_vocabulary, padding
         )
+        self.reverse = config.reverse
         self.encoder = Recurrent(
             config.cell,
             config.embedding,
@@ -75,21 +70,6 @@ class Rnn(nn.Module):
         self.bridge = Bridge(config)
         self.decoder = make_decoder(config)
         self.dropout = Dropout(config.dropout)
-        self.output_weight = (
-            None if config.share != "none" else nn.Parameter(torch.empty(target_vocabulary, config.hidden))
-        )
-        if self.output_weight is not None:
-            nn.init.xavier_uniform_(self.output_weight)
-        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))
-
-    @property
-    def output(self) -> tuple[Tensor, Tensor]:
-        weight = self.target_embedding.weight if self.output_weight is None else self.output_weight
-        return weight, self.output_bias
-
-    def forward(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
-        """Scores of the next token at every place of the target: (batch, target, vocabulary)."""
-        return functional.linear(self.hidden(source, target, record), *self.output)
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """What goes to the output at every place of the target, its words given: (batch, target, hidden)."""
@@ -112,7 +92,7 @@ class Rnn(nn.Module):
         """One token for each sentence (batch,) -> scores (batch, vocabulary)."""
         gates = self.decoder.project(self.target_embedding(tokens))
         hidden, state = self.decoder.step(gates, state, record and record.under("decoder"))
-        return functional.linear(hidden, *self.output), state
+        return self.scores(hidden), state
 
 
 class Bridge(nn.Module):

@@ -4,9 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention import (
     Alibi,
@@ -22,41 +20,22 @@ from regard.attention import (
     padding_mask,
 )
 from regard.config import TransformerModel
-from regard.layers import BlockShape, DecoderBlock, Dropout, EncoderBlock, ScaledEmbedding
+from regard.layers import BlockShape, DecoderBlock, Dropout, EncoderBlock
+from regard.models.pairs import PairModel
 
 
-class Transformer(nn.Module):
+class Transformer(PairModel):
     """Encoder and decoder with their embeddings; `padding` is the id that stands for nothing."""
 
     def __init__(
         self, config: TransformerModel, source_vocabulary: int, target_vocabulary: int, padding: int
     ) -> None:
-        super().__init__()
-        self.padding = padding
-        self.source_embedding = ScaledEmbedding(source_vocabulary, config.d_model, padding)
-        self.target_embedding = (
-            self.source_embedding
-            if config.share == "all"
-            else ScaledEmbedding(target_vocabulary, config.d_model, padding)
+        super().__init__(
+            config.share, config.d_model, config.d_model, source_vocabulary, target_vocabulary, padding
         )
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.dropout = Dropout(config.dropout)
-        self.output_weight = (
-            None if config.share != "none" else nn.Parameter(torch.empty(target_vocabulary, config.d_model))
-        )
-        if self.output_weight is not None:
-            nn.init.xavier_uniform_(self.output_weight)
-        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))
-
-    @property
-    def output(self) -> tuple[Tensor, Tensor]:
-        weight = self.target_embedding.weight if self.output_weight is None else self.output_weight
-        return weight, self.output_bias
-
-    def forward(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
-        """Scores of the next token at every place of the target: (batch, target, vocabulary)."""
-        return functional.linear(self.hidden(source, target, record), *self.output)
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """The decoder's last layer, teacher-forced: source (batch, source), target (batch, target) ids."""
@@ -104,7 +83,7 @@ class Transformer(nn.Module):
             caches=state.caches,
             record=record and record.under("decoder"),
         )
-        return functional.linear(hidden.squeeze(1), *self.output), state
+        return self.scores(hidden.squeeze(1)), state
 
 
 @dataclass(frozen=True)

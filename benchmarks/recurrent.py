@@ -1,0 +1,214 @@
+"""Training speed of the RNN recipes beside a plain PyTorch loop of the same size; the cost of a decoding step.
+
+    python benchmarks/recurrent.py [--quick] [--json] [data.corpus=multi30k data.path=FOLDER ...]
+
+The peer is what a textbook has: torch.nn.GRU or LSTM over packed sentences, torch.nn.Dropout, cross-entropy
+with label smoothing over all logits, Adam. Sizes, batches, dropout and smoothing are the same;
+both take turns in one run. Rows: case, ours and peer in target tokens a second (padding not counted), ratio.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.config import RnnModel, TranslationRecipe, load_recipe
+from regard.data.batches import Batch, Batches
+from regard.data.parallel import ParallelCorpus
+from regard.jobs.folder import RunFolder
+from regard.jobs.vocabulary import Vocabulary, make_vocabulary
+from regard.models.build import build
+from regard.training import memory
+from regard.training.loop import Training, one_update
+from regard.training.objective import PairObjective
+
+CASES = ["rnn", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
+Row = dict[str, str | float]
+
+
+class Plain(nn.Module):
+    """The same model as a textbook writes it."""
+
+    def __init__(self, config: RnnModel, vocabulary: int, padding: int) -> None:
+        super().__init__()
+        self.config, self.padding = config, padding
+        make = nn.GRU if config.cell == "gru" else nn.LSTM
+        size, seen = config.hidden, config.encoder_size
+        self.source = nn.Embedding(vocabulary, config.embedding, padding_idx=padding)
+        self.target = self.source if config.share == "all" else nn.Embedding(vocabulary, config.embedding)
+        fed = seen if config.attention == "bahdanau" else 0
+        self.encoder = make(
+            config.embedding, config.encoder_hidden, batch_first=True, bidirectional=config.bidirectional
+        )
+        self.decoder = make(config.embedding + fed, size, batch_first=True)
+        self.query, self.key, self.value = nn.Linear(size, size), nn.Linear(seen, size), nn.Linear(size, 1)
+        self.combine = nn.Linear(seen + size, size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(size, vocabulary)
+        if config.share != "none":
+            self.output.weight = self.target.weight
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        real = source != self.padding
+        packed = pack_padded_sequence(
+            self.dropout(self.source(source)), real.sum(1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        encoded, last = self.encoder(packed)
+        encoded, _ = pad_packed_sequence(encoded, batch_first=True, total_length=source.size(1))
+        state = tuple(map(joined, last)) if isinstance(last, tuple) else joined(last)
+        embedded = self.dropout(self.target(target))
+        if self.config.attention == "bahdanau":
+            written = self.loop(embedded, encoded, real, state)
+        else:
+            written, _ = self.decoder(embedded, state)
+            if self.config.attention == "luong":
+                context = self.look(written, encoded, real)
+                written = torch.tanh(self.combine(torch.cat([context, written], -1)))
+        return self.output(self.dropout(written))
+
+    def loop(self, embedded: Tensor, encoded: Tensor, real: Tensor, state: Tensor | tuple) -> Tensor:
+        written = []
+        for step in range(embedded.size(1)):
+            before = (state[0] if isinstance(state, tuple) else state).transpose(0, 1)
+            context = self.look(before, encoded, real)
+            out, state = self.decoder(torch.cat([context, embedded[:, step : step + 1]], -1), state)
+            written.append(out)
+        return torch.cat(written, 1)
+
+    def look(self, query: Tensor, encoded: Tensor, real: Tensor) -> Tensor:
+        if self.config.score == "dot":
+            scores = query @ encoded.transpose(1, 2)
+        elif self.config.score == "general":
+            scores = query @ self.key(encoded).transpose(1, 2)
+        else:
+            both = self.query(query).unsqueeze(2) + self.key(encoded).unsqueeze(1)
+            scores = self.value(torch.tanh(both)).squeeze(-1)
+        weights = torch.softmax(scores.masked_fill(~real.unsqueeze(1), float("-inf")), -1)
+        return weights @ encoded
+
+
+def joined(state: Tensor) -> Tensor:
+    """(directions, batch, size) -> (1, batch, directions * size)."""
+    return torch.cat(list(state), -1).unsqueeze(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer cases and batches: about a minute")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("assignments", nargs="*", metavar="KEY=VALUE", help="laid over each recipe")
+    options = parser.parse_args()
+    cells = ["gru"] if options.quick else ["gru", "lstm"]
+    names = ["rnn", "bahdanau", "luong-general"] if options.quick else CASES
+    rounds = 3 if options.quick else 5
+    rows = [training_row(name, cell, options.assignments, rounds) for cell in cells for name in names]
+    rows.append(step_row(options.assignments))
+    if options.json:
+        print(json.dumps(rows))
+        return
+    print(f"{'case':32} {'ours':>10} {'peer':>10} {'ratio':>7}")
+    for row in rows:
+        print(f"{row['case']:32} {row['ours']:>10.0f} {row['peer']:>10.0f} {row['ratio']:>7.2f}")
+    print("training: target tokens a second; steps: microseconds of a greedy step, batch 64, early and late")
+
+
+def training_row(name: str, cell: str, assignments: list[str], rounds: int) -> Row:
+    recipe, vocabulary, batches = prepared(name, [*assignments, f"model.cell={cell}"])
+    ours, peer = our_step(recipe, vocabulary), plain_step(recipe, vocabulary)
+    memory.settle()  # for both: the peer is not to lose by the allocator
+    speeds: tuple[list[float], list[float]] = ([], [])
+    for batch in batches[:2]:
+        ours(batch), peer(batch)
+    for _ in range(rounds):
+        for step, speed in zip((ours, peer), speeds, strict=True):
+            start = time.perf_counter()
+            for batch in batches:
+                step(batch)
+            speed.append(sum(batch.tokens for batch in batches) / (time.perf_counter() - start))
+    mine, its = (statistics.median(each) for each in speeds)
+    return {"case": f"train {name} {cell}", "ours": mine, "peer": its, "value": mine, "ratio": mine / its}
+
+
+def prepared(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Vocabulary, list[Batch]]:
+    """The recipe, its vocabulary, and a few of its training batches of all lengths."""
+    recipe = load_recipe(name, assignments)
+    assert isinstance(recipe, TranslationRecipe)
+    corpus = ParallelCorpus(recipe.data)
+    with tempfile.TemporaryDirectory() as place:
+        vocabulary = make_vocabulary(recipe, corpus, RunFolder(Path(place)))
+    pairs = [pair for pair, _ in zip(corpus.train(), range(4000), strict=False)]
+    encoded = vocabulary.encode_pairs(pairs)
+    every = list(Batches.of_pairs(encoded, recipe.train.batch_tokens, recipe.model.longest))
+    return recipe, vocabulary, every[:: max(1, len(every) // 8)]
+
+
+def fresh(recipe: TranslationRecipe, vocabulary: Vocabulary) -> nn.Module:
+    return build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
+
+
+def our_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Batch], object]:
+    torch.manual_seed(0)
+    model = fresh(recipe, vocabulary).train()
+    objective = PairObjective(model, vocabulary.target.padding, recipe.train.smoothing)
+    training = Training(model, recipe.train, NoBatches(), recipe.model.width)  # type: ignore[arg-type]
+    return lambda batch: one_update(training, objective, [batch], batch.tokens, 1e-3)
+
+
+class NoBatches:
+    """The loop asks how long an epoch is; the batches come from here."""
+
+    def per_epoch(self) -> int:
+        return 1
+
+
+def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Batch], object]:
+    torch.manual_seed(0)
+    assert isinstance(recipe.model, RnnModel)
+    padding = vocabulary.target.padding
+    model = Plain(recipe.model, vocabulary.target.size, padding).train()
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(batch: Batch) -> None:
+        scores = model(batch.source, batch.target)
+        loss = functional.cross_entropy(
+            scores.flatten(0, 1),
+            batch.gold.flatten(),
+            ignore_index=padding,
+            label_smoothing=recipe.train.smoothing,
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip)
+        optimiser.step()
+
+    return step
+
+
+@torch.inference_mode()
+def step_row(assignments: list[str]) -> Row:
+    """Microseconds of a decoding step after few and after many: it must not grow."""
+    recipe, vocabulary, batches = prepared("bahdanau", assignments)
+    model = fresh(recipe, vocabulary).eval()
+    state = model.start(batches[0].source[:64])
+    tokens = torch.full((len(state.top),), vocabulary.target.begin)
+    spent = []
+    for _ in range(1000):
+        start = time.perf_counter()
+        scores, state = model.step(tokens, state)
+        tokens = scores.argmax(1)
+        spent.append(time.perf_counter() - start)
+    early, late = statistics.median(spent[10:110]) * 1e6, statistics.median(spent[-100:]) * 1e6
+    case = "step 10-110, step 900-1000"
+    return {"case": case, "ours": early, "peer": late, "value": early, "ratio": late / early}
+
+
+if __name__ == "__main__":
+    main()

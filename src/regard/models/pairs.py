@@ -1,0 +1,56 @@
+"""What every model of sentence pairs has at its two ends: vectors for words, and words from vectors."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Recorder
+from regard.layers import ScaledEmbedding
+
+
+class PairModel(nn.Module):
+    """Embeddings of both languages and the output table, one and the same where they are shared.
+
+    A model adds what lies between: `hidden`, and `start` and `step` for the search. `padding` is the id that
+    stands for nothing; the output takes vectors of `width`.
+    """
+
+    def __init__(
+        self,
+        share: Literal["all", "output", "none"],
+        embedding: int,
+        width: int,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        padding: int,
+    ) -> None:
+        super().__init__()
+        self.padding = padding
+        self.source_embedding = ScaledEmbedding(source_vocabulary, embedding, padding)
+        self.target_embedding = (
+            self.source_embedding if share == "all" else ScaledEmbedding(target_vocabulary, embedding, padding)
+        )
+        self.output_weight = None if share != "none" else nn.Parameter(torch.empty(target_vocabulary, width))
+        if self.output_weight is not None:
+            nn.init.xavier_uniform_(self.output_weight)
+        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))
+
+    @property
+    def output(self) -> tuple[Tensor, Tensor]:
+        """Weight (vocabulary, width) and bias (vocabulary,) that turn a hidden vector into scores."""
+        weight = self.target_embedding.weight if self.output_weight is None else self.output_weight
+        return weight, self.output_bias
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """Scores of the next token: (..., width) -> (..., vocabulary)."""
+        return functional.linear(hidden, *self.output)
+
+    def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
+        """Source (batch, source) and target so far (batch, target) -> (batch, target, width)."""
+        raise NotImplementedError
+
+    def forward(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
+        """Scores of the next token at every place of the target: (batch, target, vocabulary)."""
+        return self.scores(self.hidden(source, target, record))
