@@ -51,7 +51,8 @@ def variant(place: Path, tmp_path: Path) -> Callable[..., Path]:
 
 def test_every_run_has_its_numbers(found: Comparison, place: Path) -> None:
     good, poor = found.as_json()["runs"]
-    assert (good["name"], good["run"], good["model"]) == ("good", str(place / "good"), "transformer")
+    shape = "transformer, 1 + 1 layers, 32 / 64, 2 heads"
+    assert (good["name"], good["run"], good["model"]) == ("good", str(place / "good"), shape)
     assert (good["steps"], poor["steps"]) == (90, 4)
     assert good["parameters"] == poor["parameters"] > 1000
     assert len(good["validations"]) == 2
