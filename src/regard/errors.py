@@ -2,6 +2,9 @@
 
 RegardError           the command ends with its one sentence and exit code 2
 ├── RecipeError       a recipe's key, value or file is not what it may be
+├── DiskError         a file cannot be written: the disk is full or read-only; exit code 1
+├── TrainingError     a training cannot go on: not a finite loss, no memory; exit code 1
+├── Stopped           a training was asked to stop, and saved; exit code 128 + the signal
 ├── CorpusError       a corpus file cannot be read as text or as pairs (regard.data.lines)
 ├── DownloadError     no mirror gave the file (regard.data.download)
 └── ArchiveError      an archive is damaged or hostile (regard.data.archive)
@@ -14,9 +17,32 @@ from collections.abc import Iterable
 class RegardError(Exception):
     """A mistake a user can mend; its text is one sentence that says how."""
 
+    code = 2
+    """What the command exits with."""
+
 
 class RecipeError(RegardError):
     """A recipe that cannot be used: the sentence names the key, the value and what is allowed."""
+
+
+class DiskError(RegardError):
+    """Something could not be written, through no fault of what was asked."""
+
+    code = 1
+
+
+class TrainingError(RegardError):
+    """A training that cannot go on; what it had reached is kept."""
+
+    code = 1
+
+
+class Stopped(RegardError):
+    """A training that was asked to stop."""
+
+    def __init__(self, sentence: str, signal: int) -> None:
+        super().__init__(sentence)
+        self.code = 128 + signal
 
 
 def nearest(given: str, choices: Iterable[str]) -> str | None:

@@ -4,9 +4,9 @@ import pytest
 
 from regard.data import catalog, multi30k
 from regard.data.corpus import read_lines, read_pairs
-from regard.data.download import digest
 from regard.data.filters import Limits, Report, sift
 from regard.data.tatoeba import read_table
+from regard.disk import digest
 
 
 @pytest.mark.parametrize("form", ["raw", "tok"])

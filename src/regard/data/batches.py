@@ -21,7 +21,7 @@ class Batch:
     gold: Tensor
     """The target to predict: ends with `</s>`."""
     tokens: int
-    """Gold tokens that are not padding."""
+    """Gold tokens that are not padding, of the whole batch: also where this is one process's share of it."""
     sentences: tuple[int, ...]
     """Which pairs of the store these are."""
 
@@ -57,6 +57,8 @@ class Batches:
     longest: int = 256
     """Sentences with more tokens are cut: the model has no more places."""
     resample: tuple[Resample, Resample] | None = None
+    share: tuple[int, int] = (0, 1)
+    """Of every batch the rows of process `share[0]` of `share[1]`."""
 
     def stream(self, cursor: Cursor = Cursor()) -> Iterator[tuple[Batch, Cursor]]:  # noqa: B008
         """Batches from the cursor on, without end, each with the cursor of the one after it."""
@@ -73,7 +75,7 @@ class Batches:
                     after = Cursor(epoch, pool + 1, 0) if last else Cursor(epoch, pool, number + 1)
                     if last and pool + 1 == pools:
                         after = Cursor(epoch + 1, 0, 0)
-                    yield batches[number](), after
+                    yield batches[number](*self.share), after
             epoch += 1
 
     def per_epoch(self) -> int:
@@ -146,18 +148,20 @@ class _Make:
 
     pairs: list[_Pair]
 
-    def __call__(self) -> Batch:
+    def __call__(self, rank: int = 0, ranks: int = 1) -> Batch:
+        """Every row, or one process's share of them; there may be none for it."""
         begin, end, padding = Tokenizer.begin, Tokenizer.end, Tokenizer.padding
-        source = padded([[*pair.source, end] for pair in self.pairs], padding)
-        target = padded([[begin, *pair.target] for pair in self.pairs], padding)
-        gold = padded([[*pair.target, end] for pair in self.pairs], padding)
+        mine = self.pairs[rank::ranks]
+        source = padded([[*pair.source, end] for pair in mine], padding)
+        target = padded([[begin, *pair.target] for pair in mine], padding)
+        gold = padded([[*pair.target, end] for pair in mine], padding)
         tokens = sum(len(pair.target) + 1 for pair in self.pairs)
-        return Batch(source, target, gold, tokens, tuple(pair.member for pair in self.pairs))
+        return Batch(source, target, gold, tokens, tuple(pair.member for pair in mine))
 
 
 def padded(rows: list[list[int]], padding: int) -> Tensor:
     """Lists of ids as one tensor (rows, longest), filled up at the end."""
-    table = np.full((len(rows), max(map(len, rows))), padding, dtype=np.int64)
+    table = np.full((len(rows), max(map(len, rows), default=1)), padding, dtype=np.int64)
     for row, ids in enumerate(rows):
         table[row, : len(ids)] = ids
     return torch.from_numpy(table)

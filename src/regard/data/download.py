@@ -2,14 +2,13 @@
 
 import contextlib
 import errno
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
+from regard import disk
 from regard.data.progress import Progress, say
 from regard.data.web import Response, WebFailure, failure, open_url, shown
 from regard.errors import RegardError
@@ -60,7 +59,7 @@ def fetch(remote: Remote, folder: Path, *, patience: Patience | None = None) -> 
     with _disk_faults(folder):
         if intact(remote, folder):
             return place
-        with _alone_in(folder):
+        with disk.only_one(folder):  # the processes of one training do not write the same part file
             if not intact(remote, folder):  # otherwise another process was faster
                 part = _from_mirrors(remote, folder, patience or Patience())
                 _record_digest(remote, folder, part)
@@ -174,20 +173,14 @@ def _refuse_wrong_content(remote: Remote, part: Path) -> None:
 def _wrong_digest(remote: Remote, folder: Path, path: Path) -> str | None:
     """Why the file at ``path`` is not the one expected, or None when it is (or nothing is known of it)."""
     recorded = _recorded_digest(remote, folder)
-    if remote.sha256 and (got := digest(path)) != remote.sha256:
+    if remote.sha256 and (got := disk.digest(path)) != remote.sha256:
         return f"its SHA-256 is {got[:12]}…, expected {remote.sha256[:12]}…"
-    if remote.md5 and (got := digest(path, "md5")) != remote.md5:
+    if remote.md5 and (got := disk.digest(path, "md5")) != remote.md5:
         return f"its MD5 is {got}, expected {remote.md5}"
-    if recorded and not remote.sha256 and (got := digest(path)) != recorded:
+    if recorded and not remote.sha256 and (got := disk.digest(path)) != recorded:
         note = _note(remote, folder)
         return f"its SHA-256 is not the one recorded at the first download; delete {note} to accept it"
     return None
-
-
-def digest(path: Path, algorithm: str = "sha256") -> str:
-    """The hexadecimal digest of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
 
 
 def _note(remote: Remote, folder: Path) -> Path:
@@ -203,25 +196,13 @@ def _recorded_digest(remote: Remote, folder: Path) -> str | None:
 def _record_digest(remote: Remote, folder: Path, part: Path) -> None:
     """In the form ``sha256sum --check`` reads."""
     if not remote.sha256 and not _recorded_digest(remote, folder):
-        _note(remote, folder).write_text(f"{digest(part)}  {remote.name}\n", "utf-8")
+        _note(remote, folder).write_text(f"{disk.digest(part)}  {remote.name}\n", "utf-8")
         known = "its MD5 is the published one" if remote.md5 else "no digest of it is published"
         say(f"{remote.name}: {known}; its SHA-256 is recorded now and demanded from here on")
 
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, so that the processes of one training do not write the same part file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a") as lock:
-        with contextlib.suppress(ImportError):  # Windows has no fcntl
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from regard import disk
 from regard.data.corpus import Pair
 from regard.errors import RegardError
 
@@ -31,15 +31,23 @@ def store_key(*parts: str) -> str:
 def open_or_build(
     folder: Path, pairs: Callable[[], Iterable[Pair]], source: Encode, target: Encode
 ) -> "TokenStore":
-    """The store in `folder`; it is built first where it is not there yet, aside and then renamed."""
-    if not (folder / "store.json").is_file():
-        aside = folder.with_name(f"{folder.name}.part")
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        build(aside, pairs(), source, target)
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
+    """The store in `folder`; it is built first where it is not there yet or damaged, aside and then renamed."""
+    if not whole(folder):
+        with disk.only_one(folder.parent):
+            if not whole(folder):  # another process may have built it while we waited
+                with disk.aside(folder) as part:
+                    part.mkdir()
+                    build(part, pairs(), source, target)
     return TokenStore(folder)
+
+
+def whole(folder: Path) -> bool:
+    """Whether the store is there and its files are as long as they were."""
+    try:
+        sizes = json.loads((folder / "store.json").read_text("utf-8"))["bytes"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def build(folder: Path, pairs: Iterable[Pair], source: Encode, target: Encode) -> None:
@@ -53,7 +61,9 @@ def build(folder: Path, pairs: Iterable[Pair], source: Encode, target: Encode) -
         count += len(chunk)
     for side in sides:
         side.close()
-    (folder / "store.json").write_text(json.dumps({"pairs": count, "version": 1}) + "\n", "utf-8")
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    told = {"pairs": count, "version": 2, "bytes": sizes}
+    (folder / "store.json").write_text(json.dumps(told) + "\n", "utf-8")
 
 
 class SideWriter:

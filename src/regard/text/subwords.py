@@ -8,6 +8,7 @@ from typing import Any
 
 import tokenizers
 
+from regard import disk
 from regard.errors import RegardError
 from regard.text.merges import MergeTable
 from regard.text.tokenizer import SPECIALS, Tokenizer, refuse_dropout, refuse_surrogates
@@ -64,7 +65,7 @@ class SubwordTokenizer(Tokenizer):
         return self.library.decode_batch(kept, skip_special_tokens=False)
 
     def save(self, path: str | Path) -> None:
-        Path(path).write_text(self.library.to_str(pretty=True) + "\n", encoding="utf-8")
+        disk.write_text(Path(path), self.library.to_str(pretty=True) + "\n")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies for worker processes pass through the constructor: the library forgets its settings."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from regard import disk
 from regard.errors import RegardError
 from regard.text.joining import join
 from regard.text.rules import split
@@ -89,7 +90,7 @@ class WordTokenizer(Tokenizer):
             **vars(self.options),
             "words": self.vocabulary[len(SPECIALS) :],
         }
-        Path(path).write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+        disk.write_text(Path(path), json.dumps(content, ensure_ascii=False, indent=0) + "\n")
 
 
 def train_words(

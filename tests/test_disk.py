@@ -1,0 +1,109 @@
+"""Files that are complete or not there at all; folders one process writes at a time."""
+
+import multiprocessing
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from regard import disk
+from regard.errors import DiskError, RegardError
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 256 kB, which only root can make."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("a small file system cannot be mounted here (not root)")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
+    disk.write(tmp_path / "a", b"one")
+    disk.write_text(tmp_path / "a", "zwölf")
+    assert (tmp_path / "a").read_text("utf-8") == "zwölf"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_what_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
+    disk.write(tmp_path / "a", b"old")
+    with pytest.raises(ZeroDivisionError), disk.aside(tmp_path / "a") as part:
+        part.write_bytes(b"half" if 1 // 0 else b"")
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
+    for content in ("one", "two"):
+        with disk.aside(tmp_path / "f") as part:
+            part.mkdir()
+            (part / content).write_text(content)
+    assert [path.name for path in (tmp_path / "f").iterdir()] == ["two"]
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_full_disk_is_told_and_the_old_file_stays(tiny_disk: Path) -> None:
+    disk.write(tiny_disk / "a", b"old")
+    with pytest.raises(DiskError, match=r"a cannot be written: the disk is full") as caught:
+        disk.write(tiny_disk / "a", bytes(2**20))
+    assert caught.value.code == 1
+    assert (tiny_disk / "a").read_bytes() == b"old"
+    assert [path.name for path in tiny_disk.iterdir()] == ["a"]
+
+
+def test_a_disk_that_may_only_be_read_is_told(tiny_disk: Path) -> None:
+    disk.write(tiny_disk / "a", b"old")
+    subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
+    with pytest.raises(DiskError, match="read-only file system"):
+        disk.write(tiny_disk / "a", b"new")
+    assert (tiny_disk / "a").read_bytes() == b"old"
+
+
+def test_nothing_leads_out_of_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("s")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "plain").write_text("p")
+    (folder / "within").symlink_to(folder / "plain")
+    assert disk.inside(folder, "plain").read_text() == "p"
+    assert disk.inside(folder, "within").read_text() == "p"
+    for name in ("link", "../secret", "/etc/passwd"):
+        with pytest.raises(RegardError, match="leads out of the folder"):
+            disk.inside(folder, name)
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(RegardError, match="not a plain file"):
+        disk.inside(folder, "pipe")
+
+
+def hold(
+    folder: Path, ready: "multiprocessing.synchronize.Event", go: "multiprocessing.synchronize.Event"
+) -> None:
+    with disk.only_here(folder, str):
+        ready.set()
+        go.wait(30)
+
+
+def test_the_second_in_a_folder_is_refused(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, go = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(tmp_path, ready, go))
+    other.start()
+    assert ready.wait(30)
+    with (
+        pytest.raises(RegardError, match=f"held by {other.pid}"),
+        disk.only_here(tmp_path, lambda who: f"held by {who}"),
+    ):
+        pass
+    other.kill()  # however it ends, the lock is given back
+    other.join()
+    with disk.only_here(tmp_path, str):
+        assert (tmp_path / ".lock").read_text() == str(os.getpid())
+    assert not (tmp_path / ".lock").exists()
