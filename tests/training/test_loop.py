@@ -1,99 +1,21 @@
 """The loop: accumulation equals a large batch, runs repeat to the bit, resumed ones too, averages are averages."""
 
+import itertools
+import signal
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import torch
+from small_training import PAD, Notes, go, same, training
 
-from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batches
-from regard.data.store import TokenStore, open_or_build
-from regard.errors import RegardError
-from regard.models.transformer import Transformer
+from regard.data.store import TokenStore
+from regard.errors import Stopped, TrainingError
 from regard.training import checkpoint
 from regard.training.average import copy_of
-from regard.training.loop import Training, one_update, run
+from regard.training.loop import one_update
 from regard.training.objective import PairObjective
-
-PAD = 2
-
-
-def encode(texts: list[str]) -> list[list[int]]:
-    return [[4 + ord(letter) - ord("a") for letter in text] for text in texts]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> TokenStore:
-    chance = torch.Generator().manual_seed(0)
-    words = [
-        "".join(chr(97 + int(c)) for c in torch.randint(0, 20, (int(n),), generator=chance))
-        for n in torch.randint(2, 9, (120,), generator=chance)
-    ]
-    return open_or_build(tmp_path / "store", lambda: [(word, word[::-1]) for word in words], encode, encode)
-
-
-def training(store: TokenStore, dropout: float = 0.1, resample=None, **settings) -> Training:
-    torch.manual_seed(1)
-    model = Transformer(
-        TransformerModel(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=dropout),
-        30,
-        30,
-        PAD,
-    )
-    train = TrainSettings(
-        **{
-            "steps": 12,
-            "batch_tokens": 60,
-            "warmup": 4,
-            "rate": 0.01,
-            "validate_every": 4,
-            "log_every": 1,
-            **settings,
-        }
-    )
-    batches = Batches(
-        store,
-        tokens=train.batch_tokens,
-        sentences=train.batch_sentences,
-        seed=train.seed,
-        pool=50,
-        resample=resample,
-    )
-    return Training(model, train, batches, 16)
-
-
-class Notes:
-    def __init__(self) -> None:
-        self.steps: list[tuple[int, float]] = []
-        self.checks: list[tuple[int, bool]] = []
-
-    def progress(self, progress) -> None:
-        self.steps.append((progress.step, progress.loss))
-
-    def validated(self, step, minutes, scores, best) -> None:
-        self.checks.append((step, best))
-
-
-def go(made: Training, folder: Path | None = None, r_drop: float = 0.0) -> Notes:
-    notes = Notes()
-    made.model.train()
-    objective = PairObjective(made.model, PAD, 0.1, r_drop)
-
-    def validate(model, step):
-        batch = next(iter(made.batches.stream()))[0]
-        with torch.no_grad():
-            return {"loss": float(objective(batch)) / batch.tokens, "bleu": float(step % 8)}
-
-    run(
-        made, objective, validate, notes, keep_best=lambda: None,
-        checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep) if folder else None,
-    )  # fmt: skip
-    return notes
-
-
-def same(one: Training, other: Training) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters(), strict=True))
 
 
 def test_accumulating_four_batches_equals_one_large_batch(store: TokenStore) -> None:
@@ -110,8 +32,8 @@ def test_accumulating_four_batches_equals_one_large_batch(store: TokenStore) -> 
         ]
         [whole] = Batches.of_pairs(pairs, 10**6, 100)
         assert whole.tokens == sum(part.tokens for part in parts)
-        one_update(small, objectives[0], parts, whole.tokens, 0.001)
-        one_update(large, objectives[1], [whole], whole.tokens, 0.001)
+        one_update(small, objectives[0], parts, 0.001, Notes())
+        one_update(large, objectives[1], [whole], 0.001, Notes())
     gaps = [
         (a - b).abs().max().item()
         for a, b in zip(small.model.parameters(), large.model.parameters(), strict=True)
@@ -153,7 +75,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(
     go(first, tmp_path / "checkpoints", r_drop)
     torch.manual_seed(77)  # whatever chance the new process begins with
     resumed = training(store, **settings)
-    assert checkpoint.resume(resumed, tmp_path / "checkpoints")
+    assert checkpoint.resume(resumed, tmp_path / "checkpoints", pytest.fail)
     assert resumed.step == 8
     go(resumed, r_drop=r_drop)
     assert same(whole, resumed)
@@ -161,14 +83,101 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(
     assert (whole.cursor, whole.best, whole.stale) == (resumed.cursor, resumed.best, resumed.stale)
 
 
-def test_checkpoints_are_kept_and_damage_is_named(store: TokenStore, tmp_path: Path) -> None:
+def test_the_newest_checkpoints_are_kept(store: TokenStore, tmp_path: Path) -> None:
     made = training(store, checkpoint_every=2, keep=3)
     go(made, tmp_path)
     assert checkpoint.steps_in(tmp_path) == [8, 10, 12]
-    (tmp_path / "12" / "tensors.safetensors").write_bytes(b"torn")
-    with pytest.raises(RegardError, match="12 is damaged"):
-        checkpoint.resume(training(store), tmp_path)
-    assert not checkpoint.resume(training(store), tmp_path / "nowhere")
+    assert not checkpoint.resume(training(store), tmp_path / "nowhere", pytest.fail)
+
+
+def test_a_row_begun_before_an_interruption_is_finished_after_it(store: TokenStore, tmp_path: Path) -> None:
+    whole = go(training(store, log_every=5))
+    first = training(store, log_every=5, steps=12)
+    with pytest.raises(Stopped):
+        go(first, tmp_path, stop=lambda: signal.SIGTERM if first.step == 7 else None)
+    resumed = training(store, log_every=5)
+    assert checkpoint.resume(resumed, tmp_path, pytest.fail)
+    assert go(resumed).steps == [row for row in whole.steps if row[0] > 7]
+
+
+def test_a_stop_that_is_asked_for_saves_first(store: TokenStore, tmp_path: Path) -> None:
+    made = training(store)
+    with pytest.raises(Stopped, match="stopped after step 3, and saved; go on with --resume") as stopped:
+        go(made, tmp_path, stop=lambda: signal.SIGTERM if made.step == 3 else None)
+    assert stopped.value.code == 143
+    assert checkpoint.steps_in(tmp_path) == [3]
+
+
+def poisoned(objective: PairObjective, bad: set[int], value: float):
+    """The objective with a loss that is not finite at some of its calls."""
+    calls = itertools.count(1)
+    return lambda batch: objective(batch) * (value if next(calls) in bad else 1.0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_batch_without_a_finite_loss_is_named_and_left_out(store: TokenStore, value: float) -> None:
+    made, clean = training(store, dropout=0.0, not_finite="skip"), training(store, dropout=0.0)
+    notes = Notes()
+    batches = [batch for batch, _ in islice(made.batches.stream(), 3)]
+    objective = poisoned(PairObjective(made.model, PAD, 0.1), {2}, value)
+    for batch in batches:
+        one_update(made, objective, [batch], 0.01, notes)
+    plain = PairObjective(clean.model, PAD, 0.1)
+    for batch in (batches[0], batches[2]):
+        one_update(clean, plain, [batch], 0.01, notes)
+    assert same(made, clean)  # as if the batch had never been
+    [(_, why)] = notes.left_out
+    assert f"the batch holds the pairs {batches[1].sentences[0]}, {batches[1].sentences[1]}" in why
+    assert made.skipped == 0
+
+
+def test_a_run_is_stopped_by_a_loss_that_is_not_finite(store: TokenStore) -> None:
+    made = training(store)
+    before = copy_of(made.model)
+    batch = next(made.batches.stream())[0]
+    objective = poisoned(PairObjective(made.model, PAD, 0.1), {1}, float("nan"))
+    with pytest.raises(TrainingError, match=r"step 1: the loss is nan, .* train.not_finite = .skip."):
+        one_update(made, objective, [batch], 0.01, Notes())
+    assert all(torch.equal(before[name], each) for name, each in made.model.named_parameters())
+
+
+def test_too_many_in_a_row_stop_it_all_the_same(store: TokenStore) -> None:
+    made = training(store, not_finite="skip")
+    batch = next(made.batches.stream())[0]
+    objective = poisoned(PairObjective(made.model, PAD, 0.1), set(range(1, 50)), float("nan"))
+    for _ in range(9):
+        one_update(made, objective, [batch], 0.01, Notes())
+    with pytest.raises(TrainingError, match="10 updates in a row"):
+        one_update(made, objective, [batch], 0.01, Notes())
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory"),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_the_batch_that_memory_did_not_suffice_for_is_named(store: TokenStore, problem: Exception) -> None:
+    made = training(store)
+    batch = next(made.batches.stream())[0]
+
+    def objective(batch):
+        raise problem
+
+    sentences, length = batch.source.shape
+    with pytest.raises(TrainingError, match=f"no memory for {sentences} sentences of {length} source.* is 60"):
+        one_update(made, objective, [batch], 0.01, Notes())
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory(store: TokenStore) -> None:
+    def objective(batch):
+        raise RuntimeError("shapes do not fit")
+
+    with pytest.raises(RuntimeError, match="shapes do not fit"):
+        one_update(training(store), objective, [next(training(store).batches.stream())[0]], 0.01, Notes())
 
 
 def test_patience_ends_a_run_that_no_longer_improves(store: TokenStore) -> None:
@@ -198,7 +207,7 @@ def test_the_exponential_average_is_the_formula(store: TokenStore) -> None:
     objective = PairObjective(made.model, PAD, 0.1)
     expected = copy_of(made.model)
     for number, (batch, _) in enumerate(islice(made.batches.stream(), 4), start=1):
-        one_update(made, objective, [batch], batch.tokens, 0.01)
+        one_update(made, objective, [batch], 0.01, Notes())
         decay = min(0.5, (1 + number) / (10 + number))
         expected = {
             name: decay * old + (1 - decay) * new
@@ -211,9 +220,9 @@ def test_r_drop_is_the_formula(store: TokenStore) -> None:
     made = training(store, dropout=0.0)
     batch = next(made.batches.stream())[0]
     made.model.train()
-    without = PairObjective(made.model, PAD, 0.1)(batch)
+    without = PairObjective(made.model, PAD, 0.1)(batch).detach()
     # Without dropout both passes agree, so the divergence adds nothing.
-    assert float(PairObjective(made.model, PAD, 0.1, r_drop=5.0)(batch)) == pytest.approx(
+    assert float(PairObjective(made.model, PAD, 0.1, r_drop=5.0)(batch).detach()) == pytest.approx(
         float(without), rel=1e-5
     )
     objective = PairObjective(made.model, PAD, 0.1, r_drop=1.0)
@@ -221,7 +230,9 @@ def test_r_drop_is_the_formula(store: TokenStore) -> None:
     weight, bias = made.model.output
     p, q = ((each @ weight.T + bias).softmax(-1) for each in (one, other))
     expected = ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
-    assert float(objective.disagreement(one, other)) == pytest.approx(float(expected), rel=1e-4)
+    assert float(objective.disagreement(one, other).detach()) == pytest.approx(
+        float(expected.detach()), rel=1e-4
+    )
 
 
 def test_it_learns(store: TokenStore) -> None:

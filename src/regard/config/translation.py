@@ -12,6 +12,10 @@ SIZES: dict[str, dict[str, int]] = {
     "big": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096},
 }
 
+# A configuration may come from a stranger: no number in it makes a machine try what it cannot do.
+Layers = Annotated[int, Range(at_least=0, at_most=1000)]
+Size = Annotated[int, Range(at_least=0, at_most=1 << 17)]
+
 SCORES = {"bahdanau": ("additive", "concat"), "luong": ("general", "dot", "concat")}
 """The scores each attention of an RNN is defined with; the first unless another is named."""
 
@@ -24,11 +28,11 @@ class TransformerModel:
     start: str | None = None
     """A run to start from: its weights and its vocabulary."""
     size: Literal["tiny", "small", "base", "big"] = "small"
-    encoder_layers: Whole = 0
-    decoder_layers: Whole = 0
-    d_model: Whole = 0
-    heads: Whole = 0
-    d_ff: Whole = 0
+    encoder_layers: Layers = 0
+    decoder_layers: Layers = 0
+    d_model: Size = 0
+    heads: Layers = 0
+    d_ff: Size = 0
     dropout: Share = 0.1
     attention_dropout: Share = 0.0
     norm: Literal["pre", "post"] = "pre"
@@ -36,7 +40,7 @@ class TransformerModel:
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
     share: Literal["all", "output", "none"] = "all"
     """Which embeddings are one table: source, target and output; target and output; none."""
-    longest: Count = 256
+    longest: Annotated[Count, Range(at_most=1 << 20)] = 256
     """The most tokens a side may have."""
 
     def __post_init__(self) -> None:
@@ -68,11 +72,11 @@ class RnnModel:
     start: str | None = None
     """A run to start from: its weights and its vocabulary."""
     cell: Literal["gru", "lstm"] = "gru"
-    layers: Count = 1
-    embedding: Count = 256
-    hidden: Count = 512
+    layers: Annotated[Layers, Range(at_least=1)] = 1
+    embedding: Annotated[Size, Range(at_least=1)] = 256
+    hidden: Annotated[Size, Range(at_least=1)] = 512
     """Size of the decoder's state."""
-    encoder_hidden: Whole = 0
+    encoder_hidden: Size = 0
     """Size of the encoder's state in each direction; 0 means that all of it is as large as the decoder's."""
     bidirectional: bool = False
     reverse: bool = False
@@ -80,14 +84,14 @@ class RnnModel:
     attention: Literal["none", "bahdanau", "luong"] = "none"
     score: Literal["additive", "concat", "dot", "general"] | None = None
     """Bahdanau: additive or concat. Luong: general, dot or concat. The first of each unless given."""
-    score_size: Whole = 0
+    score_size: Size = 0
     """Size of the small network in an additive or concat score; 0 means as the decoder's state."""
     input_feeding: bool = False
     """Luong: the attentional vector is part of the next step's input."""
     dropout: Share = 0.1
     share: Literal["all", "output", "none"] = "none"
     """Which embeddings are one table: source, target and output; target and output; none."""
-    longest: Count = 256
+    longest: Annotated[Count, Range(at_most=1 << 20)] = 256
     """The most tokens a side may have."""
 
     def __post_init__(self) -> None:
@@ -268,6 +272,12 @@ class TrainSettings:
     patience: Whole = 0
     """Validations without a better score before training ends; 0 means never."""
     best_by: Literal["bleu", "loss"] = "bleu"
+    not_finite: Literal["stop", "skip"] = "stop"
+    """What to do when a loss or a gradient is not finite: end the training, or leave the batch out."""
+    unwritable: Literal["stop", "go-on"] = "stop"
+    """What to do when a checkpoint cannot be written: end the training, or go on without it."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Numbers in matrix products; auto: bfloat16 on a GPU that has it, float32 otherwise."""
     log_every: Count = 50
     log_style: Literal["short", "report"] = "short"
     """Log lines as regard writes them, or in the wording of the report on re-implementing the paper."""

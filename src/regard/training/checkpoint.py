@@ -1,70 +1,106 @@
-"""A training written down so that it can go on: safetensors and JSON, complete or not there at all."""
+"""A training written down so that it can go on: safetensors and JSON, checksummed, whole or not there."""
 
+import hashlib
 import json
-import os
-import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from regard import disk
 from regard.data.batches import Cursor
-from regard.errors import RegardError
+from regard.errors import DiskError, TrainingError
 from regard.training.average import fill
-from regard.training.loop import Training
+from regard.training.loop import Training, Window
+from regard.training.tensors import write_tensors
+
+TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 
 
 def save(training: Training, folder: Path, keep: int) -> Path:
     """Write `folder`/<step>/, aside and then renamed, and remove all but the newest `keep`."""
     place = folder / str(training.step)
-    aside = folder / f".{training.step}.part"
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    save_file(tensors_of(training), aside / "tensors.safetensors")
-    (aside / "state.json").write_text(json.dumps(numbers_of(training), indent=2) + "\n", "utf-8")
-    for path in (*aside.iterdir(), aside):
-        flush(path)
-    shutil.rmtree(place, ignore_errors=True)
-    aside.rename(place)
-    for old in steps_in(folder)[:-keep]:
-        shutil.rmtree(folder / str(old), ignore_errors=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with disk.aside(place) as part:
+            part.mkdir()
+            write_tensors(tensors_of(training), part / TENSORS)
+            numbers = {**numbers_of(training), "sha256": disk.digest(part / TENSORS)}
+            (part / NUMBERS).write_text(json.dumps(sealed(numbers), indent=2) + "\n", "utf-8")
+    except OSError as problem:
+        raise DiskError(f"{place} cannot be written: {disk.reason(problem)}") from None
+    for name in (*map(str, steps_in(folder)[:-keep]), *unfinished_in(folder)):
+        disk.remove(folder / name)
     return place
 
 
-def resume(training: Training, folder: Path) -> bool:
-    """Put the newest checkpoint back; False where there is none."""
-    steps = steps_in(folder)
-    if not steps:
-        return False
-    place = folder / str(steps[-1])
-    try:
-        restore(
-            training,
-            load_file(place / "tensors.safetensors"),
-            json.loads((place / "state.json").read_text("utf-8")),
-        )
-    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as problem:
-        raise RegardError(
-            f"checkpoint {place} is damaged: {problem}; remove it to use the one before"
-        ) from None
-    return True
+def unfinished_in(folder: Path) -> list[str]:
+    """What processes left that were killed while they wrote."""
+    return [path.name for path in folder.iterdir() if path.name.endswith((".part", ".old"))]
+
+
+def resume(training: Training, folder: Path, tell: Callable[[str], object]) -> bool:
+    """Put the newest whole checkpoint back, telling of those that are damaged; False where there is none."""
+    damaged = []
+    for step in reversed(steps_in(folder)):
+        place = folder / str(step)
+        try:
+            numbers = unsealed(json.loads((place / NUMBERS).read_text("utf-8")))
+            if disk.digest(place / TENSORS) != numbers["sha256"]:
+                raise ValueError("its tensors are not the ones that were written")
+            tensors = load_file(place / TENSORS)
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as problem:
+            damaged.append(f"checkpoint {place} is damaged: {problem}")
+            continue
+        for sentence in damaged:
+            tell(f"{sentence}; the one of step {step} is used")
+        check_fit(training, tensors, place)
+        restore(training, tensors, numbers)
+        return True
+    if damaged:
+        raise TrainingError(f"{'; '.join(damaged)}; none is left to go on from: begin anew in another folder")
+    return False
+
+
+def sealed(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers with a digest of themselves."""
+    return {**numbers, "seal": seal_of(numbers)}
+
+
+def unsealed(given: Any) -> dict[str, Any]:
+    """The numbers, if they are the ones that were sealed."""
+    if not isinstance(given, dict):
+        raise ValueError(f"{NUMBERS} holds no object")
+    numbers = {name: value for name, value in given.items() if name != "seal"}
+    if given.get("seal") != seal_of(numbers):
+        raise ValueError(f"{NUMBERS} is not the one that was written")
+    return numbers
+
+
+def seal_of(numbers: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()
+
+
+def check_fit(training: Training, tensors: Mapping[str, Tensor], place: Path) -> None:
+    """Refuse a checkpoint of another model before anything is put back."""
+    for name, parameter in training.model.named_parameters():
+        saved = tensors.get(f"model.{name}")
+        if saved is None or saved.shape != parameter.shape:
+            was = "nothing" if saved is None else tuple(saved.shape)
+            raise TrainingError(
+                f"checkpoint {place} is of another model: {name} is {tuple(parameter.shape)} here, {was} there"
+            )
 
 
 def steps_in(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
-
-
-def flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
 
 
 def tensors_of(training: Training) -> dict[str, Tensor]:
@@ -74,44 +110,43 @@ def tensors_of(training: Training) -> dict[str, Tensor]:
         found |= {f"last.{number}.{name}": each for name, each in weights.items()}
     for number, state in training.optimiser.state_dict()["state"].items():
         found |= {f"optimiser.{number}.{key}": torch.as_tensor(value) for key, value in state.items()}
-    found["chance"] = torch.get_rng_state()
     # One block of memory each: safetensors refuses tensors that share it.
-    return {name: each.clone().contiguous() for name, each in found.items()}
+    return {name: each.clone() for name, each in found.items()}
 
 
-def numbers_of(training: Training) -> dict[str, object]:
+def numbers_of(training: Training) -> dict[str, Any]:
     return {
         "step": training.step,
         "seconds": training.seconds,
         "best": training.best,
         "stale": training.stale,
+        "skipped": training.skipped,
         "cursor": asdict(training.cursor),
         "averaged": training.average.steps,
         "last": len(training.average.last),
+        "window": {"loss": float(training.window.loss), "tokens": training.window.tokens},
     }
 
 
-def restore(training: Training, tensors: dict[str, Tensor], numbers: dict[str, object]) -> None:
+def restore(training: Training, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
     fill(training.model, under("model.", tensors))
-    training.average.exponential = under("average.", tensors)
-    training.average.steps = int(str(numbers["averaged"]))
-    training.average.last.extend(
-        under(f"last.{number}.", tensors) for number in range(int(str(numbers["last"])))
-    )
+    device = next(training.model.parameters()).device
+    training.average.exponential = {name: each.to(device) for name, each in under("average.", tensors).items()}
+    training.average.steps = numbers["averaged"]
+    training.average.last.extend(under(f"last.{number}.", tensors) for number in range(numbers["last"]))
     saved = training.optimiser.state_dict()
     saved["state"] = {}
     for name, each in under("optimiser.", tensors).items():
         number, key = name.split(".")
         saved["state"].setdefault(int(number), {})[key] = each
     training.optimiser.load_state_dict(saved)
-    torch.set_rng_state(tensors["chance"])
-    training.step = int(str(numbers["step"]))
-    training.seconds = float(str(numbers["seconds"]))
-    training.stale = int(str(numbers["stale"]))
-    training.best = None if numbers["best"] is None else float(str(numbers["best"]))
-    cursor = numbers["cursor"]
-    assert isinstance(cursor, dict)
-    training.cursor = Cursor(**cursor)
+    training.step = numbers["step"]
+    training.seconds = numbers["seconds"]
+    training.stale = numbers["stale"]
+    training.skipped = numbers["skipped"]
+    training.best = numbers["best"]
+    training.cursor = Cursor(**numbers["cursor"])
+    training.window = Window(**numbers["window"])
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,8 +1,10 @@
 """The loop: batches, loss, gradient, update, and now and then a validation. What those mean is handed in."""
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -12,11 +14,16 @@ from torch.optim import Optimizer
 
 from regard.config import TrainSettings
 from regard.data.batches import Batch, Batches, Cursor
+from regard.errors import Stopped, TrainingError
 from regard.training.average import Average
+from regard.training.distributed import World
 from regard.training.optimiser import make_optimiser, make_schedule
 from regard.training.schedule import Schedule
 
 Item = TypeVar("Item")
+
+MOST_SKIPPED = 10
+"""Updates in a row that may be left out."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,43 @@ class Watcher(Protocol):
 
     def validated(self, step: int, minutes: float, scores: Scores, best: bool) -> None: ...
 
+    def skipped(self, step: int, why: str) -> None: ...
+
+
+class Window:
+    """Loss and speed since the last report."""
+
+    def __init__(self, loss: float = 0.0, tokens: int = 0) -> None:
+        self.loss = torch.tensor(loss)
+        self.tokens = tokens
+        self.timed = 0
+        """Tokens since the clock was started: not those before an interruption."""
+        self.since = time.perf_counter()
+
+    def add(self, loss: Tensor, tokens: int) -> None:
+        self.loss = self.loss.to(loss.device) + loss
+        self.tokens += tokens
+        self.timed += tokens
+
+    def report(self, training: "Training", rate: float) -> Progress:
+        """How training stands; a new window begins."""
+        speed = self.timed / max(1e-9, time.perf_counter() - self.since)
+        progress = Progress(
+            step=training.step,
+            epoch=training.cursor.epoch + 1,
+            loss=float(self.loss) / max(1, self.tokens),
+            rate=rate,
+            tokens_per_second=speed,
+            minutes=training.seconds / 60,
+            done=min(1.0, training.done()),
+        )
+        self.loss, self.tokens, self.timed, self.since = torch.tensor(0.0), 0, 0, time.perf_counter()
+        return progress
+
+    def leave_out(self, seconds: float) -> None:
+        """Time that was not spent on training steps."""
+        self.since += seconds
+
 
 @dataclass
 class Training:
@@ -96,6 +140,10 @@ class Training:
     best: float | None = None
     stale: int = 0
     """Validations since the best one."""
+    skipped: int = 0
+    """Updates left out one after another, up to the latest."""
+    window: Window = field(default_factory=Window)
+    world: World = field(default_factory=World)
 
     def __post_init__(self) -> None:
         self.optimiser = make_optimiser(self.model, self.settings)
@@ -139,50 +187,119 @@ def run(
     *,
     keep_best: Callable[[], None],
     checkpoint: Callable[[], object],
+    asked_to_stop: Callable[[], int | None] = lambda: None,
 ) -> None:
-    """Train until the budget is used up. `keep_best` is called with the averaged weights in the model."""
-    settings = training.settings
+    """Train until the budget is used up. `keep_best` is called with the averaged weights in the model.
+
+    `asked_to_stop` gives the number of a signal that came: the training is saved, then `Stopped` is raised.
+    """
+    settings, window = training.settings, training.window
     clock = Clock(training)
-    window = Window()
+    window.since = time.perf_counter()
     stream = training.batches.stream(training.cursor)
     while training.done() < 1.0:
         group = [next(stream) for _ in range(settings.accumulate)]
-        tokens = sum(batch.tokens for batch, _ in group)
         rate = training.rate()
-        window.add(one_update(training, objective, [batch for batch, _ in group], tokens, rate), tokens)
+        one_update(training, objective, [batch for batch, _ in group], rate, watcher)
         training.cursor = group[-1][1]
         training.step += 1
         clock.tick()
+        # All processes go by the first one's clock, and stop when one of them is asked to.
+        told = (training.seconds if training.world.first else 0.0, asked_to_stop() or 0)
+        training.seconds, signal = training.world.largest(*told)
         if training.step % settings.log_every == 0 or training.done() >= 1.0:
             watcher.progress(window.report(training, rate))
         if training.validation_due() or training.done() >= 1.0:
             validation(training, validate, watcher, keep_best)
             window.leave_out(clock.tick())
-        if training.checkpoint_due():
+        if training.checkpoint_due() or signal:
             checkpoint()
             window.leave_out(clock.tick())
+        if signal:
+            raise Stopped(f"stopped after step {training.step}, and saved; go on with --resume", int(signal))
 
 
 def one_update(
-    training: Training, objective: Objective, batches: list[Batch], tokens: int, rate: float
-) -> Tensor:
-    """Gradients of all batches over the tokens of all: equal to one large batch. Gives the summed loss."""
+    training: Training, objective: Objective, batches: list[Batch], rate: float, watcher: Watcher
+) -> None:
+    """Gradients of all batches over the tokens of all: equal to one large batch.
+
+    An update that is not finite is left out or ends the training, as set.
+    """
+    tokens = sum(batch.tokens for batch in batches)
+    parameters = [each for each in training.model.parameters() if each.requires_grad]
+    torch.manual_seed(chance_of(training))
     training.optimiser.zero_grad(set_to_none=True)
-    total = torch.zeros(())
+    total = torch.zeros((), device=parameters[0].device)
     for batch in batches:
-        loss = objective(batch)
-        (loss / tokens).backward()  # type: ignore[no-untyped-call]
-        total = total.to(loss.device) + loss.detach()
-    if training.settings.clip:
-        nn.utils.clip_grad_norm_(training.model.parameters(), training.settings.clip, foreach=True)
+        if not len(batch.source):
+            continue  # fewer rows than processes
+        with memory_told(training, batch):
+            loss = objective(batch)
+            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+        total += loss.detach()
+    if training.world.size > 1:
+        for each in parameters:
+            each.grad = torch.zeros_like(each) if each.grad is None else each.grad
+        training.world.add_up([*(each.grad for each in parameters if each.grad is not None), total])
+    norm = nn.utils.clip_grad_norm_(parameters, training.settings.clip or math.inf, foreach=True)
+    # To ask a GPU is to wait for it: there, only as often as a report is written.
+    asked = norm.device.type == "cpu" or training.step % training.settings.log_every == 0
+    if asked and not bool(torch.isfinite(norm) & torch.isfinite(total)):
+        leave_out(training, f"{float(total) / tokens}", f"{float(norm)}", batches, watcher)
+        return
+    training.skipped = 0
     update(training.optimiser, rate)
     training.average.after_step()
-    return total
+    training.window.add(total, tokens)
+
+
+def chance_of(training: Training) -> int:
+    """A seed for one update of one process: dropout is the same however often the training was interrupted."""
+    told = f"{training.settings.seed} {training.step} {training.world.rank}"
+    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def leave_out(training: Training, loss: str, norm: str, batches: list[Batch], watcher: Watcher) -> None:
+    """No update from batches whose loss or gradient is not finite; end the training where that is set."""
+    training.optimiser.zero_grad(set_to_none=True)
+    pairs = [number for batch in batches for number in batch.sentences]
+    named = ", ".join(map(str, pairs[:5])) + (f" and {len(pairs) - 5} more" if len(pairs) > 5 else "")
+    step = training.step + 1
+    why = f"step {step}: the loss is {loss}, the gradient's norm {norm}; the batch holds the pairs {named}"
+    training.skipped += 1
+    if training.settings.not_finite == "stop":
+        raise TrainingError(f'{why}; with train.not_finite = "skip" such batches are left out')
+    if training.skipped >= MOST_SKIPPED:
+        raise TrainingError(f"{why}; {MOST_SKIPPED} updates in a row were not finite")
+    watcher.skipped(step, why)
+
+
+@contextmanager
+def memory_told(training: Training, batch: Batch) -> Iterator[None]:
+    """Name the batch that memory did not suffice for, and what to change."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as problem:
+        text = str(problem).lower()
+        if not isinstance(problem, MemoryError | torch.OutOfMemoryError) and not any(
+            words in text for words in ("out of memory", "can't allocate memory", "not enough memory")
+        ):
+            raise
+        sentences, source = batch.source.shape
+        raise TrainingError(
+            f"step {training.step + 1}: no memory for {sentences} sentences of {source} source and "
+            f"{batch.target.size(1)} target tokens; train.batch_tokens is {training.settings.batch_tokens}: "
+            "take less, with train.accumulate for updates of the same size"
+        ) from None
 
 
 def validation(training: Training, validate: Validate, watcher: Watcher, keep_best: Callable[[], None]) -> None:
     """Measure the averaged weights, and keep them if they are the best so far."""
     training.average.before_validation()
+    if not training.world.first:
+        take_scores(training)
+        return
     with training.average.applied() as model:
         model.eval()
         scores = validate(model, training.step)
@@ -194,7 +311,16 @@ def validation(training: Training, validate: Validate, watcher: Watcher, keep_be
         else:
             training.stale += 1
         model.train()
+    take_scores(training)
     watcher.validated(training.step, training.seconds / 60, scores, best)
+
+
+def take_scores(training: Training) -> None:
+    """What the first process found: the others wait for it."""
+    best, stale = training.world.from_first(
+        math.nan if training.best is None else training.best, training.stale
+    )
+    training.best, training.stale = None if math.isnan(best) else best, int(stale)
 
 
 class Clock:
@@ -209,34 +335,3 @@ class Clock:
         passed, self.last = now - self.last, now
         self.training.seconds += passed
         return passed
-
-
-class Window:
-    """Loss and speed since the last report."""
-
-    def __init__(self) -> None:
-        self.loss = torch.zeros(())
-        self.tokens = 0
-        self.since = time.perf_counter()
-
-    def add(self, loss: Tensor, tokens: int) -> None:
-        self.loss = self.loss.to(loss.device) + loss
-        self.tokens += tokens
-
-    def report(self, training: Training, rate: float) -> Progress:
-        speed = self.tokens / max(1e-9, time.perf_counter() - self.since)
-        progress = Progress(
-            step=training.step,
-            epoch=training.cursor.epoch + 1,
-            loss=float(self.loss) / max(1, self.tokens),
-            rate=rate,
-            tokens_per_second=speed,
-            minutes=training.seconds / 60,
-            done=min(1.0, training.done()),
-        )
-        self.loss, self.tokens, self.since = torch.zeros(()), 0, time.perf_counter()
-        return progress
-
-    def leave_out(self, seconds: float) -> None:
-        """Time that was not spent on training steps."""
-        self.since += seconds

@@ -15,8 +15,16 @@ from regard.training.blockloss import smoothed_kl
 class PairObjective:
     """Label-smoothed divergence summed over the gold tokens; with R-Drop, of two passes kept close."""
 
-    def __init__(self, model: nn.Module, padding: int, smoothing: float, r_drop: float = 0.0) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        padding: int,
+        smoothing: float,
+        r_drop: float = 0.0,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
         self.model, self.padding, self.smoothing, self.r_drop = model, padding, smoothing, r_drop
+        self.precision = precision
         self.device = next(model.parameters()).device
 
     def __call__(self, batch: Batch) -> Tensor:
@@ -46,7 +54,6 @@ class PairObjective:
         return ((p.exp() - q.exp()) * (p - q)).sum() / 2
 
     def autocast(self) -> AbstractContextManager[object]:
-        # On a CPU bfloat16 is slower than float32 where it runs at all.
-        if self.device.type == "cuda":
-            return torch.autocast("cuda", dtype=torch.bfloat16)
-        return nullcontext()
+        if self.precision == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.precision)

@@ -1,0 +1,19 @@
+"""The token store of the small training."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_training import encode
+
+from regard.data.store import TokenStore, open_or_build
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> TokenStore:
+    chance = torch.Generator().manual_seed(0)
+    words = [
+        "".join(chr(97 + int(c)) for c in torch.randint(0, 20, (int(n),), generator=chance))
+        for n in torch.randint(2, 9, (120,), generator=chance)
+    ]
+    return open_or_build(tmp_path / "store", lambda: [(word, word[::-1]) for word in words], encode, encode)

@@ -1,0 +1,86 @@
+"""A training small enough for a second: words of letters, to be written backwards."""
+
+from pathlib import Path
+
+import torch
+
+from regard.config import TrainSettings, TransformerModel
+from regard.data.batches import Batches
+from regard.data.store import TokenStore
+from regard.models.transformer import Transformer
+from regard.training import checkpoint
+from regard.training.loop import Training, run
+from regard.training.objective import PairObjective
+
+PAD = 2
+
+
+def encode(texts: list[str]) -> list[list[int]]:
+    return [[4 + ord(letter) - ord("a") for letter in text] for text in texts]
+
+
+def training(store: TokenStore, dropout: float = 0.1, resample=None, **settings) -> Training:
+    torch.manual_seed(1)
+    model = Transformer(
+        TransformerModel(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=dropout),
+        30,
+        30,
+        PAD,
+    )
+    train = TrainSettings(
+        **{
+            "steps": 12,
+            "batch_tokens": 60,
+            "warmup": 4,
+            "rate": 0.01,
+            "validate_every": 4,
+            "log_every": 1,
+            **settings,
+        }
+    )
+    batches = Batches(
+        store,
+        tokens=train.batch_tokens,
+        sentences=train.batch_sentences,
+        seed=train.seed,
+        pool=50,
+        resample=resample,
+    )
+    return Training(model, train, batches, 16)
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, float]] = []
+        self.checks: list[tuple[int, bool]] = []
+        self.left_out: list[tuple[int, str]] = []
+
+    def progress(self, progress) -> None:
+        self.steps.append((progress.step, progress.loss))
+
+    def validated(self, step, minutes, scores, best) -> None:
+        self.checks.append((step, best))
+
+    def skipped(self, step, why) -> None:
+        self.left_out.append((step, why))
+
+
+def go(made: Training, folder: Path | None = None, r_drop: float = 0.0, stop=lambda: None) -> Notes:
+    notes = Notes()
+    made.model.train()
+    objective = PairObjective(made.model, PAD, 0.1, r_drop)
+
+    def validate(model, step):
+        batch = next(iter(made.batches.stream()))[0]
+        with torch.no_grad():
+            return {"loss": float(objective(batch)) / batch.tokens, "bleu": float(step % 8)}
+
+    run(
+        made, objective, validate, notes, keep_best=lambda: None,
+        checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep) if folder else None, asked_to_stop=stop,
+    )  # fmt: skip
+    return notes
+
+
+def same(one: Training, other: Training) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters(), strict=True))
