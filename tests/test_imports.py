@@ -9,9 +9,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "regard"
 
 STANDS_ON: dict[str, set[str]] = {
     "errors": set(),
+    "disk": {"errors"},
     "config": {"errors"},
     "attention": set(),
-    "text": {"errors"},
+    "text": {"disk"},
     "layers": {"attention"},
     "models": {"config", "layers"},
     "data": {"config", "text"},
@@ -24,6 +25,7 @@ STANDS_ON: dict[str, set[str]] = {
     "jobs": {"training", "evaluation", "look"},
     "app": {"jobs", "lessons", "exchange"},
     "__init__": {"jobs"},
+    "__main__": {"app"},
 }
 
 

@@ -112,7 +112,7 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
 
     folder = regard.train("kernel", out=tmp_path / "run", train__steps=1).folder
     save_file({"x": torch.zeros(3), "y": torch.zeros(3)}, folder / "model.safetensors")
-    with pytest.raises(regard.RegardError, match="the weights do not fit the configuration"):
+    with pytest.raises(regard.RegardError, match="does not hold the weights of this configuration"):
         regard.load(folder)
 
 

@@ -29,7 +29,7 @@ def main() -> None:
     try:
         cli()
     except RegardError as mistake:
-        fail(str(mistake), 2)
+        fail(str(mistake), mistake.code)
     except KeyboardInterrupt:
         fail("stopped", 130)
     except BrokenPipeError:
@@ -39,7 +39,8 @@ def main() -> None:
         if problem.errno not in USERS_MATTERS:
             raise
         where = f" {problem.filename}" if problem.filename else ""
-        fail(f"writing{where} failed: {(problem.strerror or str(problem)).lower()}", 2)
+        code = 1 if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else 2
+        fail(f"writing{where} failed: {(problem.strerror or str(problem)).lower()}", code)
 
 
 USERS_MATTERS = {
@@ -108,6 +109,8 @@ def train(
 
     with Terminal() as terminal:
         run = train_recipe(recipe, out, assignments or [], resume=resume, audience=terminal)
+    if run is None:  # not the first process of several
+        return
     if as_json:
         print(json.dumps(run.as_json()))
     else:
@@ -223,3 +226,15 @@ def look(
     from regard.app import looking
 
     looking.run(run, text, output, target)
+
+
+@cli.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Check this machine and this installation, in less than a minute; exit code 1 if something is wrong.
+
+    Example:  regard doctor --json
+    """
+    from regard.app import doctoring
+
+    if not doctoring.run(as_json):
+        raise typer.Exit(1)

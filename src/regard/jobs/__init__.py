@@ -3,6 +3,7 @@
 `train` and `load` are what `import regard` offers; each task has a file of its own.
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -25,16 +26,18 @@ def train(
     resume: bool = False,
     audience: Audience | None = None,
     **overrides: object,
-) -> KernelRun | TranslationRun:
+) -> KernelRun | TranslationRun | None:
     """Train a recipe, shipped or a TOML file, into a run folder.
 
     `train("kernel", out="runs/mine", assignments=["train.steps=50"])`; keyword overrides name a key with two
-    underscores for each dot: `train__steps=50`.
+    underscores for each dot: `train__steps=50`. Under torchrun, all processes but the first return nothing.
     """
     given = [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in overrides.items()]
     resolved = load_recipe(recipe, [*assignments, *given])
     if resume and out is None:
         raise RegardError("to resume, name the run folder with --out")
+    if out is None and several():
+        raise RegardError("several processes train together: name their run folder with --out")
     folder = Path(out) if out is not None else free_folder(recipe)
     match resolved:
         case KernelRecipe():
@@ -62,6 +65,11 @@ def load_translator(run: str | Path) -> LoadedTranslator:
     if not isinstance(loaded, LoadedTranslator):
         raise RegardError(f"{run} holds a {loaded.recipe.task} model, not one that translates")
     return loaded
+
+
+def several() -> bool:
+    """Whether torchrun has started more than one process."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def free_folder(recipe: str) -> Path:

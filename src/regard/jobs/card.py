@@ -1,5 +1,7 @@
 """The model card of a run: what it was made of and how good it is, comparable by its signature."""
 
+import html
+
 from regard.config import TranslationRecipe
 from regard.data.filters import Report
 from regard.evaluation import Quality
@@ -18,12 +20,13 @@ def translation_card(
     """The README.md of a translation run."""
     data, model = recipe.data, recipe.model
     where = f"{data.corpus} ({data.form})" if data.corpus != "files" else f"{data.source}, {data.target}"
+    languages = f"{harmless(data.source_language)} to {harmless(data.target_language)}"
     parameters = sum(each.numel() for each in training.model.parameters())
-    return f"""# Translation from {data.source_language} to {data.target_language}
+    return f"""# Translation from {languages}
 
 | | |
 |---|---|
-| data | {where}: {report} |
+| data | {harmless(where)}: {report} |
 | vocabulary | {vocabulary} |
 | model | {model}, {parameters:,} parameters |
 | training | {training.step:,} steps, {training.seconds / 60:.1f} minutes, seed {recipe.train.seed} |
@@ -36,3 +39,10 @@ On {quality.sentences:,} test sentences, beam {recipe.decode.beam}:
 
 BLEU signature: `{quality.signature}`
 """
+
+
+def harmless(words: str) -> str:
+    """Words that came from outside, as text and nothing else in Markdown and in HTML."""
+    return (
+        html.escape(" ".join(words.split())).replace("|", "&#124;").replace("`", "&#96;").replace("[", "&#91;")
+    )

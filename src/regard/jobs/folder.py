@@ -3,16 +3,22 @@
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
-from regard.config import Recipe, read_recipe, to_toml
+from regard import disk
+from regard.config import Recipe, load_recipe, read_recipe, to_toml
 from regard.errors import RegardError
+from regard.training.tensors import check_shapes, shapes_in, write_tensors
+
+LARGEST_CONFIG = 1 << 20
+"""Bytes of a config.json: one of a thousandth of that is long."""
 
 
 class RunFolder:
@@ -44,27 +50,50 @@ class RunFolder:
             raise RegardError(f"there is no run folder {path}")
         folder = cls(path)
         for name in ("config.json", "model.safetensors"):
-            if not (path / name).is_file():
+            if not folder.file(name).is_file():
                 raise RegardError(f"{path} is not a finished run: it has no {name}")
         return folder
+
+    def file(self, name: str) -> Path:
+        """A file of the run; one that leads out of the folder is not opened."""
+        return disk.inside(self.path, name)
 
     def holds_run(self) -> bool:
         return (self.path / "config.json").exists()
 
+    def alone(self) -> AbstractContextManager[None]:
+        """The folder for this process alone, as long as the block lasts."""
+        return disk.only_here(
+            self.path, lambda other: f"another training is writing into {self.path} (process {other})"
+        )
+
     @classmethod
-    def to_resume(cls, path: Path) -> "RunFolder":
-        """A folder in which a training was begun and not finished."""
-        if not (path / "recipe.toml").is_file():
+    def to_resume(cls, path: Path, recipe: Recipe) -> "RunFolder":
+        """A folder in which this recipe's training was begun and not finished."""
+        folder = cls(path)
+        if not path.is_dir():
             raise RegardError(f"there is nothing to resume in {path}: no training was begun there")
-        if cls(path).holds_run():
+        if folder.holds_run():
             raise RegardError(f"there is nothing to resume in {path}: its training is finished")
-        return cls(path)
+        if (path / "recipe.toml").is_file():
+            folder.check_begun_as(recipe)
+        return folder
+
+    def check_begun_as(self, recipe: Recipe) -> None:
+        """Refuse to go on with other data, other text or another model; how long to train may change."""
+        begun = load_recipe(str(self.file("recipe.toml")))
+        for section in ("task", "data", "text", "model"):
+            was, now = getattr(begun, section, None), getattr(recipe, section, None)
+            if was != now:
+                key, old, new = first_difference(section, was, now)
+                raise RegardError(
+                    f"{self.path} was begun with {key} = {old}, not {new}; for another one, take another folder"
+                )
 
     def write_weights(self, model: nn.Module) -> None:
         # A table used twice, such as a shared embedding, is written once.
-        tensors = {name: each.contiguous() for name, each in unique(model.state_dict()).items()}
-        save_file(tensors, self._aside("model.safetensors"))
-        self._put("model.safetensors")
+        with disk.aside(self.path / "model.safetensors") as part:
+            write_tensors(unique(model.state_dict()), part)
 
     def write_recipe(self, recipe: Recipe) -> None:
         """What the run was asked to do, in full."""
@@ -75,43 +104,48 @@ class RunFolder:
         self.write("config.json", json.dumps(dataclasses.asdict(recipe), indent=2) + "\n")
 
     def read_recipe(self) -> Recipe:
+        path = self.file("config.json")
         try:
-            return read_recipe(without_none(json.loads((self.path / "config.json").read_text("utf-8"))))
-        except (ValueError, AttributeError) as problem:
-            raise RegardError(f"{self.path / 'config.json'} is damaged: {problem}") from None
+            if path.stat().st_size > LARGEST_CONFIG:
+                raise ValueError(f"it has {path.stat().st_size:,} bytes")
+            return read_recipe(without_none(json.loads(path.read_text("utf-8"))))
+        except (ValueError, AttributeError, TypeError, RecursionError) as problem:
+            raise RegardError(f"{path} is damaged: {problem}") from None
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The saved weights by name."""
+        path = self.file("model.safetensors")
         try:
-            return load_file(self.path / "model.safetensors")
+            return load_file(path)
         except (SafetensorError, OSError) as problem:
-            raise RegardError(f"{self.path / 'model.safetensors'} is damaged: {problem}") from None
+            raise RegardError(f"{path} is damaged: {problem}") from None
+
+    def check_weights(self, model: nn.Module) -> None:
+        """Compare the file's header with a model, which may be one without memory (the meta device)."""
+        path = self.file("model.safetensors")
+        state = model.state_dict()
+        wanted = {name: tuple(each.shape) for name, each in state.items()}
+        if state and next(iter(state.values())).is_meta:  # which tables are one cannot be told by their memory
+            once = dict(model.named_parameters(remove_duplicate=True)) | dict(model.named_buffers())
+            wanted = {name: shape for name, shape in wanted.items() if name in once}
+        else:
+            wanted = {name: wanted[name] for name in unique(state)}
+        try:
+            check_shapes(shapes_in(path), wanted)
+        except ValueError as problem:
+            raise RegardError(f"{path} does not hold the weights of this configuration: {problem}") from None
 
     def write_weights_into(self, model: nn.Module) -> None:
         """Fill a model with the saved weights."""
-        try:
-            given = self.weights()
-            shared = model.state_dict().keys() - unique(model.state_dict()).keys()
-            missing, unknown = model.load_state_dict(given, strict=False)
-            if unknown or set(missing) - shared:
-                raise RuntimeError(f"missing {sorted(set(missing) - shared)}, unknown {unknown}")
-        except RuntimeError as problem:
-            reason = " ".join(str(problem).split())
-            raise RegardError(f"{self.path}: the weights do not fit the configuration: {reason}") from None
+        self.check_weights(model)
+        model.load_state_dict(self.weights(), strict=False)
 
     def write_metrics(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self.write("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
     def write(self, name: str, text: str) -> None:
         """A text file, complete or not there at all."""
-        self._aside(name).write_text(text, "utf-8")
-        self._put(name)
-
-    def _aside(self, name: str) -> Path:
-        return self.path / f".{name}.part"
-
-    def _put(self, name: str) -> None:
-        self._aside(name).replace(self.path / name)
+        disk.write_text(self.path / name, text)
 
 
 def unique(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -127,3 +161,16 @@ def without_none(table: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in table.items()
         if value is not None
     }
+
+
+def first_difference(path: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+    """The first key in which two sections differ, and both values."""
+    if dataclasses.is_dataclass(was) and type(was) is type(now):
+        for field in dataclasses.fields(was):
+            one, other = getattr(was, field.name), getattr(now, field.name)
+            if one != other:
+                return first_difference(f"{path}.{field.name}", one, other)
+    if dataclasses.is_dataclass(was) and dataclasses.is_dataclass(now):
+        kinds = [getattr(each, "kind", type(each).__name__) for each in (was, now)]
+        return f"{path}.kind", kinds[0], kinds[1]
+    return path, was, now

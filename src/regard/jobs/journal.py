@@ -5,8 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
+from regard import disk
 from regard.config import TrainSettings
-from regard.errors import RegardError
+from regard.errors import DiskError, RegardError
 from regard.training.loop import Progress, Scores
 
 
@@ -37,8 +38,8 @@ class Journal:
         """Source and translation of a few validation sentences, left here by the validation."""
         self.board = open_board(folder / "tensorboard") if train.tensorboard else None
         if self.path.exists():  # what came after the checkpoint we go on from did not happen
-            kept = [row for row in read_journal(self.path) if row["step"] <= step]
-            self.path.write_text("".join(json.dumps(row) + "\n" for row in kept), "utf-8")
+            kept = [row for row in whole_rows(self.path) if row["step"] <= step]
+            disk.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
 
     def progress(self, progress: Progress) -> None:
         self._write({"kind": "train", **asdict(progress)})
@@ -56,13 +57,39 @@ class Journal:
         for source, translation in self.samples[:1]:
             self.audience.say(f"    {source}\n    -> {translation}")
 
+    def skipped(self, step: int, why: str) -> None:
+        self._write({"kind": "skipped", "step": step, "why": why})
+        self.audience.say(why)
+
     def _write(self, row: dict[str, Any]) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as problem:
+            sentence = f"{self.path} cannot be written: {disk.reason(problem)}"
+            if self.train.unwritable == "stop":
+                raise DiskError(sentence) from None
+            self.audience.say(sentence)
         if self.board is not None:
             for name, value in row.items():
                 if isinstance(value, float):
                     self.board.add_scalar(f"{row['kind']}/{name}", value, row["step"])
+
+
+class Silence(Journal):
+    """The journal of a process that is not the first: the first one's holds for all."""
+
+    def __init__(self) -> None:
+        self.samples = []
+
+    def progress(self, progress: Progress) -> None:
+        pass
+
+    def validated(self, step: int, minutes: float, scores: Scores, best: bool) -> None:
+        pass
+
+    def skipped(self, step: int, why: str) -> None:
+        pass
 
 
 def short_line(progress: Progress) -> str:
@@ -92,3 +119,16 @@ def open_board(folder: Path) -> Any:
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def whole_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows up to the first that is not whole: a process that is killed may leave half a line."""
+    rows = []
+    for line in path.read_bytes().splitlines():
+        try:
+            row = json.loads(line)
+            int(row["step"])
+        except (ValueError, KeyError, TypeError):
+            break
+        rows.append(row)
+    return rows

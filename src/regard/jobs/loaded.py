@@ -61,6 +61,8 @@ class LoadedTranslator:
         self.folder, self.recipe = folder, recipe
         self.vocabulary = Vocabulary.load(folder.path)
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
+        with torch.device("meta"):  # nothing is believed, and no memory taken, before the shapes agree
+            folder.check_weights(build(recipe.model, *sizes, self.vocabulary.source.padding))
         self.model = build(recipe.model, *sizes, self.vocabulary.source.padding)
         folder.write_weights_into(self.model)
         self.model.to(device()).eval()

@@ -1,6 +1,6 @@
 """Translation from recipe to run folder: read, split into tokens, train, measure, write the card."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,17 +14,22 @@ from regard.data.download import cache_folder
 from regard.data.parallel import ParallelCorpus
 from regard.data.store import TokenStore, open_or_build, store_key
 from regard.decoding import Options, Translator
+from regard.errors import DiskError
 from regard.evaluation import Quality, measure
 from regard.jobs.card import translation_card
 from regard.jobs.folder import RunFolder
-from regard.jobs.journal import Audience, Journal, Nobody, read_journal
+from regard.jobs.journal import Audience, Journal, Nobody, Silence, read_journal
+from regard.jobs.signals import asked_to_stop
 from regard.jobs.vocabulary import Vocabulary, make_vocabulary
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
 from regard.models.build import build
-from regard.training import checkpoint, memory
+from regard.training import checkpoint
+from regard.training.distributed import World, joined, restarted
 from regard.training.loop import Scores, Training, run
+from regard.training.memory import settled
 from regard.training.objective import PairObjective
+from regard.training.precision import choose as choose_precision
 
 SAMPLES = 3
 
@@ -53,20 +58,39 @@ class TranslationRun:
 
 def train(
     recipe: TranslationRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TranslationRun:
-    """Train into the folder `out` and measure on the test split; with `resume`, go on from its checkpoint."""
-    audience = audience or Nobody()
-    folder = RunFolder.to_resume(out) if resume else RunFolder.create(out)
-    memory.settle()
+) -> TranslationRun | None:
+    """Train into the folder `out` and measure on the test split; with `resume`, go on from its checkpoint.
+
+    Under torchrun the first process writes and measures; the others return nothing.
+    """
+    with joined() as world, settled():
+        resume = resume or (restarted() and (out / "recipe.toml").is_file())
+        audience = audience if audience and world.first else Nobody()
+        if not world.first:
+            world.wait()
+            return train_into(RunFolder(out), recipe, audience, resume=resume, world=world)
+        folder = RunFolder.to_resume(out, recipe) if resume else RunFolder.create(out)
+        with folder.alone():
+            return train_into(folder, recipe, audience, resume=resume, world=world)
+
+
+def train_into(
+    folder: RunFolder, recipe: TranslationRecipe, audience: Audience, *, resume: bool, world: World
+) -> TranslationRun | None:
+    """`train` in a folder that no other training writes into."""
     torch.manual_seed(recipe.train.seed)
     corpus = ParallelCorpus(recipe.data)
     fingerprint = corpus.fingerprint()
     audience.say(
         f"pairs: {corpus.report}; {len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
     )
-    vocabulary = make_vocabulary(recipe, corpus, folder)
-    folder.write_recipe(recipe)
-    vocabulary.save(folder.path)
+    if world.first:
+        folder.write_recipe(recipe)
+        vocabulary = make_vocabulary(recipe, corpus, folder)
+        vocabulary.save(folder.path)
+        world.wait()
+    else:
+        vocabulary = Vocabulary.load(folder.path)
     audience.say(f"vocabulary: {vocabulary}")
     store = token_store(corpus, vocabulary, fingerprint)
     model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
@@ -74,20 +98,27 @@ def train(
         RunFolder.open(Path(recipe.model.start)).write_weights_into(model)
     model.to(device())
     audience.say(f"model: {count_parameters(model):,} parameters on {device()}")
-    training = Training(model, recipe.train, batches_of(recipe, store, vocabulary), recipe.model.width)
-    if resume and not checkpoint.resume(training, folder.path / "checkpoints"):
+    batches = batches_of(recipe, store, vocabulary, (world.rank, world.size))
+    training = Training(model, recipe.train, batches, recipe.model.width, world=world)
+    checkpoints = Checkpoints(training, folder, audience)
+    if resume and not checkpoint.resume(training, checkpoints.place, audience.say):
         audience.say("there is no checkpoint yet; training begins from the start")
-    journal = Journal(folder.path, audience, recipe.train, training.step)
+    journal = Journal(folder.path, audience, recipe.train, training.step) if world.first else Silence()
+    precision = choose_precision(recipe.train.precision, device(), audience.say)
     model.train()
-    run(
-        training,
-        PairObjective(model, vocabulary.target.padding, recipe.train.smoothing, recipe.train.r_drop),
-        Validation(recipe, vocabulary, corpus.valid, journal),
-        journal,
-        keep_best=lambda: folder.write_weights(model),
-        checkpoint=lambda: checkpoint.save(training, folder.path / "checkpoints", recipe.train.keep),
-    )
-    return finish(recipe, folder, model, vocabulary, corpus, training)
+    with asked_to_stop() as asked:
+        run(
+            training,
+            PairObjective(
+                model, vocabulary.target.padding, recipe.train.smoothing, recipe.train.r_drop, precision
+            ),
+            Validation(recipe, vocabulary, corpus.valid, journal),
+            journal,
+            keep_best=checkpoints.keep_best,
+            checkpoint=checkpoints.save,
+            asked_to_stop=asked,
+        )
+    return finish(recipe, folder, model, vocabulary, corpus, training) if world.first else None
 
 
 def finish(
@@ -110,6 +141,32 @@ def finish(
     folder.write("README.md", translation_card(recipe, quality, loss, training, corpus.report, vocabulary))
     folder.write_config(recipe)
     return result
+
+
+class Checkpoints:
+    """Writes what a training must not lose; what cannot be written ends it, or is told, as set."""
+
+    def __init__(self, training: Training, folder: RunFolder, audience: Audience) -> None:
+        self.training, self.folder, self.audience = training, folder, audience
+        self.place = folder.path / "checkpoints"
+
+    def save(self) -> None:
+        if not self.training.world.first:
+            return
+        self.attempt(lambda: checkpoint.save(self.training, self.place, self.training.settings.keep))
+
+    def keep_best(self) -> None:
+        self.attempt(lambda: self.folder.write_weights(self.training.model))
+
+    def attempt(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except DiskError as problem:
+            steps = checkpoint.steps_in(self.place)
+            kept = f"the checkpoint of step {steps[-1]} is kept" if steps else "there is no checkpoint yet"
+            if self.training.settings.unwritable == "stop":
+                raise DiskError(f"{problem}; {kept}") from None
+            self.audience.say(f"{problem}; {kept}, training goes on")
 
 
 class Validation:
@@ -182,7 +239,9 @@ def token_store(corpus: ParallelCorpus, vocabulary: Vocabulary, fingerprint: str
     )
 
 
-def batches_of(recipe: TranslationRecipe, store: TokenStore, vocabulary: Vocabulary) -> Batches:
+def batches_of(
+    recipe: TranslationRecipe, store: TokenStore, vocabulary: Vocabulary, share: tuple[int, int] = (0, 1)
+) -> Batches:
     return Batches(
         store,
         tokens=recipe.train.batch_tokens,
@@ -190,11 +249,15 @@ def batches_of(recipe: TranslationRecipe, store: TokenStore, vocabulary: Vocabul
         seed=recipe.train.seed,
         longest=recipe.model.longest,
         resample=vocabulary.resample(recipe.text.dropout) if recipe.text.dropout else None,
+        share=share,
     )
 
 
 def device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The GPU of this process, where there is one."""
+    return (
+        torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    )
 
 
 def count_parameters(model: nn.Module) -> int:

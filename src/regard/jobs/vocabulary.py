@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from regard import text
+from regard import disk, text
 from regard.config import TextSettings, TranslationRecipe
 from regard.data.batches import Resample
 from regard.data.corpus import Pair
@@ -41,11 +41,11 @@ class Vocabulary:
     @classmethod
     def load(cls, folder: Path) -> "Vocabulary":
         if (folder / JOINT).exists():
-            both = text.load(folder / JOINT)
+            both = text.load(disk.inside(folder, JOINT))
             return cls(both, both)
         if not (folder / SOURCE).exists():
             raise RegardError(f"{folder} has no vocabulary: neither {JOINT} nor {SOURCE} is there")
-        return cls(text.load(folder / SOURCE), text.load(folder / TARGET))
+        return cls(text.load(disk.inside(folder, SOURCE)), text.load(disk.inside(folder, TARGET)))
 
     def digest(self) -> str:
         """A digest of what the tokenizers' files hold."""
@@ -75,7 +75,7 @@ def _resampled(tokenizer: Tokenizer, dropout: float, texts: list[str], seed: int
 
 def make_vocabulary(recipe: TranslationRecipe, corpus: ParallelCorpus, folder: RunFolder) -> Vocabulary:
     """The folder's own on resuming, that of the run to start from, or a new one from the training pairs."""
-    if (folder.path / JOINT).exists() or (folder.path / SOURCE).exists():
+    if (folder.path / JOINT).exists() or (folder.path / TARGET).exists():  # the target's is written last
         return Vocabulary.load(folder.path)
     if recipe.model.start:
         return Vocabulary.load(RunFolder.open(Path(recipe.model.start)).path)

@@ -1,0 +1,99 @@
+"""Several processes on one training, started by torchrun as a user would."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RECIPE = [
+    "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
+    "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64",
+    "train.batch_tokens=256", "train.steps=40", "train.validate_every=20", "train.validate_sentences=10",
+    "train.checkpoint_every=5", "train.log_every=5", "train.rate=0.005", "train.warmup=10",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("torchrun")
+    german, english = ["eins", "zwei", "drei", "vier", "fünf"], ["one", "two", "three", "four", "five"]
+    chance = random.Random(0)
+    rows = [[chance.randrange(5) for _ in range(chance.randrange(1, 6))] for _ in range(600)]
+    (folder / "n.de").write_text("".join(" ".join(german[i] for i in row) + "\n" for row in rows), "utf-8")
+    (folder / "n.en").write_text("".join(" ".join(english[i] for i in row) + "\n" for row in rows), "utf-8")
+    return folder
+
+
+def begin(place: Path, out: str, *more: str, workers: int = 2) -> subprocess.Popen[str]:
+    surroundings = {**os.environ, "REGARD_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
+    start = [sys.executable, "-m"]
+    if workers > 1:
+        start += [
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={workers}",
+            "--max-restarts=3",
+            "-m",
+        ]
+    return subprocess.Popen(
+        [*start, "regard", *RECIPE, *more, "--out", out], cwd=place, env=surroundings, encoding="utf-8",
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    printed, told = process.communicate(timeout=200)
+    assert process.returncode == 0, told
+    return printed
+
+
+def losses(run: Path) -> list[float]:
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
+    return [row["loss"] for row in rows]
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    """The processes that torchrun has started, the first rank first."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+    )
+    return sorted(int(number) for number in listed.stdout.split())
+
+
+def test_two_processes_learn_what_one_learns(place: Path) -> None:
+    """Without dropout: each process draws its own."""
+    finish(begin(place, "one", "model.dropout=0", workers=1))
+    printed = finish(begin(place, "two", "model.dropout=0"))
+    assert printed.count("BLEU") == 1  # the first speaks for all
+    one, two = losses(place / "one"), losses(place / "two")
+    assert len(one) == len(two) == 10
+    assert max(abs(a - b) for a, b in zip(one, two, strict=True)) < 1e-4
+
+
+def test_a_worker_that_dies_changes_nothing(place: Path) -> None:
+    whole, torn = begin(place, "whole", "model.dropout=0.1"), None
+    finish(whole)
+    torn = begin(place, "torn", "model.dropout=0.1")
+    while torn.poll() is None and not list((place / "torn" / "checkpoints").glob("[0-9]*")):
+        time.sleep(0.01)
+    victim = workers_of(torn)[-1]
+    os.kill(victim, signal.SIGKILL)
+    finish(torn)
+    for name in ("model.safetensors", "config.json"):
+        assert (place / "whole" / name).read_bytes() == (place / "torn" / name).read_bytes()
+    assert losses(place / "whole") == losses(place / "torn")
+
+
+def test_several_processes_need_a_name_for_their_folder(place: Path) -> None:
+    surroundings = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "regard", *RECIPE], cwd=place, env=surroundings, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "regard: several processes train together: name their run folder with --out\n"
