@@ -1,13 +1,13 @@
 """A translation run small enough to be trained for the tests, through the real command."""
 
 import os
-import random
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from numbers_corpus import write_numbers
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -36,12 +36,7 @@ def regard() -> Command:
 def story(tmp_path_factory: pytest.TempPathFactory, regard: Command) -> Path:
     """A folder with a corpus of numbers, `run` trained on it, and a cache of its own."""
     folder = tmp_path_factory.mktemp("story")
-    german = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
-    english = ["one", "two", "three", "four", "five", "six", "seven"]
-    chance = random.Random(0)
-    rows = [[chance.randrange(7) for _ in range(chance.randrange(1, 6))] for _ in range(1500)]
-    (folder / "n.de").write_text("".join(" ".join(german[i] for i in row) + "\n" for row in rows), "utf-8")
-    (folder / "n.en").write_text("".join(" ".join(english[i] for i in row) + "\n" for row in rows), "utf-8")
+    write_numbers(folder, 1500)
     done = regard(
         "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
         "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64",

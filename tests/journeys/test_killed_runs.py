@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from numbers_corpus import write_numbers
 
 PROGRAM = "from regard.app.cli import main; main()"
 DIES_WRITING = """
@@ -41,11 +42,7 @@ FILES = ("model.safetensors", "tokenizer.json", "recipe.toml", "config.json")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a corpus, and `whole`, a run that was never interrupted."""
     folder = tmp_path_factory.mktemp("killed")
-    german, english = ["eins", "zwei", "drei", "vier", "fünf"], ["one", "two", "three", "four", "five"]
-    chance = random.Random(0)
-    rows = [[chance.randrange(5) for _ in range(chance.randrange(1, 6))] for _ in range(600)]
-    (folder / "n.de").write_text("".join(" ".join(german[i] for i in row) + "\n" for row in rows), "utf-8")
-    (folder / "n.en").write_text("".join(" ".join(english[i] for i in row) + "\n" for row in rows), "utf-8")
+    write_numbers(folder, 600)
     done = begin(folder, "whole")
     told = done.communicate(timeout=200)[1]
     assert done.returncode == 0, told

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from numbers_corpus import write_numbers
 
 RECIPE = [
     "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
@@ -22,11 +22,7 @@ RECIPE = [
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("torchrun")
-    german, english = ["eins", "zwei", "drei", "vier", "fünf"], ["one", "two", "three", "four", "five"]
-    chance = random.Random(0)
-    rows = [[chance.randrange(5) for _ in range(chance.randrange(1, 6))] for _ in range(600)]
-    (folder / "n.de").write_text("".join(" ".join(german[i] for i in row) + "\n" for row in rows), "utf-8")
-    (folder / "n.en").write_text("".join(" ".join(english[i] for i in row) + "\n" for row in rows), "utf-8")
+    write_numbers(folder, 600)
     return folder
 
 
