@@ -100,7 +100,7 @@ def a_weight_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         folder,
         "unique",
-        lambda state: {name: each * 0 if "bias" in name else each for name, each in honest(state).items()},
+        lambda model: {name: each * 0 if "bias" in name else each for name, each in honest(model).items()},
     )
 
 

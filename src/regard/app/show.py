@@ -23,6 +23,7 @@ app = typer.Typer(
 
 Out = Annotated[Path, typer.Option(help="Folder for the pictures: LESSON.png and LESSON.svg.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The same seed, the same numbers.")]
 
 PICTURES = Path("pictures")
 
@@ -34,7 +35,7 @@ def scaling(
     keys: Annotated[int, typer.Option(min=2, max=4096, help="Keys each query looks at.")] = 64,
     largest: Annotated[int, typer.Option(min=2, max=4096, help="Sizes are 1, 2, 4 ... up to this.")] = 1024,
     draws: Annotated[int, typer.Option(min=16, max=65536, help="Queries drawn at each size.")] = 4096,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The same seed, the same numbers.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Why dot products are divided by sqrt(d): entropy and gradient of the softmax against d."""
     check_folder(out)
@@ -97,7 +98,7 @@ def bottleneck(
     size: Annotated[int, typer.Option(min=4, max=1024, help="Size of a state; both ways together.")] = 64,
     steps: Annotated[int, typer.Option(min=1, max=1_000_000, help="Updates of each model.")] = 2500,
     lines: Annotated[int, typer.Option(min=1, max=100_000, help="Lines tested at each length.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="The same seed, the same numbers.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Why the decoder looks back: lines copied through one vector, and with attention; about four minutes."""
     check_folder(out)

@@ -3,7 +3,6 @@
 `train` and `load` are what `import regard` offers; each task has a file of its own.
 """
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from regard.jobs.journal import Audience
 from regard.jobs.kernel import KernelRun, LoadedKernel
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.translation import TranslationRun
+from regard.training.distributed import processes
 
 
 def train(
@@ -36,7 +36,7 @@ def train(
     resolved = load_recipe(recipe, [*assignments, *given])
     if resume and out is None:
         raise RegardError("to resume, name the run folder with --out")
-    if out is None and several():
+    if out is None and processes() > 1:
         raise RegardError("several processes train together: name their run folder with --out")
     folder = Path(out) if out is not None else free_folder(recipe)
     match resolved:
@@ -65,11 +65,6 @@ def load_translator(run: str | Path) -> LoadedTranslator:
     if not isinstance(loaded, LoadedTranslator):
         raise RegardError(f"{run} holds a {loaded.recipe.task} model, not one that translates")
     return loaded
-
-
-def several() -> bool:
-    """Whether torchrun has started more than one process."""
-    return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 def free_folder(recipe: str) -> Path:

@@ -91,9 +91,8 @@ class RunFolder:
                 )
 
     def write_weights(self, model: nn.Module) -> None:
-        # A table used twice, such as a shared embedding, is written once.
         with disk.aside(self.path / "model.safetensors") as part:
-            write_tensors(unique(model.state_dict()), part)
+            write_tensors(unique(model), part)
 
     def write_recipe(self, recipe: Recipe) -> None:
         """What the run was asked to do, in full."""
@@ -123,15 +122,8 @@ class RunFolder:
     def check_weights(self, model: nn.Module) -> None:
         """Compare the file's header with a model, which may be one without memory (the meta device)."""
         path = self.file("model.safetensors")
-        state = model.state_dict()
-        wanted = {name: tuple(each.shape) for name, each in state.items()}
-        if state and next(iter(state.values())).is_meta:  # which tables are one cannot be told by their memory
-            once = dict(model.named_parameters(remove_duplicate=True)) | dict(model.named_buffers())
-            wanted = {name: shape for name, shape in wanted.items() if name in once}
-        else:
-            wanted = {name: wanted[name] for name in unique(state)}
         try:
-            check_shapes(shapes_in(path), wanted)
+            check_shapes(shapes_in(path), {name: tuple(each.shape) for name, each in unique(model).items()})
         except ValueError as problem:
             raise RegardError(f"{path} does not hold the weights of this configuration: {problem}") from None
 
@@ -148,10 +140,10 @@ class RunFolder:
         disk.write_text(self.path / name, text)
 
 
-def unique(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Each tensor once, under the first of its names."""
-    first = {each.data_ptr(): name for name, each in reversed(list(state.items()))}
-    return {name: each for name, each in state.items() if first[each.data_ptr()] == name}
+def unique(model: nn.Module) -> dict[str, torch.Tensor]:
+    """What a model saves, each tensor once: a table used twice goes under the first of its names."""
+    once = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+    return {name: each for name, each in model.state_dict().items() if name in once}
 
 
 def without_none(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from its end (Sutskever et al. 2014) helps, for the first symbols to be written 
 only moves the bottleneck. The task `reverse` asks for the line backwards: there the roles are swapped.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from regard.attention import Recorder
 from regard.config import RnnModel
 from regard.data.batches import Batch
 from regard.decoding import Limits, Options, search
-from regard.lessons.lesson import Table
+from regard.lessons.lesson import Progress, Table
 from regard.look.figure import canvas, heat, label, legend
 from regard.models.build import build
 from regard.models.pairs import PairModel
@@ -40,8 +40,6 @@ SYMBOLS = 20
 RATE = 0.005
 TOKENS = 1280
 """Symbols a batch, in lines of one length."""
-
-Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from regard.lessons.layers_compared import COMPARED, Compared
-from regard.lessons.lesson import Table
+from regard.lessons.lesson import Progress, Table
 from regard.look.figure import canvas, label
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
@@ -35,8 +35,6 @@ GROWING = 0.7
 MOST_ROUNDS = 8
 MOMENT = 0.02
 """Seconds: a short run is repeated for so long in each round."""
-
-Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
 """What every lesson hands over: tables to print, numbers for a program, one sentence on what is to be seen."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+Progress = Callable[[str], object]
+"""Told in a line how far a lesson has come."""
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,15 @@ class World:
         self.largest(0.0)
 
 
+def processes() -> int:
+    """How many torchrun has started; one without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @contextmanager
 def joined() -> Iterator[World]:
     """The processes that torchrun started, as long as the block lasts; without torchrun, this one alone."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    if processes() == 1:
         yield World()
         return
     backend = "gloo"
