@@ -14,6 +14,17 @@ from regard.errors import DiskError, RegardError
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+def cache_folder() -> Path:
+    """Where downloads, and what can be made again, are kept.
+
+    $REGARD_CACHE, else $XDG_CACHE_HOME/regard, else ~/.cache/regard.
+    """
+    if own := os.environ.get("REGARD_CACHE"):
+        return Path(own).expanduser()
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "regard"
+
+
 def write(path: Path, content: bytes) -> None:
     """Put the content at `path`: aside, flushed, renamed. Whoever reads finds the old file or the new one."""
     with aside(path) as part:

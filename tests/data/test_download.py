@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from regard.data import download, web
-from regard.data.download import DownloadError, Patience, Remote, cache_folder, fetch, intact
+from regard.data.download import DownloadError, Patience, Remote, fetch, intact
+from regard.disk import cache_folder
 from regard.errors import RegardError
 
 CONTENT = random.Random(1).randbytes(300_000)

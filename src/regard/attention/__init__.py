@@ -8,6 +8,7 @@
 torch.Size([1, 5, 8])
 """
 
+from regard.attention.apart import Apart, Ends
 from regard.attention.attend import attend, masked_softmax
 from regard.attention.cache import Cache, KeyValue
 from regard.attention.heads import Attention, MultiHead
@@ -19,10 +20,12 @@ from regard.attention.score import Additive, Concat, Dot, Gaussian, General, Sca
 __all__ = [
     "Additive",
     "Alibi",
+    "Apart",
     "Attention",
     "Cache",
     "Concat",
     "Dot",
+    "Ends",
     "Gaussian",
     "General",
     "KeyValue",

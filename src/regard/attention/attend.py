@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard.attention.apart import Apart, attend_apart
 from regard.attention.masks import length_mask
 from regard.attention.score import ScaledDot, Score, check_equal_sizes
 
@@ -71,19 +72,40 @@ def attend_prepared(
     values: Tensor,
     score: Score,
     *,
-    may_look: Tensor | None = None,
+    may_look: Tensor | Apart | None = None,
     bias: Tensor | None = None,
     dropout: float = 0.0,
     watch: Watch | None = None,
     addition: Addition | None = None,
 ) -> Tensor:
     """`attend` for keys that went through `score.prepare` already; picks the path."""
+    if isinstance(may_look, Apart):
+        return within_sentences(query, prepared, values, score, may_look, dropout=dropout)
     if may_look is not None and may_look.dtype != torch.bool:
         raise TypeError(f"a mask is boolean, True = may look; this one is {may_look.dtype}")
     if isinstance(score, ScaledDot) and watch is None and addition is None:
         return fused(query, prepared, values, may_look=may_look, bias=bias, dropout=dropout)
     scores = score.compare(query, prepared)  # (..., query, key)
     return plain(scores, values, may_look=may_look, bias=bias, dropout=dropout, watch=watch, addition=addition)
+
+
+def within_sentences(
+    query: Tensor, prepared: Tensor, values: Tensor, score: Score, apart: Apart, *, dropout: float = 0.0
+) -> Tensor:
+    """`attend_prepared` for sentences end to end, (heads, tokens, size): one kernel, or side by side."""
+    if isinstance(score, ScaledDot):
+        mixed = attend_apart(query, prepared, values, apart, dropout)
+        if mixed is not None:
+            return mixed
+    mixed = attend_prepared(
+        apart.queries.side_by_side(query),
+        apart.keys.side_by_side(prepared),
+        apart.keys.side_by_side(values),
+        score,
+        may_look=apart.mask(),
+        dropout=dropout,
+    )
+    return apart.queries.end_to_end(mixed)
 
 
 def plain(

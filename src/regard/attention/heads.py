@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from regard.attention.apart import Apart
 from regard.attention.attend import attend_prepared
 from regard.attention.cache import Cache, KeyValue
 from regard.attention.positions import Position
@@ -79,7 +80,7 @@ class Attention(nn.Module):
         query: Tensor,
         memory: KeyValue,
         *,
-        may_look: Tensor | None = None,
+        may_look: Tensor | Apart | None = None,
         bias: Tensor | None = None,
         positions: Tensor | None = None,
         record: Recorder | None = None,
@@ -88,7 +89,7 @@ class Attention(nn.Module):
 
         `may_look` is (batch or 1, query or 1, key), or with an axis for heads after the batch. The queries
         stand where the last keys stand, unless `positions` (query,) says otherwise; only position schemes
-        that act inside attention ask.
+        that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size).
         """
         if positions is None:
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
@@ -164,9 +165,9 @@ def join(x: Tensor) -> Tensor:
     return x.transpose(-2, -3).flatten(-2)
 
 
-def over_heads(may_look: Tensor | None) -> Tensor | None:
+def over_heads(may_look: Tensor | Apart | None) -> Tensor | Apart | None:
     """Give a mask (batch, query, key) its axis for heads; refuse what could be read in two ways."""
-    if may_look is None or may_look.dim() == 4:
+    if may_look is None or isinstance(may_look, Apart) or may_look.dim() == 4:
         return may_look
     if may_look.dim() != 3:
         raise ValueError(

@@ -20,6 +20,10 @@ class Position(nn.Module):
         """Add to embeddings (..., length, d_model) whose first token stands at `start`."""
         return x
 
+    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
+        """Add to embeddings (tokens, d_model) that stand at `places` (tokens,)."""
+        return x
+
     def turn(self, x: Tensor, positions: Tensor) -> Tensor:
         """Change queries or keys (..., length, size) that stand at `positions` (length,)."""
         return x
@@ -60,6 +64,9 @@ class Sinusoidal(Position):
     def embed(self, x: Tensor, start: int = 0) -> Tensor:
         return x + self.at(start, x.size(-2), x.dtype).to(x.device)
 
+    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
+        return x + self.at(0, int(places.max()) + 1, x.dtype).to(x.device).index_select(0, places)
+
     def at(self, start: int, length: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """The encodings of `length` places from `start` on: (length, d_model)."""
         if start + length <= self.table.size(0) and dtype != torch.float64:
@@ -77,12 +84,19 @@ class Learned(Position):
 
     def embed(self, x: Tensor, start: int = 0) -> Tensor:
         end = start + x.size(-2)
+        self.check_length(end)
+        return x + self.table[start:end]
+
+    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
+        self.check_length(int(places.max()) + 1)
+        return x + nn.functional.embedding(places, self.table)
+
+    def check_length(self, end: int) -> None:
         if end > self.table.size(0):
             raise ValueError(
                 f"learned positions end at length {self.table.size(0)}, this text reaches length {end}; "
                 "shorten it, or train with more positions or another scheme"
             )
-        return x + self.table[start:end]
 
 
 class Relative(Position):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from regard.data.corpus import Pair
 from regard.data.dataset import SPLITS, DataSet, Description, Form, choose
-from regard.data.download import DownloadError, cache_folder
+from regard.data.download import DownloadError
 from regard.data.multi30k import Multi30k
 from regard.data.tatoeba import Tatoeba
+from regard.disk import cache_folder
 from regard.errors import RegardError
 
 __all__ = ["Description", "describe", "fetch", "names", "pairs", "present"]

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -43,14 +42,6 @@ class Patience:
     attempts: int = 4
     pause: float = 1.0
     sleep: Callable[[float], None] = field(default=time.sleep)
-
-
-def cache_folder() -> Path:
-    """Where downloads are kept: $REGARD_CACHE, else $XDG_CACHE_HOME/regard, else ~/.cache/regard."""
-    if own := os.environ.get("REGARD_CACHE"):
-        return Path(own).expanduser()
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "regard"
 
 
 def fetch(remote: Remote, folder: Path, *, patience: Patience | None = None) -> Path:

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from regard.config import RnnModel, TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
-from regard.data.download import cache_folder
 from regard.data.store import TokenStore, open_or_build
 from regard.decoding import Limits, Options, search
+from regard.disk import cache_folder
 from regard.evaluation import measure
 from regard.jobs.folder import RunFolder
 from regard.layers import Residual

@@ -10,10 +10,10 @@ from torch import nn
 from regard.config import DecodeSettings, TranslationRecipe
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
-from regard.data.download import cache_folder
 from regard.data.parallel import ParallelCorpus
 from regard.data.store import TokenStore, open_or_build, store_key
 from regard.decoding import Options, Translator
+from regard.disk import cache_folder
 from regard.errors import DiskError
 from regard.evaluation import Quality, measure
 from regard.jobs.card import translation_card

@@ -6,7 +6,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from regard.attention import Attention, Cache, KeyValue, MultiHead, Position, Recorder
+from regard.attention import Apart, Attention, Cache, KeyValue, MultiHead, Position, Recorder
 from regard.layers.feedforward import Activation, FeedForward
 from regard.layers.residual import Placement, Residual
 
@@ -49,7 +49,7 @@ class SelfAttention(nn.Module):
         self,
         x: Tensor,
         *,
-        may_look: Tensor | None = None,
+        may_look: Tensor | Apart | None = None,
         cache: Cache | None = None,
         record: Recorder | None = None,
     ) -> Tensor:
@@ -65,7 +65,9 @@ class EncoderBlock(nn.Module):
         self.self_attention = shape.residual(SelfAttention(shape.attention(position())))
         self.feed_forward = shape.residual(shape.feed_forward())
 
-    def forward(self, x: Tensor, *, may_look: Tensor | None = None, record: Recorder | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, *, may_look: Tensor | Apart | None = None, record: Recorder | None = None
+    ) -> Tensor:
         """x (batch, length, d_model) -> the same shape."""
         x = self.self_attention(x, may_look=may_look, record=record and record.under("self"))
         return cast(Tensor, self.feed_forward(x))
@@ -91,8 +93,8 @@ class DecoderBlock(nn.Module):
         x: Tensor,
         source: KeyValue | None = None,
         *,
-        may_look: Tensor | None = None,
-        may_look_source: Tensor | None = None,
+        may_look: Tensor | Apart | None = None,
+        may_look_source: Tensor | Apart | None = None,
         cache: Cache | None = None,
         record: Recorder | None = None,
     ) -> Tensor:

@@ -1,13 +1,15 @@
 """The position-wise network: each token thinks by itself about what it has just seen."""
 
 from collections.abc import Callable
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.heads import projection
-from regard.layers.dropout import Dropout
+from regard.layers.dropout import Dropout, chance, in_c
+from regard.native import address, kernels
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
@@ -36,9 +38,43 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., d_model) -> (..., d_model)."""
+        if self.activation == "relu" and in_c(x):
+            return cast(Tensor, self.narrow(widened(x, self.widen, self.dropout.bytes)))
         wide = self.widen(x)
         if self.gate is not None:
             wide = functional.silu(self.gate(x)) * wide
         else:
             wide = ACTIVATIONS[self.activation](wide)
         return cast(Tensor, self.narrow(self.dropout(wide)))
+
+
+def widened(x: Tensor, widen: nn.Linear, bytes_dropped: int, seed: int | None = None) -> Tensor:
+    """dropout(relu(widen(x))), bias, ReLU and dropout in one pass by the kernel."""
+    seed = seed if seed is not None else chance() if bytes_dropped else 0
+    flat = x.view(-1, x.size(-1))
+    out = cast(Tensor, _Widened.apply(flat, widen.weight, widen.bias, bytes_dropped, seed))  # type: ignore[no-untyped-call]
+    return out.view(*x.shape[:-1], out.size(-1))
+
+
+class _Widened(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, bytes_dropped: int, seed: int) -> Tensor:
+        native = kernels()
+        assert native is not None
+        out = x @ weight.T
+        native.relu_dropped(address(out), address(bias), *out.shape, bytes_dropped, seed)
+        ctx.save_for_backward(x, weight, out)
+        ctx.bytes_dropped = bytes_dropped
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        native = kernels()
+        assert native is not None
+        x, weight, out = ctx.saved_tensors
+        gradient = upstream[0].contiguous()
+        inner, of_bias = torch.empty_like(out), out.new_empty(out.size(1))
+        native.relu_dropped_backward(
+            *map(address, (gradient, out, inner, of_bias)), *out.shape, ctx.bytes_dropped
+        )
+        return inner @ weight, inner.T @ x, of_bias, None, None

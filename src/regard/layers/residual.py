@@ -28,5 +28,5 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         """x (batch, length, d_model); the rest goes to the sublayer as it is."""
         if self.placement == "pre":
-            return x + cast(Tensor, self.dropout(self.sublayer(self.norm(x), *args, **options)))
-        return cast(Tensor, self.norm(x + self.dropout(self.sublayer(x, *args, **options))))
+            return self.dropout.added(x, self.sublayer(self.norm(x), *args, **options))
+        return cast(Tensor, self.norm(self.dropout.added(x, self.sublayer(x, *args, **options))))

@@ -30,6 +30,9 @@ class Trainable(Protocol):
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """Source (batch, source) and target so far (batch, target) -> (batch, target, size)."""
 
+    def rows(self, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
+        """`hidden` at the places `real` (tokens,) of the target, all that are not padding: (tokens, size)."""
+
     @property
     def output(self) -> tuple[Tensor, Tensor]:
         """Weight (vocabulary, size) and bias (vocabulary,) that turn a hidden vector into scores."""

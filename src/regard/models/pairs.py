@@ -51,6 +51,13 @@ class PairModel(nn.Module):
         """Source (batch, source) and target so far (batch, target) -> (batch, target, width)."""
         raise NotImplementedError
 
+    def rows(self, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
+        """`hidden` at the places `real` (tokens,) of the target, counted through the batch: (tokens, width).
+
+        For training; `real` are all places that are not padding.
+        """
+        return self.hidden(source, target).flatten(0, 1).index_select(0, real)
+
     def forward(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """Scores of the next token at every place of the target: (batch, target, vocabulary)."""
         return self.scores(self.hidden(source, target, record))

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from regard.attention import (
     Alibi,
+    Apart,
     Cache,
+    Ends,
     KeyValue,
     Learned,
     Position,
@@ -22,6 +24,7 @@ from regard.attention import (
 from regard.config import TransformerModel
 from regard.layers import BlockShape, DecoderBlock, Dropout, EncoderBlock
 from regard.models.pairs import PairModel
+from regard.native import kernels
 
 
 class Transformer(PairModel):
@@ -36,6 +39,8 @@ class Transformer(PairModel):
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.dropout = Dropout(config.dropout)
+        self.may_lie_end_to_end = config.position in ("sinusoidal", "learned")
+        """Whether positions are added to the embeddings: those inside attention go by one row of places."""
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """The decoder's last layer, teacher-forced: source (batch, source), target (batch, target) ids."""
@@ -48,6 +53,23 @@ class Transformer(PairModel):
             may_look=causal_mask(target.size(1), device=target.device),
             may_look_source=may_look_source,
             record=record and record.under("decoder"),
+            dropout=self.dropout,
+        )
+        return cast(Tensor, hidden)
+
+    def rows(self, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
+        """On a CPU sentences lie end to end, so that no padding is computed: the same vectors, sooner."""
+        if not self.may_lie_end_to_end or source.device.type != "cpu" or kernels() is None:
+            return super().rows(source, target, real)
+        read, written = Ends.of(source, self.padding), Ends.of(target, self.padding)
+        encoded = self.encoder(
+            self.source_embedding(source[read.real]), may_look=Apart(read, read), dropout=self.dropout
+        )
+        hidden = self.decoder(
+            self.target_embedding(target[written.real]),
+            self.decoder.remember(encoded),
+            may_look=Apart(written, written, causal=True),
+            may_look_source=Apart(written, read),
             dropout=self.dropout,
         )
         return cast(Tensor, hidden)
@@ -118,12 +140,12 @@ class Encoder(nn.Module):
         self,
         embedded: Tensor,
         *,
-        may_look: Tensor | None = None,
+        may_look: Tensor | Apart | None = None,
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
         """(batch, length, d_model) embeddings -> the same shape, each token now knowing its context."""
-        x = self.position.embed(embedded)
+        x = placed(self.position, embedded, may_look)
         x = x if dropout is None else dropout(x)
         for number, block in enumerate(self.blocks):
             x = block(x, may_look=may_look, record=record and record.under(number))
@@ -150,15 +172,14 @@ class Decoder(nn.Module):
         embedded: Tensor,
         memory: list[KeyValue],
         *,
-        may_look: Tensor | None = None,
-        may_look_source: Tensor | None = None,
+        may_look: Tensor | Apart | None = None,
+        may_look_source: Tensor | Apart | None = None,
         caches: list[Cache] | None = None,
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
         """(batch, target, d_model) embeddings -> the same shape; with caches the tokens continue those."""
-        start = caches[0].length if caches else 0
-        x = self.position.embed(embedded, start)
+        x = placed(self.position, embedded, may_look, caches[0].length if caches else 0)
         x = x if dropout is None else dropout(x)
         for number, block in enumerate(self.blocks):
             x = block(
@@ -170,6 +191,13 @@ class Decoder(nn.Module):
                 record=record and record.under(number),
             )
         return cast(Tensor, self.norm(x))
+
+
+def placed(position: Position, embedded: Tensor, may_look: Tensor | Apart | None, start: int = 0) -> Tensor:
+    """Embeddings that know their place; sentences end to end have theirs each from 0 on."""
+    if isinstance(may_look, Apart):
+        return position.embed_at(embedded, may_look.queries.places)
+    return position.embed(embedded, start)
 
 
 def shape_of(config: TransformerModel) -> BlockShape:

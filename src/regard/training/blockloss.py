@@ -11,6 +11,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from regard.native import address, kernels
+
 ROWS = 512
 """Rows a block: large enough for the matrix product, small enough to stay near the processor."""
 
@@ -37,23 +39,17 @@ class _BlockLoss(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight) if wants_gradient else None
         grad_bias = torch.zeros_like(bias) if wants_gradient else None
         total = hidden.new_zeros((), dtype=torch.float64)
+        room = hidden.new_empty(min(ROWS, len(gold)), vocabulary)
         for first in range(0, len(gold), ROWS):
             last = min(first + ROWS, len(gold))
             h, token = hidden[first:last], gold[first:last]
-            scores = torch.addmm(bias, h, weight.T)  # (rows, vocabulary)
-            # log q = score - lse, so every sum over log q is a sum over scores and one over lse.
-            lse = scores.logsumexp(-1)
-            gold_score = scores.gather(1, token.unsqueeze(1)).squeeze(1)
-            mean_part = scores.sum(-1) - scores[:, padding] - (vocabulary - 1) * lse
-            total -= ((1 - smoothing - spread) * (gold_score - lse) + spread * mean_part).sum()
-            if grad_hidden is not None and grad_weight is not None and grad_bias is not None:
-                gradient = scores.sub_(lse.unsqueeze(1)).exp_()  # softmax, in place
-                gradient -= spread
-                gradient[:, padding] += spread
-                gradient[torch.arange(len(token)), token] -= 1 - smoothing - spread
-                torch.mm(gradient, weight, out=grad_hidden[first:last])
-                grad_weight.addmm_(gradient.T, h)
-                grad_bias += gradient.sum(0)
+            scores = torch.mm(h, weight.T, out=room[: last - first])  # (rows, vocabulary), still without bias
+            plain = scores.dtype != torch.float32 or scores.device.type != "cpu" or kernels() is None
+            block = in_torch if plain else in_c
+            total += block(scores, bias, token, padding, 1 - smoothing, spread, grad_bias)
+            if grad_hidden is not None and grad_weight is not None:
+                torch.mm(scores, weight, out=grad_hidden[first:last])
+                grad_weight.addmm_(scores.T, h)
         total += len(gold) * entropy_term(smoothing, vocabulary)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         return total.to(hidden.dtype)
@@ -63,6 +59,57 @@ class _BlockLoss(torch.autograd.Function):
         scale = upstream[0]
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
         return grad_hidden * scale, grad_weight * scale, grad_bias * scale, None, None, None
+
+
+def in_torch(
+    scores: Tensor,
+    bias: Tensor,
+    gold: Tensor,
+    padding: int,
+    sure: float,
+    spread: float,
+    grad_bias: Tensor | None,
+) -> Tensor:
+    """The loss of a block, whose scores become its gradient if one is wanted; `grad_bias` is added to."""
+    scores += bias
+    # log q = score - lse, so every sum over log q is a sum over scores and one over lse.
+    lse = scores.logsumexp(-1)
+    gold_score = scores.gather(1, gold.unsqueeze(1)).squeeze(1)
+    mean_part = scores.sum(-1) - scores[:, padding] - (scores.size(1) - 1) * lse
+    loss = -((sure - spread) * (gold_score - lse) + spread * mean_part).double().sum()
+    if grad_bias is not None:
+        scores.sub_(lse.unsqueeze(1)).exp_()  # softmax, in place
+        scores -= spread
+        scores[:, padding] += spread
+        scores[torch.arange(len(gold), device=gold.device), gold] -= sure - spread
+        grad_bias += scores.sum(0)
+    return loss
+
+
+def in_c(
+    scores: Tensor,
+    bias: Tensor,
+    gold: Tensor,
+    padding: int,
+    sure: float,
+    spread: float,
+    grad_bias: Tensor | None,
+) -> Tensor:
+    """`in_torch` in two passes over the scores instead of eight."""
+    native = kernels()
+    assert native is not None
+    losses = torch.empty(len(gold), dtype=torch.float64)
+    gold, bias = gold.contiguous(), bias.contiguous()
+    native.smoothed_rows(
+        *map(address, (scores, bias, gold)),
+        *scores.shape,
+        padding,
+        sure,
+        spread,
+        address(losses),
+        None if grad_bias is None else address(grad_bias),
+    )
+    return losses.sum()
 
 
 def entropy_term(smoothing: float, vocabulary: int) -> float:

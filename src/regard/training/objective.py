@@ -28,19 +28,21 @@ class PairObjective:
         self.device = next(model.parameters()).device
 
     def __call__(self, batch: Batch) -> Tensor:
+        # Counted before the batch goes to a GPU, which would have to be waited for.
+        real = (batch.gold != self.padding).flatten().nonzero().squeeze(1)
+        gold = batch.gold.flatten().index_select(0, real).to(self.device, non_blocking=True)
+        real = real.to(self.device, non_blocking=True)
         batch = batch.to(self.device)
         if not self.r_drop:
-            return self.divergence(*self.rows(batch))
-        (one, gold), (other, _) = self.rows(batch), self.rows(batch)
+            return self.divergence(self.rows(batch, real), gold)
+        one, other = self.rows(batch, real), self.rows(batch, real)
         likelihood = (self.divergence(one, gold) + self.divergence(other, gold)) / 2
         return likelihood + self.r_drop * self.disagreement(one, other)
 
-    def rows(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Hidden vectors (tokens, size) and gold ids (tokens,) of the places that are not padding."""
+    def rows(self, batch: Batch, real: Tensor) -> Tensor:
+        """Hidden vectors (tokens, size) of the places that are not padding."""
         with self.autocast():
-            hidden = cast(Trainable, self.model).hidden(batch.source, batch.target)
-        real = (batch.gold != self.padding).flatten().nonzero().squeeze(1)
-        return hidden.flatten(0, 1).index_select(0, real).float(), batch.gold.flatten().index_select(0, real)
+            return cast(Trainable, self.model).rows(batch.source, batch.target, real).float()
 
     def divergence(self, hidden: Tensor, gold: Tensor) -> Tensor:
         weight, bias = cast(Trainable, self.model).output
