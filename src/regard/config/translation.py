@@ -240,7 +240,7 @@ class TrainSettings:
     """Sentences a batch instead; 0 means that batch_tokens decides."""
     accumulate: Count = 1
     """Batches whose gradients are added up before an update."""
-    optimiser: Literal["adam", "adamw"] = "adam"
+    optimiser: Literal["adam", "adamw", "muon"] = "adam"
     beta1: Share = 0.9
     beta2: Share = 0.98
     epsilon: Positive = 1e-9

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.attention import Recorder
 from regard.decoding.limits import Limits
 from regard.models.interface import Decodable
+from regard.native import address, kernels
 
 FOURS = 4
 """Matrix products treat the last one to three rows otherwise than whole groups of four; a bit then differs."""
@@ -54,17 +55,18 @@ def search(
     All sentences must have the same length. With prefixes, each translation begins with its own.
     """
     beams = Beams(source, options, limits, prefixes or [()] * len(source))
-    state = model.start(in_fours(source))
+    state = model.start(in_fours(source), watched=options.coverage > 0)
+    tidy = in_fours if state.fours else as_they_are
     tokens = torch.full((len(source),), limits.begin, device=source.device)
     while beams.active:
         record = Recorder() if options.coverage else None
-        scores, state = model.step(in_fours(tokens), state, record)
+        scores, state = model.step(tidy(tokens), state, record)
         choice = beams.advance(scores[: len(tokens)], looked_at(record, len(tokens)))
         if choice is None:
             break
         rows, tokens = choice
         if rows is not None:
-            state = state.select(in_fours(rows))
+            state = state.select(tidy(rows))
     return [beams.best(sentence) for sentence in range(len(source))]
 
 
@@ -74,11 +76,29 @@ def in_fours(rows: Tensor) -> Tensor:
     return torch.cat([rows, rows[:1].expand(missing, *rows.shape[1:])]) if missing else rows
 
 
+def as_they_are(rows: Tensor) -> Tensor:
+    return rows
+
+
 def looked_at(record: Recorder | None, rows: int) -> Tensor | None:
     """How much of each source token the last layer's heads saw in this step, on average: (rows, source)."""
     if record is None:
         return None
     return record[record.names[-1]][:rows, :, -1].mean(1)
+
+
+def best_of_rows(scores: Tensor, wanted: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The highest scores of each row (rows, vocabulary), their tokens, and log sum exp of all of them."""
+    native = kernels()
+    if native is None or scores.device.type != "cpu" or scores.dtype != torch.float32:
+        best, tokens = scores.topk(wanted)
+        return best, tokens, scores.logsumexp(-1)
+    scores = scores.contiguous()
+    rows = len(scores)
+    best, tokens = scores.new_empty(rows, wanted), torch.empty(rows, wanted, dtype=torch.long)
+    norms = scores.new_empty(rows)
+    native.best_of_rows(address(scores), *scores.shape, wanted, *map(address, (best, tokens, norms)))
+    return best, tokens, norms
 
 
 class Beams:
@@ -135,8 +155,8 @@ class Beams:
         """The 2 x beam best continuations of each sentence: log probability, row they come from, token."""
         a_row = min(2 * self.options.beam, scores.size(1))
         # Choosing before normalising spares a pass over the vocabulary.
-        best, tokens = scores.topk(a_row)  # (rows, a row's best)
-        best = best - scores.logsumexp(-1, keepdim=True) + self.log_probability.view(-1, 1)
+        best, tokens, norms = best_of_rows(scores, a_row)
+        best = best - norms.unsqueeze(1) + self.log_probability.view(-1, 1)
         sentences = len(self.active)
         in_all = min(2 * self.options.beam, a_row * self.width)
         log_probability, place = best.view(sentences, -1).topk(in_all)

@@ -18,7 +18,10 @@ from torch import Tensor
 from regard.disk import cache_folder
 
 SOURCE = Path(__file__).with_name("kernels.c")
-FLAGS = ("-O3", "-std=c11", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno", "-fno-trapping-math")
+FLAGS = (
+    *("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
+    *("-fPIC", "-shared", "-fopenmp"),
+)
 TARGETS = ("-march=native", "")
 """For this very processor; where it claims instructions that it does not let us run, for any."""
 PATIENCE = 60
@@ -47,6 +50,44 @@ class Asked(ctypes.Structure):
     )
 
 
+class Decoder(ctypes.Structure):
+    """A decoder as `decoder_step` walks through it: the same fields as in kernels.c."""
+
+    _fields_ = (
+        ("layers", ctypes.c_int),
+        ("width", ctypes.c_int),
+        ("heads", ctypes.c_int),
+        ("inner", ctypes.c_int),
+        ("words", ctypes.c_int),
+        ("post", ctypes.c_int),
+        ("scale", ctypes.c_float),
+        ("epsilon", ctypes.c_float),
+        ("table", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("output", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+    )
+
+
+class Written(ctypes.Structure):
+    """What rows have read and written so far: the same fields as in kernels.c."""
+
+    _fields_ = (
+        ("rows", ctypes.c_int),
+        ("step", ctypes.c_int),
+        ("room", ctypes.c_int),
+        ("times", ctypes.c_int),
+        ("tokens", ctypes.c_void_p),
+        ("place", ctypes.c_void_p),
+        ("before", ctypes.c_void_p),
+        ("sentence", ctypes.c_void_p),
+        ("start", ctypes.c_void_p),
+        ("memory", ctypes.c_void_p),
+        ("sources", ctypes.c_int64),
+        ("cache", ctypes.c_void_p),
+    )
+
+
 _P, _I, _N, _F, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float, ctypes.c_uint64
 TAKES: dict[str, tuple[type, ...]] = {
     "add_dropped": (_P, _P, _P, _N, _I, _S),
@@ -55,6 +96,10 @@ TAKES: dict[str, tuple[type, ...]] = {
     "smoothed_rows": (_P, _P, _P, _N, _N, _N, _F, _F, _P, _P),
     "attend_apart": (ctypes.POINTER(Asked), _P, _P),
     "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P),
+    "lay_out": (_P, _P, _N, _N),
+    "multiply": (_P, _N, _P, _P, _N, _N, _N, _I, _P),
+    "decoder_step": (ctypes.POINTER(Decoder), ctypes.POINTER(Written), _P, _P),
+    "best_of_rows": (_P, _N, _N, _I, _P, _P, _P),
 }
 
 

@@ -388,6 +388,293 @@ void attend_apart_backward(const Asked *asked, const float *out, float *norms, c
     }
 }
 
+
+/* ---- Products for decoding: a row's result has the same bits whatever rows stand beside it. ---- */
+
+#define PANEL 16
+
+/* Weights (out, in) -> panels of sixteen outputs, (panels, in, 16), filled up with zeros. */
+void lay_out(const float *weights, float *panels, int64_t out, int64_t in) {
+#pragma omp parallel for schedule(static) if (out * in > SMALL)
+    for (int64_t p = 0; p < (out + PANEL - 1) / PANEL; p++)
+        for (int64_t k = 0; k < in; k++)
+            for (int64_t j = 0; j < PANEL; j++) {
+                int64_t o = p * PANEL + j;
+                panels[(p * in + k) * PANEL + j] = o < out ? weights[o * in + k] : 0.0f;
+            }
+}
+
+/* R rows by P panels; R and P are known when this is compiled, so that the sums stay in registers. */
+static inline __attribute__((always_inline)) void tile(const int R, const int P, const float *x, int64_t xrow,
+                                                       const float *panel, int64_t in, const float *bias, int relu,
+                                                       float *y, int64_t yrow, int64_t valid) {
+    v8 sums[R][2 * P];
+    for (int r = 0; r < R; r++)
+        for (int j = 0; j < 2 * P; j++) sums[r][j] = (v8){0};
+    for (int64_t k = 0; k < in; k++) {
+        v8 w[2 * P];
+        for (int p = 0; p < P; p++) {
+            w[2 * p] = *(const v8 *)(panel + (p * in + k) * PANEL);
+            w[2 * p + 1] = *(const v8 *)(panel + (p * in + k) * PANEL + 8);
+        }
+        for (int r = 0; r < R; r++) {
+            float each = x[r * xrow + k];
+            for (int j = 0; j < 2 * P; j++) sums[r][j] += each * w[j];
+        }
+    }
+    for (int r = 0; r < R; r++) {
+        float row[PANEL * P];
+        for (int j = 0; j < 2 * P; j++) *(v8 *)(row + 8 * j) = sums[r][j];
+        float *to = y + r * yrow;
+        if (valid >= PANEL * P) {
+            if (bias)
+                for (int j = 0; j < PANEL * P; j++) row[j] += bias[j];
+            if (relu)
+                for (int j = 0; j < PANEL * P; j++) row[j] = row[j] > 0 ? row[j] : 0.0f;
+            memcpy(to, row, sizeof(row));
+        } else {
+            for (int64_t j = 0; j < valid; j++) {
+                float each = row[j] + (bias ? bias[j] : 0.0f);
+                to[j] = relu && each < 0 ? 0.0f : each;
+            }
+        }
+    }
+}
+
+#define ROWS_A_TASK 96
+
+/* y (rows, out) = x (rows, in) times laid-out weights, plus bias if there is one, with ReLU if asked. */
+void multiply(const float *x, int64_t rows, const float *panels, const float *bias, int64_t in, int64_t out,
+              int64_t yrow, int relu, float *y) {
+    int64_t count = (out + PANEL - 1) / PANEL, group = rows == 1 ? 4 : rows <= 3 ? 2 : 1;
+    int64_t groups = (count + group - 1) / group, tasks = (rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
+#pragma omp parallel for collapse(2) schedule(static) if (rows * in * out > 4 * SMALL)
+    for (int64_t t = 0; t < tasks; t++)
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t last = (t + 1) * ROWS_A_TASK < rows ? (t + 1) * ROWS_A_TASK : rows;
+            int64_t p = g * group, wide = count - p < group ? count - p : group;
+            for (int64_t r = t * ROWS_A_TASK; r < last;) {
+                int64_t left = last - r;
+                int64_t many = rows <= 3 ? left : left >= 6 ? 6 : left > 4 ? left : left >= 4 ? 4 : left;
+#define TILE(R, P, at)                                                                                     \
+    tile(R, P, x + r * in, in, panels + (at) * in * PANEL, in, bias ? bias + (at) * PANEL : NULL, relu,     \
+         y + r * yrow + (at) * PANEL, yrow, out - (at) * PANEL)
+                if (many == 6)
+                    TILE(6, 1, p);
+                else if (many == 5)
+                    TILE(5, 1, p);
+                else if (many == 4)
+                    TILE(4, 1, p);
+                else if (many == 1 && wide == 4)
+                    TILE(1, 4, p);
+                else if (many == 2 && wide == 2)
+                    TILE(2, 2, p);
+                else if (many == 3 && wide == 2)
+                    TILE(3, 2, p);
+                else
+                    for (int64_t each = p; each < p + wide; each++) {
+                        if (many == 3)
+                            TILE(3, 1, each);
+                        else if (many == 2)
+                            TILE(2, 1, each);
+                        else
+                            TILE(1, 1, each);
+                    }
+                r += many;
+            }
+        }
+}
+
+/* ---- One step of a Transformer's decoder for all rows: what DecoderBlock does, without leaving C. ---- */
+
+typedef struct {
+    int layers, width, heads, inner, words, post;
+    float scale, epsilon;
+    const float *table;         /* vectors of words, before scaling */
+    const float *const *weights; /* for each layer the 22 named below; then the last norm's two, or NULL */
+    const float *output, *bias;  /* laid out; bias (words) */
+} Decoder;
+
+enum {
+    NORM_SELF, NORM_SELF_BIAS, QUERY, QUERY_BIAS, KEY, KEY_BIAS, VALUE, VALUE_BIAS, OUT, OUT_BIAS,
+    NORM_CROSS, NORM_CROSS_BIAS, ASK, ASK_BIAS, TELL, TELL_BIAS,
+    NORM_WIDE, NORM_WIDE_BIAS, WIDEN, WIDEN_BIAS, NARROW, NARROW_BIAS, A_LAYER
+};
+
+typedef struct {
+    int rows, step, room, times;  /* `room` rows and `times` steps have place in the cache */
+    const int64_t *tokens;        /* (rows) */
+    const float *place;           /* (width) what the position adds, or NULL */
+    const int32_t *before;        /* (rows, times): which row of each earlier step this one continues */
+    const int32_t *sentence;      /* (rows): which sentence it translates */
+    const int32_t *start;         /* where each sentence's source tokens begin */
+    const float *const *memory;   /* for each layer (sources, 2 width): keys and values side by side */
+    int64_t sources;
+    float *cache;                 /* (layers, 2, times, room, width) */
+} Written;
+
+static void norm_rows(const float *x, const float *weight, const float *bias, float epsilon, int rows, int width,
+                      float *out) {
+    for (int r = 0; r < rows; r++) {
+        const float *from = x + (int64_t)r * width;
+        float *to = out + (int64_t)r * width, mean = 0, spread = 0;
+#pragma omp simd reduction(+ : mean)
+        for (int i = 0; i < width; i++) mean += from[i];
+        mean /= width;
+#pragma omp simd reduction(+ : spread)
+        for (int i = 0; i < width; i++) spread += (from[i] - mean) * (from[i] - mean);
+        float share = 1.0f / sqrtf(spread / width + epsilon);
+        for (int i = 0; i < width; i++) to[i] = (from[i] - mean) * share * weight[i] + bias[i];
+    }
+}
+
+static inline float dot(const float *a, const float *b, int size) {
+    v8 sum = {0};
+    for (int i = 0; i < size; i += 8) sum += *(const v8 *)(a + i) * *(const v8 *)(b + i);
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+}
+
+/* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. */
+static void look(const float *query, const float *const *at, int64_t value, int keys, int heads, int size,
+                 float *weights, float *out) {
+    float scale = 1.0f / sqrtf((float)size);
+    for (int h = 0; h < heads; h++) {
+        const float *q = query + h * size;
+        float most = -INFINITY, sum = 0;
+        for (int j = 0; j < keys; j++) {
+            weights[j] = dot(q, at[j] + h * size, size) * scale;
+            most = weights[j] > most ? weights[j] : most;
+        }
+        int wide = padded(keys);
+        for (int j = keys; j < wide; j++) weights[j] = -1e30f;
+        for (int j = 0; j < wide; j += 8)
+            for (int l = 0; l < 8; l++) weights[j + l] = exponential(weights[j + l] - most);
+        for (int j = 0; j < keys; j++) sum += weights[j];
+        float share = 1.0f / sum;
+        float *to = out + h * size;
+        for (int i = 0; i < size; i += 8) {
+            v8 mixed = {0};
+            for (int j = 0; j < keys; j++) mixed += weights[j] * *(const v8 *)(at[j] + value + h * size + i);
+            *(v8 *)(to + i) = mixed * share;
+        }
+    }
+}
+
+static void add_rows(float *x, const float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+/* What goes into a sublayer: the stream itself, or with the norm before, its norm. */
+static const float *told(const Decoder *d, const float *const *w, int norm, const float *x, int rows, float *into) {
+    if (d->post) return x;
+    norm_rows(x, w[norm], w[norm + 1], d->epsilon, rows, d->width, into);
+    return into;
+}
+
+/* What comes out of a sublayer is added to the stream. */
+static void take_in(const Decoder *d, const float *const *w, int norm, float *x, const float *said, int rows) {
+    add_rows(x, said, (int64_t)rows * d->width);
+    if (d->post) norm_rows(x, w[norm], w[norm + 1], d->epsilon, rows, d->width, x);
+}
+
+/* scores (rows, words); scratch has room for rows * (4 width + inner) floats. */
+void decoder_step(const Decoder *d, const Written *s, float *scores, float *scratch) {
+    int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
+    int64_t all = (int64_t)rows * width, slice = (int64_t)s->room * width, side = slice * s->times;
+    float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
+    for (int r = 0; r < rows; r++) {
+        const float *word = d->table + s->tokens[r] * width;
+        for (int i = 0; i < width; i++) x[(int64_t)r * width + i] = word[i] * d->scale + (s->place ? s->place[i] : 0);
+        int source = s->start[s->sentence[r] + 1] - s->start[s->sentence[r]];
+        most = source > most ? source : most;
+    }
+    int shared = all * most > SMALL; /* worth a second thread */
+    for (int l = 0; l < d->layers; l++) {
+        const float *const *w = d->weights + (int64_t)l * A_LAYER;
+        float *keys = s->cache + (int64_t)l * 2 * side, *now = keys + s->step * slice;
+        const float *in = told(d, w, NORM_SELF, x, rows, n);
+        multiply(in, rows, w[QUERY], w[QUERY_BIAS], width, width, width, 0, q);
+        multiply(in, rows, w[KEY], w[KEY_BIAS], width, width, width, 0, now);
+        multiply(in, rows, w[VALUE], w[VALUE_BIAS], width, width, width, 0, now + side);
+#pragma omp parallel if (shared)
+        {
+            const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+            float *weights = (float *)(at + padded(most));
+#pragma omp for schedule(static)
+            for (int r = 0; r < rows; r++) {
+                const int32_t *before = s->before + (int64_t)r * s->times;
+                for (int t = 0; t < s->step; t++) at[t] = keys + t * slice + (int64_t)before[t] * width;
+                at[s->step] = now + (int64_t)r * width;
+                look(q + (int64_t)r * width, at, side, s->step + 1, d->heads, size, weights, y + (int64_t)r * width);
+            }
+            free(at);
+        }
+        multiply(y, rows, w[OUT], w[OUT_BIAS], width, width, width, 0, q);
+        take_in(d, w, NORM_SELF, x, q, rows);
+        in = told(d, w, NORM_CROSS, x, rows, n);
+        multiply(in, rows, w[ASK], w[ASK_BIAS], width, width, width, 0, q);
+#pragma omp parallel if (shared)
+        {
+            const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+            float *weights = (float *)(at + padded(most));
+#pragma omp for schedule(static)
+            for (int r = 0; r < rows; r++) {
+                int first = s->start[s->sentence[r]], count = s->start[s->sentence[r] + 1] - first;
+                for (int j = 0; j < count; j++) at[j] = s->memory[l] + (int64_t)(first + j) * 2 * width;
+                look(q + (int64_t)r * width, at, width, count, d->heads, size, weights, y + (int64_t)r * width);
+            }
+            free(at);
+        }
+        multiply(y, rows, w[TELL], w[TELL_BIAS], width, width, width, 0, q);
+        take_in(d, w, NORM_CROSS, x, q, rows);
+        in = told(d, w, NORM_WIDE, x, rows, n);
+        multiply(in, rows, w[WIDEN], w[WIDEN_BIAS], width, d->inner, d->inner, 1, wide);
+        multiply(wide, rows, w[NARROW], w[NARROW_BIAS], d->inner, width, width, 0, q);
+        take_in(d, w, NORM_WIDE, x, q, rows);
+    }
+    const float *const *last = d->weights + (int64_t)d->layers * A_LAYER;
+    if (last[0]) norm_rows(x, last[0], last[1], d->epsilon, rows, width, x);
+    multiply(x, rows, d->output, d->bias, width, d->words, d->words, 0, scores);
+}
+
+/* The `wanted` highest scores of each row, highest first (of equal ones the first word), and log sum exp. */
+void best_of_rows(const float *scores, int64_t rows, int64_t words, int wanted, float *best, int64_t *tokens,
+                  float *norms) {
+#pragma omp parallel for schedule(static) if (rows * words > SMALL)
+    for (int64_t r = 0; r < rows; r++) {
+        const float *s = scores + r * words;
+        float *top = best + r * wanted;
+        int64_t *who = tokens + r * wanted;
+        int found = 0;
+        for (int64_t i = 0; i < words;) {
+            if (found == wanted) { /* most words are not among them: pass over 32 at a time */
+                float least = top[wanted - 1];
+                while (i + BLOCK <= words) {
+                    int any = 0;
+                    for (int l = 0; l < BLOCK; l++) any |= s[i + l] > least;
+                    if (any) break;
+                    i += BLOCK;
+                }
+            }
+            int64_t until = i + BLOCK < words ? i + BLOCK : words;
+            for (; i < until; i++) {
+                if (found == wanted && !(s[i] > top[wanted - 1])) continue;
+                int at = found < wanted ? found++ : wanted - 1;
+                for (; at > 0 && top[at - 1] < s[i]; at--) top[at] = top[at - 1], who[at] = who[at - 1];
+                top[at] = s[i], who[at] = i;
+            }
+        }
+        float most = top[0], powers[8] = {0};
+        int64_t i = 0;
+        for (; i + 8 <= words; i += 8)
+            for (int l = 0; l < 8; l++) powers[l] += exponential(s[i + l] - most);
+        double sum = 0;
+        for (; i < words; i++) sum += exponential(s[i] - most);
+        for (int l = 0; l < 8; l++) sum += powers[l];
+        norms[r] = most + logf((float)sum);
+    }
+}
+
 /* For a child process to run once after compiling: whether this machine can execute what was built for it. */
 int works(void) {
     float x[64], y[64], out[64];

@@ -1,23 +1,31 @@
 """From settings to an optimiser and a rate."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 
 from regard.config import TrainSettings
 from regard.training import schedule
+from regard.training.muon import Muon
 from regard.training.schedule import Schedule
+
+OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}
 
 
 def make_optimiser(model: nn.Module, train: TrainSettings) -> torch.optim.Optimizer:
-    """Adam as the paper has it, or AdamW, whose decay leaves norms, biases and embeddings alone."""
+    """Adam as the paper has it, AdamW, whose decay leaves norms, biases and embeddings alone, or Muon."""
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     matrices = [each for name, each in named if each.dim() > 1 and "embedding" not in name]
     rest = [each for name, each in named if each.dim() <= 1 or "embedding" in name]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": matrices, "weight_decay": train.weight_decay},
         {"params": rest, "weight_decay": 0.0},
     ]
-    kind = torch.optim.AdamW if train.optimiser == "adamw" else torch.optim.Adam
+    kind: Callable[..., torch.optim.Optimizer] = OPTIMISERS[train.optimiser]
+    if kind is Muon:
+        groups = hidden_apart(groups, model)
     return kind(
         [group for group in groups if group["params"]],
         lr=train.rate,
@@ -25,6 +33,15 @@ def make_optimiser(model: nn.Module, train: TrainSettings) -> torch.optim.Optimi
         eps=train.epsilon,
         fused=True,
     )
+
+
+def hidden_apart(groups: list[dict[str, Any]], model: nn.Module) -> list[dict[str, Any]]:
+    """The same groups, with the matrices between embeddings and output marked for Muon."""
+    ends = {id(each) for name, each in model.named_parameters() if "output_weight" in name}
+    matrices, rest = groups
+    hidden = [each for each in matrices["params"] if each.dim() == 2 and id(each) not in ends]
+    other = [each for each in matrices["params"] if each.dim() != 2 or id(each) in ends]
+    return [{**matrices, "params": hidden, "orthogonal": True}, {**matrices, "params": other}, rest]
 
 
 def make_schedule(train: TrainSettings, d_model: int, total: float) -> Schedule:
