@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.limits import Limits
-from regard.decoding.search import Hypothesis, as_they_are, in_fours
+from regard.decoding.search import Hypothesis, in_fours
 from regard.errors import RegardError
 from regard.models.interface import Decodable
 
@@ -33,13 +33,12 @@ def sample(
     """One translation drawn for each source sentence (batch, length); `numbers` tell the sentences apart."""
     chances = [torch.Generator().manual_seed(chance.seed + number) for number in numbers]
     state = model.start(in_fours(source))
-    tidy = in_fours if state.fours else as_they_are
     tokens = torch.full((len(source),), limits.begin, device=source.device)
     written = torch.zeros(len(source), 0, dtype=torch.long, device=source.device)
     total = torch.zeros(len(source), device=source.device)
     open_rows = torch.ones(len(source), dtype=torch.bool, device=source.device)
     for _ in range(min(limits.room_for(source.size(1)), longest)):
-        scores, state = model.step(tidy(tokens), state)
+        scores, state = model.step(in_fours(tokens), state)
         scores = limits.apply(scores[: len(source)], written, [None] * len(source)) / chance.temperature
         tokens, log_probability = draw(scores, chances, chance.top_k)
         total += log_probability * open_rows

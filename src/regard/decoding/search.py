@@ -55,18 +55,17 @@ def search(
     All sentences must have the same length. With prefixes, each translation begins with its own.
     """
     beams = Beams(source, options, limits, prefixes or [()] * len(source))
-    state = model.start(in_fours(source), watched=options.coverage > 0)
-    tidy = in_fours if state.fours else as_they_are
+    state = model.start(in_fours(source))
     tokens = torch.full((len(source),), limits.begin, device=source.device)
     while beams.active:
         record = Recorder() if options.coverage else None
-        scores, state = model.step(tidy(tokens), state, record)
+        scores, state = model.step(in_fours(tokens), state, record)
         choice = beams.advance(scores[: len(tokens)], looked_at(record, len(tokens)))
         if choice is None:
             break
         rows, tokens = choice
         if rows is not None:
-            state = state.select(tidy(rows))
+            state = state.select(in_fours(rows))
     return [beams.best(sentence) for sentence in range(len(source))]
 
 
@@ -74,10 +73,6 @@ def in_fours(rows: Tensor) -> Tensor:
     """The rows, the first one repeated at the end until their number is a multiple of four."""
     missing = -len(rows) % FOURS
     return torch.cat([rows, rows[:1].expand(missing, *rows.shape[1:])]) if missing else rows
-
-
-def as_they_are(rows: Tensor) -> Tensor:
-    return rows
 
 
 def looked_at(record: Recorder | None, rows: int) -> Tensor | None:

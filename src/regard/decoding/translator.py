@@ -3,6 +3,7 @@
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -10,10 +11,12 @@ import torch
 from torch import nn
 
 from regard.decoding.fitting import Fitting, Policy, Tell
+from regard.decoding.lean import Lean, lean
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Hypothesis, Options, search
 from regard.models.interface import Decodable
+from regard.native import kernels
 from regard.text import Tokenizer
 
 WINDOW = 2048
@@ -102,16 +105,45 @@ class Translator:
         options = options or Options()
         encoded = self.source.encode_batch(list(texts))
         demanded = self.target.encode_batch(list(prefixes)) if any(prefixes) else [[] for _ in texts]
+        limits = self.limits(options)
+        in_c = None
+        if chance is None and not any(prefixes) and not options.coverage and not options.no_repeat:
+            in_c = lean(self.model, self.longest)
         found: dict[int, list[Hypothesis]] = {}
-        for numbers in same_length(encoded, batch_size):
+        if in_c is not None:
+            found = self.side_by_side(in_c, encoded, limits, options, batch_size)
+        for numbers in same_length(encoded, batch_size) if in_c is None else ():
             batch = self.ids([encoded[number] for number in numbers])
             if chance is None:
                 begun = [demanded[number] for number in numbers]
-                results = search(self.model, batch, self.limits(options), options, begun)
+                results = search(self.model, batch, limits, options, begun)
             else:
-                results = [[each] for each in sample(self.model, batch, self.limits(options), chance, numbers)]
+                results = [[each] for each in sample(self.model, batch, limits, chance, numbers)]
             found.update(zip(numbers, results, strict=True))
         return [self.worded(text, found.get(number, [])) for number, text in enumerate(texts)]
+
+    def side_by_side(
+        self, in_c: Lean, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+    ) -> dict[int, list[Hypothesis]]:
+        """Batches of similar length, each by one thread: several at once take turns with nobody."""
+        order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: len(encoded[n]))
+        batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
+        rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
+        threads = torch.get_num_threads()
+
+        def work(numbers: list[int]) -> list[list[Hypothesis]]:
+            return in_c.translate([rows[number] for number in numbers], limits, options)
+
+        if len(batches) < 2 or threads < 2:
+            results = [work(numbers) for numbers in batches]
+        else:
+            with ThreadPoolExecutor(min(threads, len(batches)), initializer=alone) as pool:
+                results = list(pool.map(work, batches))
+        return {
+            number: each
+            for numbers, found in zip(batches, results, strict=True)
+            for number, each in zip(numbers, found, strict=True)
+        }
 
     def limits(self, options: Options) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)
@@ -130,6 +162,13 @@ class Translator:
             for each, decoded in zip(found, self.target.decode_batch([each.ids for each in found]), strict=True)
         )
         return Translation(text, best.text, best.score, tuple(others))
+
+
+def alone() -> None:
+    """Kernels called by this thread use no other."""
+    native = kernels()
+    assert native is not None
+    native.use_threads(1)
 
 
 def together(text: str, parts: list[Translation]) -> Translation:

@@ -10,10 +10,6 @@ from regard.attention import Recorder
 class State(Protocol):
     """Everything a decoder knows between two steps. It travels; no module keeps any of it."""
 
-    @property
-    def fours(self) -> bool:
-        """Whether rows must come in fours to be treated alike whatever stands beside them."""
-
     def select(self, rows: Tensor) -> Self:
         """The state of the sentences `rows`, in that order; repeats allowed."""
 
@@ -21,8 +17,8 @@ class State(Protocol):
 class Decodable(Protocol):
     """A model that can be asked for one token after another: RNN, Transformer or GPT alike."""
 
-    def start(self, source: Tensor, *, watched: bool = False) -> State:
-        """Read the source ids (batch, length), ready for the first token; `watched` steps are recorded."""
+    def start(self, source: Tensor) -> State:
+        """Read the source ids (batch, length) and be ready for the first token."""
 
     def step(self, tokens: Tensor, state: State, record: Recorder | None = None) -> tuple[Tensor, State]:
         """Take one token each (batch,), give scores of the next (batch, vocabulary) and the state after it."""

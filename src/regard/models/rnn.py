@@ -36,7 +36,6 @@ class RnnState:
     may_look: Tensor | None = None  # (batch, 1, source); None when nothing is padding
     fed: Tensor | None = None
     """The attentional vector (batch, hidden) of the step before, where it is fed in."""
-    fours: bool = True
 
     @property
     def top(self) -> Tensor:
@@ -78,7 +77,7 @@ class Rnn(PairModel):
         written = self.decoder(embedded, self.start(source), record and record.under("decoder"))
         return cast(Tensor, self.dropout(written))
 
-    def start(self, source: Tensor, *, watched: bool = False) -> RnnState:
+    def start(self, source: Tensor) -> RnnState:
         """Read the source once; the encoder's last state is the decoder's first."""
         real = source != self.padding
         lengths = None if bool(real.all()) else real.sum(1)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention import (
@@ -22,10 +21,8 @@ from regard.attention import (
     causal_mask,
     padding_mask,
 )
-from regard.attention.heads import join
 from regard.config import TransformerModel
 from regard.layers import BlockShape, DecoderBlock, Dropout, EncoderBlock
-from regard.models.lean import LeanDecoder, LeanState, lean, may_be_lean
 from regard.models.pairs import PairModel
 from regard.native import kernels
 
@@ -87,10 +84,8 @@ class Transformer(PairModel):
             ),
         )
 
-    def start(self, source: Tensor, *, watched: bool = False) -> "TransformerState | LeanState":
+    def start(self, source: Tensor) -> "TransformerState":
         """Encode once; project the keys and values of cross-attention once."""
-        if not watched and self.may_decode_in_c(source):
-            return self.start_lean(source)
         may_look: Tensor | None = padding_mask(source, self.padding)
         assert may_look is not None
         encoded = self.encode(source, may_look)
@@ -100,11 +95,9 @@ class Transformer(PairModel):
         return TransformerState(memory, [Cache() for _ in memory], may_look)
 
     def step(
-        self, tokens: Tensor, state: "TransformerState | LeanState", record: Recorder | None = None
-    ) -> tuple[Tensor, "TransformerState | LeanState"]:
+        self, tokens: Tensor, state: "TransformerState", record: Recorder | None = None
+    ) -> tuple[Tensor, "TransformerState"]:
         """One token for each sentence (batch,) -> scores (batch, vocabulary); the caches grow by one."""
-        if isinstance(state, LeanState):
-            return state.decoder.step(tokens, state, self.decoder.place(state.length))
         hidden = self.decoder(
             self.target_embedding(tokens.unsqueeze(1)),
             state.memory,
@@ -114,35 +107,6 @@ class Transformer(PairModel):
         )
         return self.scores(hidden.squeeze(1)), state
 
-    def may_decode_in_c(self, source: Tensor) -> bool:
-        return (
-            source.device.type == "cpu"
-            and not self.training
-            and torch.is_inference_mode_enabled()
-            and may_be_lean(self.decoder.blocks, self.decoder.position)
-        )
-
-    def start_lean(self, source: Tensor) -> LeanState:
-        """`start` for the decoder in C: sentences end to end, and keys beside their values."""
-        read = Ends.of(source, self.padding)
-        encoded = self.encoder(self.source_embedding(source[read.real]), may_look=Apart(read, read))
-        memory = [
-            torch.cat((join(each.keys), join(each.values)), -1) for each in self.decoder.remember(encoded)
-        ]
-        return LeanState.begin(memory, read.start, self.in_c())
-
-    def in_c(self) -> LeanDecoder:
-        return lean(
-            self,
-            lambda: LeanDecoder(
-                [cast(DecoderBlock, block) for block in self.decoder.blocks],
-                self.decoder.norm,
-                self.target_embedding.weight,
-                self.target_embedding.scale,
-                self.output,
-            ),
-        )
-
 
 @dataclass(frozen=True)
 class TransformerState:
@@ -151,7 +115,6 @@ class TransformerState:
     memory: list[KeyValue]
     caches: list[Cache]
     may_look: Tensor | None  # (batch, 1, source); None when nothing is padding
-    fours: bool = True
 
     def select(self, rows: Tensor) -> "TransformerState":
         return replace(
@@ -195,15 +158,10 @@ class Decoder(nn.Module):
     def __init__(self, config: TransformerModel) -> None:
         super().__init__()
         self.position = absolute_position(config)
-        self.width = config.d_model
         self.blocks = nn.ModuleList(
             DecoderBlock(shape_of(config), inner_position(config)) for _ in range(config.decoder_layers)
         )
         self.norm = last_norm(config)
-
-    def place(self, number: int) -> Tensor:
-        """What the position adds to a token that stands there: (d_model,)."""
-        return self.position.embed(torch.zeros(1, self.width), number)[0]
 
     def remember(self, encoded: Tensor) -> list[KeyValue]:
         """Keys and values of the source for each block, projected once a sentence."""

@@ -50,8 +50,8 @@ class Asked(ctypes.Structure):
     )
 
 
-class Decoder(ctypes.Structure):
-    """A decoder as `decoder_step` walks through it: the same fields as in kernels.c."""
+class Stack(ctypes.Structure):
+    """An encoder or a decoder as the kernels walk through it: the same fields as in kernels.c."""
 
     _fields_ = (
         ("layers", ctypes.c_int),
@@ -66,25 +66,22 @@ class Decoder(ctypes.Structure):
         ("weights", ctypes.c_void_p),
         ("output", ctypes.c_void_p),
         ("bias", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
     )
 
 
-class Written(ctypes.Structure):
-    """What rows have read and written so far: the same fields as in kernels.c."""
+class Wanted(ctypes.Structure):
+    """What to search for: the same fields as in kernels.c."""
 
     _fields_ = (
-        ("rows", ctypes.c_int),
-        ("step", ctypes.c_int),
-        ("room", ctypes.c_int),
-        ("times", ctypes.c_int),
-        ("tokens", ctypes.c_void_p),
-        ("place", ctypes.c_void_p),
-        ("before", ctypes.c_void_p),
-        ("sentence", ctypes.c_void_p),
-        ("start", ctypes.c_void_p),
-        ("memory", ctypes.c_void_p),
-        ("sources", ctypes.c_int64),
-        ("cache", ctypes.c_void_p),
+        ("beam", ctypes.c_int),
+        ("nbest", ctypes.c_int),
+        ("longest", ctypes.c_int),
+        ("begin", ctypes.c_int),
+        ("end", ctypes.c_int),
+        ("never_count", ctypes.c_int),
+        ("never", ctypes.c_int64 * 8),
+        ("penalty", ctypes.c_double),
     )
 
 
@@ -98,7 +95,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P),
     "lay_out": (_P, _P, _N, _N),
     "multiply": (_P, _N, _P, _P, _N, _N, _N, _I, _P),
-    "decoder_step": (ctypes.POINTER(Decoder), ctypes.POINTER(Written), _P, _P),
+    "translate": (_P, _P, _P, _P, _P, _I, _P, _P, _P, _P),
+    "use_threads": (_I,),
     "best_of_rows": (_P, _N, _N, _I, _P, _P, _P),
 }
 

@@ -13,6 +13,7 @@
 #define SMALL 16384 /* elements that are not worth a second thread */
 
 typedef float v8 __attribute__((vector_size(32), aligned(4)));
+typedef int32_t i8 __attribute__((vector_size(32), aligned(4)));
 
 /* ---- Chance: byte number e of an endless row that the seed alone decides. ---- */
 
@@ -404,42 +405,49 @@ void lay_out(const float *weights, float *panels, int64_t out, int64_t in) {
             }
 }
 
-/* R rows by P panels; R and P are known when this is compiled, so that the sums stay in registers. */
-static inline __attribute__((always_inline)) void tile(const int R, const int P, const float *x, int64_t xrow,
-                                                       const float *panel, int64_t in, const float *bias, int relu,
-                                                       float *y, int64_t yrow, int64_t valid) {
-    v8 sums[R][2 * P];
-    for (int r = 0; r < R; r++)
-        for (int j = 0; j < 2 * P; j++) sums[r][j] = (v8){0};
-    for (int64_t k = 0; k < in; k++) {
-        v8 w[2 * P];
-        for (int p = 0; p < P; p++) {
-            w[2 * p] = *(const v8 *)(panel + (p * in + k) * PANEL);
-            w[2 * p + 1] = *(const v8 *)(panel + (p * in + k) * PANEL + 8);
-        }
-        for (int r = 0; r < R; r++) {
-            float each = x[r * xrow + k];
-            for (int j = 0; j < 2 * P; j++) sums[r][j] += each * w[j];
-        }
+/* R rows by P panels. R and P are numbers where this is used, so that the sums stay in registers. */
+#define EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)
+#define TILE_OF(R, P)                                                                                          \
+    static void tile_##R##_##P(const float *x, int64_t xrow, const float *panel, int64_t in, const float *bias, \
+                               int relu, float *y, int64_t yrow, int64_t valid) {                             \
+        v8 sums[R][2 * P];                                                                                    \
+        EACH(r, R) EACH(j, 2 * P) sums[r][j] = (v8){0};                                                       \
+        for (int64_t k = 0; k < in; k++) {                                                                    \
+            v8 w[2 * P];                                                                                      \
+            EACH(j, 2 * P) w[j] = *(const v8 *)(panel + (j / 2 * in + k) * PANEL + j % 2 * 8);                 \
+            EACH(r, R) {                                                                                      \
+                float each = x[r * xrow + k];                                                                 \
+                EACH(j, 2 * P) sums[r][j] += each * w[j];                                                     \
+            }                                                                                                 \
+        }                                                                                                     \
+        EACH(r, R) {                                                                                          \
+            float *to = y + r * yrow;                                                                         \
+            if (valid >= PANEL * P) {                                                                         \
+                EACH(j, 2 * P) {                                                                              \
+                    v8 row = sums[r][j];                                                                      \
+                    if (bias) row += *(const v8 *)(bias + 8 * j);                                             \
+                    if (relu) row = (v8)((i8)row & (i8)(row > 0));                                            \
+                    *(v8 *)(to + 8 * j) = row;                                                                \
+                }                                                                                             \
+            } else {                                                                                          \
+                float row[PANEL * P];                                                                         \
+                EACH(j, 2 * P) *(v8 *)(row + 8 * j) = sums[r][j];                                             \
+                for (int64_t j = 0; j < valid; j++) {                                                         \
+                    float each = row[j] + (bias ? bias[j] : 0.0f);                                            \
+                    to[j] = relu && each < 0 ? 0.0f : each;                                                   \
+                }                                                                                             \
+            }                                                                                                 \
+        }                                                                                                     \
     }
-    for (int r = 0; r < R; r++) {
-        float row[PANEL * P];
-        for (int j = 0; j < 2 * P; j++) *(v8 *)(row + 8 * j) = sums[r][j];
-        float *to = y + r * yrow;
-        if (valid >= PANEL * P) {
-            if (bias)
-                for (int j = 0; j < PANEL * P; j++) row[j] += bias[j];
-            if (relu)
-                for (int j = 0; j < PANEL * P; j++) row[j] = row[j] > 0 ? row[j] : 0.0f;
-            memcpy(to, row, sizeof(row));
-        } else {
-            for (int64_t j = 0; j < valid; j++) {
-                float each = row[j] + (bias ? bias[j] : 0.0f);
-                to[j] = relu && each < 0 ? 0.0f : each;
-            }
-        }
-    }
-}
+TILE_OF(6, 1)
+TILE_OF(5, 1)
+TILE_OF(4, 1)
+TILE_OF(3, 2)
+TILE_OF(3, 1)
+TILE_OF(2, 2)
+TILE_OF(2, 1)
+TILE_OF(1, 4)
+TILE_OF(1, 1)
 
 #define ROWS_A_TASK 96
 
@@ -457,7 +465,7 @@ void multiply(const float *x, int64_t rows, const float *panels, const float *bi
                 int64_t left = last - r;
                 int64_t many = rows <= 3 ? left : left >= 6 ? 6 : left > 4 ? left : left >= 4 ? 4 : left;
 #define TILE(R, P, at)                                                                                     \
-    tile(R, P, x + r * in, in, panels + (at) * in * PANEL, in, bias ? bias + (at) * PANEL : NULL, relu,     \
+    tile_##R##_##P(x + r * in, in, panels + (at) * in * PANEL, in, bias ? bias + (at) * PANEL : NULL, relu,     \
          y + r * yrow + (at) * PANEL, yrow, out - (at) * PANEL)
                 if (many == 6)
                     TILE(6, 1, p);
@@ -491,24 +499,25 @@ typedef struct {
     int layers, width, heads, inner, words, post;
     float scale, epsilon;
     const float *table;         /* vectors of words, before scaling */
-    const float *const *weights; /* for each layer the 22 named below; then the last norm's two, or NULL */
+    const float *const *weights; /* for each layer those named below; then the last norm's two, or NULL */
     const float *output, *bias;  /* laid out; bias (words) */
-} Decoder;
+    const float *places;         /* (longest, width): what the position adds */
+} Stack;                       /* of an encoder too: it has no cross-attention and no output */
 
 enum {
     NORM_SELF, NORM_SELF_BIAS, QUERY, QUERY_BIAS, KEY, KEY_BIAS, VALUE, VALUE_BIAS, OUT, OUT_BIAS,
     NORM_CROSS, NORM_CROSS_BIAS, ASK, ASK_BIAS, TELL, TELL_BIAS,
-    NORM_WIDE, NORM_WIDE_BIAS, WIDEN, WIDEN_BIAS, NARROW, NARROW_BIAS, A_LAYER
+    NORM_WIDE, NORM_WIDE_BIAS, WIDEN, WIDEN_BIAS, NARROW, NARROW_BIAS,
+    MEMORY_KEY, MEMORY_KEY_BIAS, MEMORY_VALUE, MEMORY_VALUE_BIAS, A_LAYER
 };
 
 typedef struct {
     int rows, step, room, times;  /* `room` rows and `times` steps have place in the cache */
     const int64_t *tokens;        /* (rows) */
-    const float *place;           /* (width) what the position adds, or NULL */
     const int32_t *before;        /* (rows, times): which row of each earlier step this one continues */
     const int32_t *sentence;      /* (rows): which sentence it translates */
     const int32_t *start;         /* where each sentence's source tokens begin */
-    const float *const *memory;   /* for each layer (sources, 2 width): keys and values side by side */
+    const float *memory;          /* (layers, sources, 2 width): keys and values side by side */
     int64_t sources;
     float *cache;                 /* (layers, 2, times, room, width) */
 } Written;
@@ -565,26 +574,27 @@ static void add_rows(float *x, const float *y, int64_t n) {
 }
 
 /* What goes into a sublayer: the stream itself, or with the norm before, its norm. */
-static const float *told(const Decoder *d, const float *const *w, int norm, const float *x, int rows, float *into) {
+static const float *told(const Stack *d, const float *const *w, int norm, const float *x, int rows, float *into) {
     if (d->post) return x;
     norm_rows(x, w[norm], w[norm + 1], d->epsilon, rows, d->width, into);
     return into;
 }
 
 /* What comes out of a sublayer is added to the stream. */
-static void take_in(const Decoder *d, const float *const *w, int norm, float *x, const float *said, int rows) {
+static void take_in(const Stack *d, const float *const *w, int norm, float *x, const float *said, int rows) {
     add_rows(x, said, (int64_t)rows * d->width);
     if (d->post) norm_rows(x, w[norm], w[norm + 1], d->epsilon, rows, d->width, x);
 }
 
 /* scores (rows, words); scratch has room for rows * (4 width + inner) floats. */
-void decoder_step(const Decoder *d, const Written *s, float *scores, float *scratch) {
+static void decoder_step(const Stack *d, const Written *s, float *scores, float *scratch) {
     int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
     int64_t all = (int64_t)rows * width, slice = (int64_t)s->room * width, side = slice * s->times;
     float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
+    const float *place = d->places + (int64_t)s->step * width;
     for (int r = 0; r < rows; r++) {
         const float *word = d->table + s->tokens[r] * width;
-        for (int i = 0; i < width; i++) x[(int64_t)r * width + i] = word[i] * d->scale + (s->place ? s->place[i] : 0);
+        for (int i = 0; i < width; i++) x[(int64_t)r * width + i] = word[i] * d->scale + place[i];
         int source = s->start[s->sentence[r] + 1] - s->start[s->sentence[r]];
         most = source > most ? source : most;
     }
@@ -620,7 +630,7 @@ void decoder_step(const Decoder *d, const Written *s, float *scores, float *scra
 #pragma omp for schedule(static)
             for (int r = 0; r < rows; r++) {
                 int first = s->start[s->sentence[r]], count = s->start[s->sentence[r] + 1] - first;
-                for (int j = 0; j < count; j++) at[j] = s->memory[l] + (int64_t)(first + j) * 2 * width;
+                for (int j = 0; j < count; j++) at[j] = s->memory + (l * s->sources + first + j) * 2 * width;
                 look(q + (int64_t)r * width, at, width, count, d->heads, size, weights, y + (int64_t)r * width);
             }
             free(at);
@@ -674,6 +684,212 @@ void best_of_rows(const float *scores, int64_t rows, int64_t words, int wanted, 
         norms[r] = most + logf((float)sum);
     }
 }
+
+/* ---- The whole way from source ids to translations: what `search` does, with the same arithmetic. ---- */
+
+/* Sentences end to end (start[sentences] tokens) -> memory (decoder layers, tokens, 2 width). */
+static void encode(const Stack *e, const Stack *d, const int64_t *ids, const int32_t *start, int sentences,
+                   float *memory) {
+    int tokens = start[sentences], width = e->width;
+    int64_t all = (int64_t)tokens * width;
+    float *x = malloc(sizeof(float) * (6 * all + (int64_t)tokens * (e->inner + e->heads)));
+    float *n = x + all, *q = n + all, *k = q + all, *v = k + all, *y = v + all, *wide = y + all;
+    float *norms = wide + (int64_t)tokens * e->inner;
+    for (int s = 0; s < sentences; s++)
+        for (int t = start[s]; t < start[s + 1]; t++) {
+            const float *word = e->table + ids[t] * width, *place = e->places + (int64_t)(t - start[s]) * width;
+            for (int i = 0; i < width; i++) x[(int64_t)t * width + i] = word[i] * e->scale + place[i];
+        }
+    for (int l = 0; l < e->layers; l++) {
+        const float *const *w = e->weights + (int64_t)l * A_LAYER;
+        const float *in = told(e, w, NORM_SELF, x, tokens, n);
+        multiply(in, tokens, w[QUERY], w[QUERY_BIAS], width, width, width, 0, q);
+        multiply(in, tokens, w[KEY], w[KEY_BIAS], width, width, width, 0, k);
+        multiply(in, tokens, w[VALUE], w[VALUE_BIAS], width, width, width, 0, v);
+        int size = width / e->heads;
+        Asked asked = {q, k, v, width, width, width, start, start, sentences, e->heads, size, 0, 0, 1 / sqrtf(size), 0};
+        attend_apart(&asked, y, norms);
+        multiply(y, tokens, w[OUT], w[OUT_BIAS], width, width, width, 0, q);
+        take_in(e, w, NORM_SELF, x, q, tokens);
+        in = told(e, w, NORM_WIDE, x, tokens, n);
+        multiply(in, tokens, w[WIDEN], w[WIDEN_BIAS], width, e->inner, e->inner, 1, wide);
+        multiply(wide, tokens, w[NARROW], w[NARROW_BIAS], e->inner, width, width, 0, q);
+        take_in(e, w, NORM_WIDE, x, q, tokens);
+    }
+    const float *const *last = e->weights + (int64_t)e->layers * A_LAYER;
+    if (last[0]) norm_rows(x, last[0], last[1], e->epsilon, tokens, width, x);
+    for (int l = 0; l < d->layers; l++) {
+        const float *const *w = d->weights + (int64_t)l * A_LAYER;
+        float *to = memory + (int64_t)l * tokens * 2 * width;
+        multiply(x, tokens, w[MEMORY_KEY], w[MEMORY_KEY_BIAS], width, width, 2 * width, 0, to);
+        multiply(x, tokens, w[MEMORY_VALUE], w[MEMORY_VALUE_BIAS], width, width, 2 * width, 0, to + width);
+    }
+    free(x);
+}
+
+typedef struct {
+    int beam, nbest, longest, begin, end, never_count;
+    int64_t never[8];
+    double penalty;
+} Wanted;
+
+typedef struct {
+    double score, total;
+    int length; /* of ids */
+    int32_t *ids;
+} Finished;
+
+/* The finished translations of a sentence, best first; no more than are asked for. */
+typedef struct {
+    Finished *best;
+    int count, room, longest;
+} Ranking;
+
+static int goes_before(const Finished *a, const Finished *b) {
+    if (a->score != b->score) return a->score > b->score;
+    for (int i = 0; i < a->length && i < b->length; i++)
+        if (a->ids[i] != b->ids[i]) return a->ids[i] < b->ids[i];
+    return a->length < b->length;
+}
+
+static void rank_in(Ranking *ranking, double score, double total, const int32_t *written, int steps, int64_t last,
+                    int end) {
+    Finished *spare = &ranking->best[ranking->room], kept;
+    spare->score = score, spare->total = total, spare->length = steps + (last != end);
+    memcpy(spare->ids, written, sizeof(int32_t) * steps);
+    if (last != end) spare->ids[steps] = (int32_t)last;
+    int at = ranking->count < ranking->room ? ranking->count++ : ranking->room;
+    if (at < ranking->room) kept = ranking->best[at], ranking->best[at] = *spare, *spare = kept;
+    for (; at > 0 && goes_before(&ranking->best[at], &ranking->best[at - 1]); at--)
+        kept = ranking->best[at], ranking->best[at] = ranking->best[at - 1], ranking->best[at - 1] = kept;
+}
+
+/* The `nbest` best translations of each sentence: ids (sentences, nbest, longest), lengths -1 where there is none. */
+void translate(const Stack *e, const Stack *d, const Wanted *wanted, const int64_t *source, const int32_t *start,
+               int sentences, int32_t *ids, int32_t *lengths, double *scores_out, double *totals_out) {
+    int beam = wanted->beam, two = 2 * beam < d->words ? 2 * beam : d->words;
+    int capacity = sentences * beam, width = 1, rows = sentences, going = sentences, times = 0;
+    int *room = malloc(sizeof(int) * sentences), *active = malloc(sizeof(int) * sentences);
+    int ranked = beam > wanted->nbest ? beam : wanted->nbest;
+    Ranking *rankings = malloc(sizeof(Ranking) * sentences);
+    for (int s = 0; s < sentences; s++) {
+        int most = 3 * (start[s + 1] - start[s]) + 20;
+        room[s] = most < wanted->longest ? most : wanted->longest;
+        times = room[s] > times ? room[s] : times;
+        active[s] = s;
+    }
+    for (int s = 0; s < sentences; s++) {
+        Finished *best = malloc((ranked + 1) * (sizeof(Finished) + sizeof(int32_t) * times));
+        int32_t *text = (int32_t *)(best + ranked + 1);
+        for (int i = 0; i <= ranked; i++) best[i].ids = text + (int64_t)i * times;
+        rankings[s] = (Ranking){best, 0, ranked, times};
+    }
+    float *memory = malloc(sizeof(float) * d->layers * start[sentences] * 2 * d->width);
+    encode(e, d, source, start, sentences, memory);
+    int64_t a_step = (int64_t)capacity * d->width;
+    float *cache = malloc(sizeof(float) * d->layers * 2 * times * a_step);
+    float *scratch = malloc(sizeof(float) * (4 * a_step + (int64_t)capacity * d->inner));
+    float *scores = malloc(sizeof(float) * capacity * (int64_t)d->words);
+    float *best = malloc(sizeof(float) * capacity * (two + 2)), *norms = best + (int64_t)capacity * two;
+    float *log_probability = norms + capacity;
+    int64_t *tokens = malloc(sizeof(int64_t) * capacity * (two + 1)), *now = tokens + (int64_t)capacity * two;
+    int32_t *tables = malloc(sizeof(int32_t) * capacity * (4 * (int64_t)times + 2));
+    int32_t *before = tables, *other_before = before + (int64_t)capacity * times;
+    int32_t *written = other_before + (int64_t)capacity * times, *other_written = written + (int64_t)capacity * times;
+    int32_t *sentence = other_written + (int64_t)capacity * times, *other_sentence = sentence + capacity;
+    for (int s = 0; s < sentences; s++) now[s] = wanted->begin, sentence[s] = s, log_probability[s] = 0;
+    float total[two];
+    int from[two];
+    int64_t token[two];
+    float *next_probability = malloc(sizeof(float) * capacity);
+    for (int step = 0; going; step++) {
+        Written state = {rows, step, capacity, times, now, before, sentence, start, memory, start[sentences], cache};
+        decoder_step(d, &state, scores, scratch);
+        for (int r = 0; r < rows; r++) {
+            float *row = scores + (int64_t)r * d->words;
+            for (int i = 0; i < wanted->never_count; i++) row[wanted->never[i]] = -INFINITY;
+            if (step == 0) row[wanted->end] = -INFINITY; /* an empty translation is never the best */
+        }
+        best_of_rows(scores, rows, d->words, two, best, tokens, norms);
+        int next_rows = 0, next_going = 0, next_width = 0;
+        for (int a = 0; a < going; a++) {
+            int s = active[a], first = a * width, found = 0;
+            for (int r = first; r < first + width; r++)
+                for (int i = 0; i < two; i++) { /* the best of all rows of the sentence, best first */
+                    float each = best[(int64_t)r * two + i] - norms[r] + log_probability[r];
+                    if (found == two && !(each > total[two - 1])) break; /* a row's are in order */
+                    int at = found < two ? found++ : two - 1;
+                    for (; at > 0 && total[at - 1] < each; at--)
+                        total[at] = total[at - 1], from[at] = from[at - 1], token[at] = token[at - 1];
+                    total[at] = each, from[at] = r, token[at] = tokens[(int64_t)r * two + i];
+                }
+            double length = pow((double)(step + 1), wanted->penalty);
+            int full = step + 1 >= room[s];
+            for (int i = 0; i < found && i < beam; i++)
+                if (token[i] == wanted->end && total[i] > -INFINITY)
+                    rank_in(&rankings[s], total[i] / length, total[i], written + (int64_t)from[i] * times, step, token[i],
+                            wanted->end);
+            if (full) { /* what has not ended is cut off, and counts only where nothing has */
+                int none = rankings[s].count == 0;
+                for (int i = 0; none && i < found && i < beam; i++)
+                    if (total[i] > -INFINITY)
+                        rank_in(&rankings[s], total[i] / length, total[i], written + (int64_t)from[i] * times, step,
+                                token[i], wanted->end);
+                continue;
+            }
+            double open = -INFINITY;
+            for (int i = 0; i < found && open == -INFINITY; i++)
+                if (token[i] != wanted->end) open = total[i];
+            if (open == -INFINITY) continue;
+            if (rankings[s].count >= beam && open / length <= rankings[s].best[beam - 1].score) continue;
+            int chosen = 0, most = beam < found ? beam : found;
+            for (int i = 0; i < found && chosen < most; i++) {
+                if (token[i] == wanted->end) continue;
+                int r = next_rows++;
+                chosen++;
+                memcpy(other_before + (int64_t)r * times, before + (int64_t)from[i] * times, sizeof(int32_t) * step);
+                memcpy(other_written + (int64_t)r * times, written + (int64_t)from[i] * times, sizeof(int32_t) * step);
+                other_before[(int64_t)r * times + step] = from[i];
+                other_written[(int64_t)r * times + step] = (int32_t)token[i];
+                other_sentence[r] = s;
+                next_probability[r] = total[i];
+                now[r] = token[i];
+            }
+            for (; chosen < most; chosen++) { /* fewer go on than the beam is wide: rows that cannot win */
+                int r = next_rows++;
+                memcpy(other_before + (int64_t)r * times, other_before + (int64_t)(r - 1) * times,
+                       sizeof(int32_t) * (step + 1));
+                memcpy(other_written + (int64_t)r * times, other_written + (int64_t)(r - 1) * times,
+                       sizeof(int32_t) * (step + 1));
+                other_sentence[r] = s, next_probability[r] = -INFINITY, now[r] = now[r - 1];
+            }
+            next_width = most;
+            active[next_going++] = s;
+        }
+        int32_t *swap = before;
+        before = other_before, other_before = swap;
+        swap = written, written = other_written, other_written = swap;
+        swap = sentence, sentence = other_sentence, other_sentence = swap;
+        memcpy(log_probability, next_probability, sizeof(float) * next_rows);
+        rows = next_rows, going = next_going, width = next_width;
+    }
+    for (int s = 0; s < sentences; s++) {
+        for (int i = 0; i < wanted->nbest; i++) {
+            int64_t at = (int64_t)s * wanted->nbest + i;
+            const Finished *each = &rankings[s].best[i];
+            lengths[at] = i < rankings[s].count ? each->length : -1;
+            if (lengths[at] < 0) continue;
+            memcpy(ids + at * wanted->longest, each->ids, sizeof(int32_t) * each->length);
+            scores_out[at] = each->score, totals_out[at] = each->total;
+        }
+        free(rankings[s].best);
+    }
+    free(room), free(active), free(rankings), free(memory), free(cache), free(scratch), free(scores), free(best);
+    free(tokens), free(tables), free(next_probability);
+}
+
+/* How many threads the kernels called by this thread may use. */
+void use_threads(int threads) { omp_set_num_threads(threads); }
 
 /* For a child process to run once after compiling: whether this machine can execute what was built for it. */
 int works(void) {

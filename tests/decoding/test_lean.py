@@ -1,0 +1,158 @@
+"""Search in C against search in PyTorch: the same translations, and the same bits whatever stands beside."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.config import TransformerModel
+from regard.decoding import Limits, Options, search
+from regard.decoding.lean import Lean, laid_out, lean
+from regard.decoding.search import Hypothesis, best_of_rows
+from regard.models.build import build
+from regard.models.transformer import Transformer
+from regard.native import address, kernels, library
+from regard.text import Tokenizer
+
+pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])
+
+WORDS = 75
+LIMITS = Limits(Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown))
+SENTENCES = [
+    [5, 6, 7, 8, 1],
+    [9, 1],
+    [20, 30, 40, 50, 60, 70, 74, 4, 5, 1],
+    [33, 44, 55, 1],
+    [7, 7, 7, 7, 7, 1],
+]
+
+
+def model(**changes: object) -> Transformer:
+    torch.manual_seed(int(str(changes.pop("seed", 1))))
+    settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, **changes}
+    made = build(TransformerModel(**settings), WORDS, WORDS, Tokenizer.padding)  # type: ignore[arg-type]
+    for each in made.parameters():
+        nn.init.normal_(each, std=0.3)
+    assert isinstance(made, Transformer)
+    with torch.no_grad():
+        made.output_bias[Tokenizer.end] = 2.0  # some end soon, some are cut off
+    return made.eval()
+
+
+def both(made: Transformer, options: Options) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
+    in_c = lean(made, 256)
+    assert in_c is not None
+    plain = [search(made, torch.tensor([ids]), LIMITS, options)[0] for ids in SENTENCES]
+    return in_c.translate(SENTENCES, LIMITS, options), plain
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("position", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("share", ["all", "none"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(beam=1),
+        Options(beam=5, nbest=5),
+        Options(beam=3, nbest=2, length_penalty=0.0),
+        Options(beam=4, length_penalty=0.6, longest=7),
+        Options(beam=12, nbest=3, length_penalty=2.0),
+        Options(beam=2, nbest=6),
+    ],
+    ids=str,
+)
+def test_the_same_translations_as_search(norm: str, position: str, share: str, options: Options) -> None:
+    for seed in (1, 2, 3):
+        ours, plain = both(model(norm=norm, position=position, share=share, seed=seed), options)
+        for one, other in zip(ours, plain, strict=True):
+            known = {each.ids for each in other}
+            for mine, theirs in zip(one, other, strict=True):
+                # A model in a loop says things that are equally likely to the last bit; their order may differ.
+                assert mine.ids == theirs.ids or len(mine.ids) > 40 or mine.ids in known
+                assert mine.score == pytest.approx(theirs.score, abs=1e-4)
+                assert mine.log_probability == pytest.approx(theirs.log_probability, abs=1e-3)
+
+
+def test_a_beam_as_wide_as_the_vocabulary() -> None:
+    options = Options(beam=WORDS, nbest=4, longest=4)
+    ours, plain = both(model(), options)
+    assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in plain]
+
+
+def test_a_translation_has_the_same_bits_in_any_batch() -> None:
+    in_c = lean(model(), 256)
+    assert in_c is not None
+    options = Options(beam=3, nbest=3)
+    together = in_c.translate(SENTENCES * 9, LIMITS, options)
+    for number, ids in enumerate(SENTENCES * 9):
+        assert in_c.translate([ids], LIMITS, options)[0] == together[number]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"activation": "gelu"}, {"position": "rotary"}, {"d_model": 12, "heads": 3}, {"d_ff": 20}]
+)
+def test_what_the_kernels_do_not_know_is_left_to_search(changes: dict[str, object]) -> None:
+    assert lean(model(**changes), 256) is None
+
+
+def test_changed_weights_are_seen() -> None:
+    made = model()
+    first = lean(made, 256)
+    assert lean(made, 256) is first
+    with torch.no_grad():
+        made.decoder.blocks[0].feed_forward.sublayer.widen.weight.mul_(2)  # type: ignore[union-attr,operator]
+    ours, plain = both(made, Options(beam=2))
+    assert lean(made, 256) is not first
+    assert [each[0].ids for each in ours] == [each[0].ids for each in plain]
+    made.train()
+    assert lean(made, 256) is None
+
+
+def test_weights_made_in_inference_mode_are_laid_out_each_time() -> None:
+    with torch.inference_mode():
+        made = model()
+        first = lean(made, 256)
+        assert isinstance(first, Lean)
+        assert lean(made, 256) is not first
+
+
+@pytest.mark.parametrize(("inside", "out"), [(8, 16), (32, 75), (48, 130)])
+@pytest.mark.parametrize("relu", [0, 1])
+def test_a_product_has_the_same_bits_beside_any_rows(inside: int, out: int, relu: int) -> None:
+    native = kernels()
+    assert native is not None
+    torch.manual_seed(5)
+    weight, bias, x = torch.randn(out, inside), torch.randn(out), torch.randn(203, inside)
+    panels = laid_out(weight)
+
+    def product(rows: Tensor) -> Tensor:
+        y = torch.empty(len(rows), out)
+        native.multiply(
+            address(rows), len(rows), address(panels), address(bias), inside, out, out, relu, address(y)
+        )
+        return y
+
+    whole = product(x)
+    twin = x @ weight.T + bias
+    assert torch.allclose(whole, twin.relu() if relu else twin, atol=1e-4)
+    for first, last in [(0, 1), (7, 9), (10, 13), (20, 24), (31, 36), (40, 46), (50, 149), (202, 203)]:
+        assert torch.equal(product(x[first:last].contiguous()), whole[first:last])
+
+
+@pytest.mark.parametrize(("words", "wanted"), [(5, 5), (40, 10), (1000, 10), (1003, 1)])
+def test_the_best_of_rows(words: int, wanted: int) -> None:
+    torch.manual_seed(6)
+    scores = torch.randn(17, words)
+    scores[3] = scores[3].sort().values
+    scores[4, : words // 2] = -torch.inf
+    best, tokens, norms = best_of_rows(scores, wanted)
+    theirs, _ = scores.topk(wanted)
+    assert torch.equal(best, theirs)
+    assert torch.equal(scores.gather(1, tokens), best)
+    assert torch.allclose(norms, scores.logsumexp(-1), atol=1e-5)
+
+
+def test_of_equal_scores_the_first_word_is_taken() -> None:
+    scores = torch.zeros(1, 100)
+    scores[0, 60] = 1.0
+    _, tokens, _ = best_of_rows(scores, 4)
+    assert tokens.tolist() == [[60, 0, 1, 2]]
