@@ -6,11 +6,11 @@ from torch import Tensor, nn
 
 from regard.config import TransformerModel
 from regard.decoding import Limits, Options, search
-from regard.decoding.lean import Lean, laid_out, lean
+from regard.decoding.lean import Lean, lean
 from regard.decoding.search import Hypothesis, best_of_rows
 from regard.models.build import build
 from regard.models.transformer import Transformer
-from regard.native import address, kernels, library
+from regard.native import address, kernels, laid_out, library
 from regard.text import Tokenizer
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])

@@ -170,7 +170,7 @@ def test_attention_takes_sentences_end_to_end_in_place_of_a_mask() -> None:
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain PyTorch everywhere, with the masks the kernels would have had, sentences still end to end."""
     monkeypatch.setattr("regard.attention.apart.kernels", lambda: None)
-    monkeypatch.setattr("regard.layers.dropout.kernels", lambda: None)
+    monkeypatch.setattr("regard.native.products.kernels", lambda: None)
     monkeypatch.setattr(blockloss, "kernels", lambda: None)
     monkeypatch.setattr(
         dropout, "kept_scaled", lambda x, dropped: kept(tuple(x.shape), dropped, dropout.chance())

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.attention.apart import Apart
 from regard.attention.attend import attend_prepared
 from regard.attention.cache import Cache, KeyValue
+from regard.attention.linear import Linear
 from regard.attention.positions import Position
 from regard.attention.recorder import Recorder
 from regard.attention.score import ScaledDot, Score
@@ -148,7 +149,7 @@ class MultiHead(Attention):
 
 def projection(size: int, out: int, bias: bool = True) -> nn.Linear:
     """A linear map with Xavier-uniform weights and zero bias, as the Transformer starts."""
-    linear = nn.Linear(size, out, bias=bias)
+    linear = Linear(size, out, bias=bias)
     nn.init.xavier_uniform_(linear.weight)
     if bias:
         nn.init.zeros_(linear.bias)

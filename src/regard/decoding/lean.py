@@ -19,7 +19,7 @@ from regard.decoding.limits import Limits
 from regard.decoding.search import Hypothesis, Options
 from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
 from regard.models.transformer import Decoder, Encoder, Transformer
-from regard.native import Stack, Wanted, address, kernels
+from regard.native import Stack, Wanted, address, kernels, laid_out
 
 
 class Lean:
@@ -149,17 +149,6 @@ def linear_of(linear: nn.Module) -> list[Tensor | None]:
     assert isinstance(linear, nn.Linear)
     bias = cast(Tensor | None, linear.bias)
     return [laid_out(linear.weight), None if bias is None else bias.detach()]
-
-
-def laid_out(weight: Tensor) -> Tensor:
-    """A matrix (out, in) in panels of sixteen outputs: (panels, in, 16)."""
-    native = kernels()
-    assert native is not None
-    weight = weight.detach().contiguous()
-    out, inside = weight.shape
-    panels = torch.empty(-(-out // 16), inside, 16)
-    native.lay_out(address(weight), address(panels), out, inside)
-    return panels
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.native import address, kernels
+from regard.native import address, in_c, kernels
 
 
 class Dropout(nn.Module):
@@ -53,18 +53,6 @@ def kept_scaled(x: Tensor, bytes_dropped: int) -> Tensor:
     words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
     kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= bytes_dropped
     return kept.to(x.dtype).mul_(256 / (256 - bytes_dropped))
-
-
-def in_c(*tensors: Tensor) -> bool:
-    """Whether the kernels are there and take these tensors; they know float32 only."""
-    return (
-        all(
-            each.dtype == torch.float32 and each.device.type == "cpu" and each.is_contiguous()
-            for each in tensors
-        )
-        and not torch.is_autocast_enabled("cpu")
-        and kernels() is not None
-    )
 
 
 def dropped(y: Tensor, bytes_dropped: int, onto: Tensor | None = None, seed: int | None = None) -> Tensor:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.heads import projection
-from regard.layers.dropout import Dropout, chance, in_c
-from regard.native import address, kernels
+from regard.layers.dropout import Dropout, chance
+from regard.native import address, in_c, kernels, laid_out, product
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
@@ -61,7 +61,7 @@ class _Widened(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, bytes_dropped: int, seed: int) -> Tensor:
         native = kernels()
         assert native is not None
-        out = x @ weight.T
+        out = product(x, laid_out(weight), len(weight))
         native.relu_dropped(address(out), address(bias), *out.shape, bytes_dropped, seed)
         ctx.save_for_backward(x, weight, out)
         ctx.bytes_dropped = bytes_dropped
@@ -77,4 +77,5 @@ class _Widened(torch.autograd.Function):
         native.relu_dropped_backward(
             *map(address, (gradient, out, inner, of_bias)), *out.shape, ctx.bytes_dropped
         )
-        return inner @ weight, inner.T @ x, of_bias, None, None
+        of_x = product(inner, laid_out(weight, turned=True), weight.size(1))
+        return of_x, inner.T @ x, of_bias, None, None

@@ -93,7 +93,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "smoothed_rows": (_P, _P, _P, _N, _N, _N, _F, _F, _P, _P),
     "attend_apart": (ctypes.POINTER(Asked), _P, _P),
     "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P),
-    "lay_out": (_P, _P, _N, _N),
+    "lay_out": (_P, _P, _N, _N, _I),
     "multiply": (_P, _N, _P, _P, _N, _N, _N, _I, _P),
     "translate": (_P, _P, _P, _P, _P, _I, _P, _P, _P, _P),
     "use_threads": (_I,),

@@ -394,15 +394,23 @@ void attend_apart_backward(const Asked *asked, const float *out, float *norms, c
 
 #define PANEL 16
 
-/* Weights (out, in) -> panels of sixteen outputs, (panels, in, 16), filled up with zeros. */
-void lay_out(const float *weights, float *panels, int64_t out, int64_t in) {
+/* A matrix (out, in), or (in, out) if turned, -> panels of sixteen outputs, (panels, in, 16), filled up with zeros. */
+void lay_out(const float *matrix, float *panels, int64_t out, int64_t in, int turned) {
 #pragma omp parallel for schedule(static) if (out * in > SMALL)
-    for (int64_t p = 0; p < (out + PANEL - 1) / PANEL; p++)
-        for (int64_t k = 0; k < in; k++)
-            for (int64_t j = 0; j < PANEL; j++) {
-                int64_t o = p * PANEL + j;
-                panels[(p * in + k) * PANEL + j] = o < out ? weights[o * in + k] : 0.0f;
-            }
+    for (int64_t p = 0; p < (out + PANEL - 1) / PANEL; p++) {
+        float *to = panels + p * in * PANEL;
+        int64_t o = p * PANEL, some = out - o < PANEL ? out - o : PANEL;
+        if (some < PANEL) memset(to, 0, sizeof(float) * in * PANEL);
+        if (turned && some == PANEL)
+            for (int64_t k = 0; k < in; k++) memcpy(to + k * PANEL, matrix + k * out + o, sizeof(float) * PANEL);
+        else if (turned)
+            for (int64_t k = 0; k < in; k++) memcpy(to + k * PANEL, matrix + k * out + o, sizeof(float) * some);
+        else
+            for (int64_t first = 0; first < in; first += PANEL)
+                for (int64_t j = 0; j < some; j++)
+                    for (int64_t k = first; k < first + PANEL && k < in; k++)
+                        to[k * PANEL + j] = matrix[(o + j) * in + k];
+    }
 }
 
 /* R rows by P panels. R and P are numbers where this is used, so that the sums stay in registers. */
@@ -462,11 +470,10 @@ void multiply(const float *x, int64_t rows, const float *panels, const float *bi
             int64_t last = (t + 1) * ROWS_A_TASK < rows ? (t + 1) * ROWS_A_TASK : rows;
             int64_t p = g * group, wide = count - p < group ? count - p : group;
             for (int64_t r = t * ROWS_A_TASK; r < last;) {
-                int64_t left = last - r;
-                int64_t many = rows <= 3 ? left : left >= 6 ? 6 : left > 4 ? left : left >= 4 ? 4 : left;
-#define TILE(R, P, at)                                                                                     \
-    tile_##R##_##P(x + r * in, in, panels + (at) * in * PANEL, in, bias ? bias + (at) * PANEL : NULL, relu,     \
-         y + r * yrow + (at) * PANEL, yrow, out - (at) * PANEL)
+                int64_t left = last - r, many = left >= 6 ? 6 : left;
+#define TILE(R, P, at)                                                                                   \
+    tile_##R##_##P(x + r * in, in, panels + (at) * in * PANEL, in,                             \
+                   bias ? bias + (at) * PANEL : NULL, relu, y + r * yrow + (at) * PANEL, yrow, out - (at) * PANEL)
                 if (many == 6)
                     TILE(6, 1, p);
                 else if (many == 5)
