@@ -24,7 +24,8 @@ STANDS_ON: dict[str, set[str]] = {
     "evaluation": {"decoding", "data"},
     "exchange": {"models", "text"},
     "jobs": {"training", "evaluation", "look"},
-    "app": {"jobs", "lessons", "exchange"},
+    "bench": {"jobs"},
+    "app": {"jobs", "lessons", "exchange", "bench"},
     "__init__": {"jobs"},
     "__main__": {"app"},
 }

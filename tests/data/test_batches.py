@@ -124,3 +124,8 @@ def test_batches_of_pairs_hold_every_pair(store: TokenStore) -> None:
     ]
     found = list(Batches.of_pairs(pairs, 40, 100))
     assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
+
+
+def test_a_large_store_is_counted_by_some_of_its_pools(store: TokenStore) -> None:
+    batches = Batches(store, tokens=64, pool=max(1, len(store) // 30))
+    assert batches.per_epoch() == pytest.approx(len(list(epoch(batches))), rel=0.3)

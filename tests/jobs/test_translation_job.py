@@ -59,7 +59,7 @@ def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model
 
 def test_lines_come_back_line_for_line(model: LoadedTranslator) -> None:
     texts = ["eins.", "", "zwei drei.", "   ", "vier."]
-    streamed = [each.text for each in model.translator.stream(iter(texts), window=2)]
+    streamed = [each.text for some in model.translator.stream(iter(texts), window=2) for each in some]
     assert streamed == ["one.", "", "two three.", "", "four."]
 
 
@@ -78,14 +78,17 @@ def test_chance_does_not_see_batches_or_windows(model: LoadedTranslator, corpus:
     drawn = [
         [
             each.text
-            for each in model.translator.stream(
+            for some in model.translator.stream(
                 texts, chance=Chance(7, temperature=3), window=window, batch_size=size
             )
+            for each in some
         ]
         for window, size in ((40, 64), (7, 2), (1, 1))
     ]
     assert drawn[0] == drawn[1] == drawn[2]
-    assert drawn[0] != [each.text for each in model.translator.stream(texts, chance=Chance(8, temperature=3))]
+    assert drawn[0] != [
+        each.text for some in model.translator.stream(texts, chance=Chance(8, temperature=3)) for each in some
+    ]
 
 
 def test_a_long_text_is_told_and_split_cut_or_refused(model: LoadedTranslator) -> None:

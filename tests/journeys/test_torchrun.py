@@ -93,3 +93,30 @@ def test_several_processes_need_a_name_for_their_folder(place: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == "regard: several processes train together: name their run folder with --out\n"
+
+
+def test_a_file_is_translated_in_shares(place: Path) -> None:
+    finish(begin(place, "shared", workers=1))
+    lines = (place / "n.de").read_text("utf-8").splitlines() * 12  # several windows
+    (place / "many.de").write_text("\n".join(lines) + "\n", "utf-8")
+    surroundings = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = ["regard", "translate", "shared", "many.de", "--beam", "1", "-o"]
+    several = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    for start, out in (([], "alone.en"), (several, "together.en")):
+        subprocess.run(
+            [sys.executable, "-m", *start, *command, out], cwd=place, env=surroundings, check=True, timeout=200,
+            capture_output=True,
+        )  # fmt: skip
+    assert (place / "alone.en").read_bytes() == (place / "together.en").read_bytes()
+    assert len((place / "together.en").read_text("utf-8").splitlines()) == len(lines)
+    assert not list(place.glob(".together*"))
+
+
+def test_shares_need_a_file_to_write(place: Path) -> None:
+    surroundings = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "regard", "translate", "shared", "n.de"], cwd=place, env=surroundings,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "give FILE and -o" in ended.stderr

@@ -238,3 +238,27 @@ def doctor(as_json: AsJson = False) -> None:
 
     if not doctoring.run(as_json):
         raise typer.Exit(1)
+
+
+@cli.command()
+def bench(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run to decode with; random weights without one.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Sentences for it to translate, one a line.")] = None,
+    peers: Annotated[bool, typer.Option(help="Measure peers beside regard where they are installed.")] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and rounds: about a minute.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to save the result; in the cache unless told.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How fast this machine trains and translates: matrix products, training, decoding, start-up, memory.
+
+    Takes about two minutes. With the extra `bench` installed, peers take turns with regard in the same run.
+
+    Example:  regard bench --quick        regard bench runs/multi30k --source test.en --json
+    """
+    from regard.app import benching
+
+    benching.measure(run, source, output, peers=peers, quick=quick, print_json=as_json)

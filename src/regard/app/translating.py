@@ -12,6 +12,8 @@ from regard.decoding import Chance, Options, Policy, Translation
 from regard.decoding.translator import WINDOW
 from regard.errors import RegardError
 from regard.jobs.loaded import LoadedTranslator
+from regard.jobs.shares import write_in_shares
+from regard.training.distributed import joined, processes
 
 
 def run(
@@ -24,24 +26,35 @@ def run(
     long: Policy,
     as_json: bool,
 ) -> None:
-    """Translate files one after another, or standard input; a person who types is answered line by line."""
+    """Translate files one after another, or standard input; a person who types is answered line by line.
+
+    Under torchrun every process translates its share of the windows, and the first puts them together.
+    """
     typed = not files and sys.stdin.isatty()
-    lines = (line for file in files for line in read_lines(file)) if files else standard_input(typed)
-    translated = loaded.translator.stream(
-        lines,
-        options,
-        batch_size=batch_size or loaded.recipe.decode.batch_size,
-        window=1 if typed else WINDOW,
-        chance=chance,
-        long=long,
-        tell=Tell(),
-    )
-    where = nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="\n")
-    with where as out:
-        for translation in translated:
-            out.write(line_of(translation, options.nbest, as_json))
-            if typed:
-                out.flush()
+    if processes() > 1 and (not files or output is None):
+        raise RegardError("several processes translate files into a file: give FILE and -o")
+    with joined() as world:
+        lines = (line for file in files for line in read_lines(file)) if files else standard_input(typed)
+        windows = loaded.translator.stream(
+            lines,
+            options,
+            batch_size=batch_size or loaded.recipe.decode.batch_size,
+            window=1 if typed else WINDOW,
+            chance=chance,
+            long=long,
+            tell=Tell(),
+            share=(world.rank, world.size),
+        )
+        written = ("".join(line_of(each, options.nbest, as_json) for each in window) for window in windows)
+        if world.size > 1 and output is not None:
+            write_in_shares(written, output, world)
+            return
+        where = nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="\n")
+        with where as out:
+            for text in written:
+                out.write(text)
+                if typed:
+                    out.flush()
 
 
 def standard_input(typed: bool) -> Iterator[str]:

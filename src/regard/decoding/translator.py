@@ -84,14 +84,20 @@ class Translator:
         chance: Chance | None = None,
         long: Policy = "split",
         tell: Tell = warnings.warn,
-    ) -> Iterator[Translation]:
-        """Translations of any number of lines, in order; only a window of them is held at a time."""
-        source, line = iter(lines), 1
+        share: tuple[int, int] = (0, 1),
+    ) -> Iterator[list[Translation]]:
+        """Translations of any number of lines, in order, a window at a time: no more of them are held.
+
+        With a share (number, of so many), only every so manieth window, as one of several processes does.
+        """
+        source, line, number = iter(lines), 1, 0
         while chunk := list(islice(source, window)):
-            yield from self.translate(
-                chunk, options, batch_size=batch_size, chance=chance, long=long, tell=tell, first_line=line
-            )
+            if number % share[1] == share[0]:
+                yield self.translate(
+                    chunk, options, batch_size=batch_size, chance=chance, long=long, tell=tell, first_line=line
+                )
             line += len(chunk)
+            number += 1
 
     def _fitting(
         self,
@@ -101,32 +107,47 @@ class Translator:
         prefixes: Sequence[str],
         chance: Chance | None,
     ) -> list[Translation]:
-        """Translations of texts that fit, searched for in batches of one length each."""
-        options = options or Options()
+        """Translations of texts that fit."""
         encoded = self.source.encode_batch(list(texts))
-        demanded = self.target.encode_batch(list(prefixes)) if any(prefixes) else [[] for _ in texts]
+        begun = self.target.encode_batch(list(prefixes)) if any(prefixes) else None
+        found = self.search_ids(encoded, options, batch_size=batch_size, begun=begun, chance=chance)
+        return [self.worded(text, each) for text, each in zip(texts, found, strict=True)]
+
+    def search_ids(
+        self,
+        encoded: list[list[int]],
+        options: Options | None = None,
+        *,
+        batch_size: int = 64,
+        begun: list[list[int]] | None = None,
+        chance: Chance | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
+        options = options or Options()
         limits = self.limits(options)
         in_c = None
-        if chance is None and not any(prefixes) and not options.coverage and not options.no_repeat:
+        if chance is None and begun is None and not options.coverage and not options.no_repeat:
             in_c = lean(self.model, self.longest)
-        found: dict[int, list[Hypothesis]] = {}
         if in_c is not None:
             found = self.side_by_side(in_c, encoded, limits, options, batch_size)
-        for numbers in same_length(encoded, batch_size) if in_c is None else ():
+            return [found.get(number, []) for number in range(len(encoded))]
+        found = {}
+        for numbers in same_length(encoded, batch_size):
             batch = self.ids([encoded[number] for number in numbers])
             if chance is None:
-                begun = [demanded[number] for number in numbers]
-                results = search(self.model, batch, limits, options, begun)
+                results = search(
+                    self.model, batch, limits, options, begun and [begun[each] for each in numbers]
+                )
             else:
                 results = [[each] for each in sample(self.model, batch, limits, chance, numbers)]
             found.update(zip(numbers, results, strict=True))
-        return [self.worded(text, found.get(number, [])) for number, text in enumerate(texts)]
+        return [found.get(number, []) for number in range(len(encoded))]
 
     def side_by_side(
         self, in_c: Lean, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
     ) -> dict[int, list[Hypothesis]]:
-        """Batches of similar length, each by one thread: several at once take turns with nobody."""
-        order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: len(encoded[n]))
+        """Batches of similar length, each by one thread; the long ones first, so that all end together."""
+        order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: -len(encoded[n]))
         batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
         rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
         threads = torch.get_num_threads()

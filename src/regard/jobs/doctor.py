@@ -26,6 +26,7 @@ from regard.jobs.folder import RunFolder
 from regard.layers import Residual
 from regard.models.build import build
 from regard.models.pairs import PairModel
+from regard.native import library
 from regard.training import checkpoint
 from regard.training.loop import Progress, Scores, Training, one_update
 from regard.training.loss import SmoothedKL
@@ -102,6 +103,11 @@ def instructions() -> str:
     trouble = trouble_with_bfloat16()
     bfloat16 = "bfloat16 runs" if trouble is None else f"{trouble}, so float32 is used"
     return f"{capability}; {bfloat16}; {accelerator}"
+
+
+def compiled_kernels() -> str:
+    """Not an illness where there are none: everything works, only slower."""
+    return library()[1]
 
 
 def free_disk() -> str:
@@ -235,6 +241,7 @@ CHECKS: dict[str, Callable[[], str]] = {
     "versions": versions,
     "threads": threads,
     "instruction sets": instructions,
+    "kernels": compiled_kernels,
     "free disk": free_disk,
     "accumulation equals large batch": accumulation_equals_large_batch,
     "cached equals full decoding": cached_equals_full_decoding,

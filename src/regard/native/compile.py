@@ -91,6 +91,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "relu_dropped": (_P, _P, _N, _N, _I, _S),
     "relu_dropped_backward": (_P, _P, _P, _P, _N, _N, _I),
     "smoothed_rows": (_P, _P, _P, _N, _N, _N, _F, _F, _P, _P),
+    "twin_rows": (_P, _P, _P, _P, _N, _N, _N, _F, _F, _F, _P, _P),
     "attend_apart": (ctypes.POINTER(Asked), _P, _P),
     "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P),
     "lay_out": (_P, _P, _N, _N, _I),

@@ -132,6 +132,26 @@ static inline float exponential(float x) {
     return y * power.value;
 }
 
+/* The same for eight at once, where the compiler would not see it. */
+static inline v8 exponentials(v8 x) {
+    i8 low = (i8)(x < -87.0f);
+    v8 lowest = {-87.0f, -87.0f, -87.0f, -87.0f, -87.0f, -87.0f, -87.0f, -87.0f};
+    x = (v8)((low & (i8)lowest) | (~low & (i8)x));
+    v8 shifted = x * 1.44269504f + 12582912.0f, whole = shifted - 12582912.0f; /* 3 * 2^22: rounds to whole numbers */
+    v8 r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
+    v8 y = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * r * r + r + 1.0f;
+    return y * (v8)((__builtin_convertvector(whole, i8) + 127) << 23);
+}
+
+static inline float added_up(v8 x) {
+    return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]));
+}
+
 /* ---- The loss: scores (rows, words) without bias become their own gradient. ---- */
 
 /* Divergence from targets that give `sure` to the gold word and `spread` to every other but padding. losses has
@@ -176,6 +196,69 @@ void smoothed_rows(float *scores, const float *bias, const int64_t *gold, int64_
             s[padding] += spread;
             sum[padding] += spread;
             s[g] -= sure - spread;
+            sum[g] -= sure - spread;
+        }
+    }
+    if (!gbias) return;
+    for (int t = 0; t < threads; t++)
+        for (int64_t i = 0; i < words; i++) gbias[i] += sums[(size_t)t * words + i];
+    free(sums);
+}
+
+/* R-Drop: two passes over the same rows. What `smoothed_rows` does to each, by half, and `weight` times half of
+ * KL(p, q) + KL(q, p) between them. With gbias, both become their gradients. */
+void twin_rows(float *first, float *second, const float *bias, const int64_t *gold, int64_t rows, int64_t words,
+               int64_t padding, float sure, float spread, float weight, double *losses, float *gbias) {
+    int threads = rows * words > SMALL ? omp_get_max_threads() : 1;
+    float *sums = gbias ? calloc((size_t)threads * words, sizeof(float)) : NULL;
+#pragma omp parallel num_threads(threads)
+    {
+        float *sum = gbias ? sums + (size_t)omp_get_thread_num() * words : NULL;
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < rows; row++) {
+            float *both[2] = {first + row * words, second + row * words}, norms[2];
+            int64_t g = gold[row];
+            double loss = 0;
+            for (int side = 0; side < 2; side++) {
+                float *s = both[side], most = -INFINITY, all = 0, powers = 0;
+#pragma omp simd reduction(max : most) reduction(+ : all)
+                for (int64_t i = 0; i < words; i++) {
+                    float each = s[i] + bias[i];
+                    s[i] = each;
+                    most = each > most ? each : most;
+                    all += each;
+                }
+#pragma omp simd reduction(+ : powers)
+                for (int64_t i = 0; i < words; i++) powers += exponential(s[i] - most);
+                double norm = (double)most + log((double)powers);
+                norms[side] = (float)norm;
+                loss -= 0.5 * ((double)(sure - spread) * (s[g] - norm) +
+                               (double)spread * ((double)all - s[padding] - (double)(words - 1) * norm));
+            }
+            float *s = both[0], *t = both[1], ahead = 0, back = 0;
+#pragma omp simd reduction(+ : ahead, back)
+            for (int64_t i = 0; i < words; i++) {
+                float a = s[i] - norms[0], b = t[i] - norms[1];
+                ahead += exponential(a < 0 ? a : 0) * (a - b);
+                back += exponential(b < 0 ? b : 0) * (b - a);
+            }
+            losses[row] = loss + 0.5 * (double)weight * ((double)ahead + (double)back);
+            if (!sum) continue;
+#pragma omp simd
+            for (int64_t i = 0; i < words; i++) {
+                float a = s[i] - norms[0], b = t[i] - norms[1];
+                float p = exponential(a < 0 ? a : 0), q = exponential(b < 0 ? b : 0), apart = a - b;
+                float of_s = 0.5f * (p - spread + weight * (p * (apart - ahead) + p - q));
+                float of_t = 0.5f * (q - spread + weight * (q * (-apart - back) + q - p));
+                s[i] = of_s;
+                t[i] = of_t;
+                sum[i] += of_s + of_t;
+            }
+            for (int side = 0; side < 2; side++) {
+                both[side][padding] += 0.5f * spread;
+                both[side][g] -= 0.5f * (sure - spread);
+            }
+            sum[padding] += spread;
             sum[g] -= sure - spread;
         }
     }
@@ -292,29 +375,24 @@ static void weigh(const Asked *asked, int sentence, int head, float *kt, float *
         for (int j = seen; j < wide; j++) row[j] = -1e30f;
         float known = *norm;
         if (!again) {
-            float high[8], sum[8] = {0};
+            float high[8];
             for (int l = 0; l < 8; l++) high[l] = row[l];
             for (int j = 8; j < wide; j += 8)
                 for (int l = 0; l < 8; l++) high[l] = row[j + l] > high[l] ? row[j + l] : high[l];
-            float most = high[0], powers = 0;
+            float most = high[0];
             for (int l = 1; l < 8; l++) most = high[l] > most ? high[l] : most;
-            for (int j = 0; j < wide; j += 8)
-                for (int l = 0; l < 8; l++) {
-                    float each = exponential((row[j + l] - most) * asked->scale);
-                    row[j + l] = each;
-                    sum[l] += each;
-                }
-            for (int l = 0; l < 8; l++) powers += sum[l];
+            v8 sum = {0};
+            for (int j = 0; j < wide; j += 8) {
+                v8 each = exponentials((*(v8 *)(row + j) - most) * asked->scale);
+                *(v8 *)(row + j) = each;
+                sum += each;
+            }
+            float powers = added_up(sum), share = 1.0f / powers;
             *norm = most * asked->scale + logf(powers);
-            float share = 1.0f / powers;
-            for (int j = 0; j < wide; j += 8)
-                for (int l = 0; l < 8; l++) row[j + l] *= share;
+            for (int j = 0; j < wide; j += 8) *(v8 *)(row + j) *= share;
         } else {
             for (int j = 0; j < wide; j += 8)
-                for (int l = 0; l < 8; l++) {
-                    float each = row[j + l] * asked->scale - known;
-                    row[j + l] = exponential(each < 0 ? each : 0);
-                }
+                *(v8 *)(row + j) = exponentials(*(v8 *)(row + j) * asked->scale - known);
         }
         for (int j = seen; j < wide; j++) row[j] = 0;
     }
@@ -547,7 +625,7 @@ static void norm_rows(const float *x, const float *weight, const float *bias, fl
 static inline float dot(const float *a, const float *b, int size) {
     v8 sum = {0};
     for (int i = 0; i < size; i += 8) sum += *(const v8 *)(a + i) * *(const v8 *)(b + i);
-    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+    return added_up(sum);
 }
 
 /* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. */
@@ -563,8 +641,7 @@ static void look(const float *query, const float *const *at, int64_t value, int 
         }
         int wide = padded(keys);
         for (int j = keys; j < wide; j++) weights[j] = -1e30f;
-        for (int j = 0; j < wide; j += 8)
-            for (int l = 0; l < 8; l++) weights[j + l] = exponential(weights[j + l] - most);
+        for (int j = 0; j < wide; j += 8) *(v8 *)(weights + j) = exponentials(*(v8 *)(weights + j) - most);
         for (int j = 0; j < keys; j++) sum += weights[j];
         float share = 1.0f / sum;
         float *to = out + h * size;
@@ -654,41 +731,56 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
     multiply(x, rows, d->output, d->bias, width, d->words, d->words, 0, scores);
 }
 
+#define LANES 64
+
+/* Every one of the `wanted` highest scores of a row is at least this: of LANES groups of scores, the one that comes
+ * `wanted`th by its highest. `most` receives the highest of all. */
+static float at_least(const float *s, int64_t words, int wanted, float *most) {
+    float high[LANES];
+    for (int l = 0; l < LANES; l++) high[l] = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= words; i += LANES)
+        for (int l = 0; l < LANES; l++) high[l] = s[i + l] > high[l] ? s[i + l] : high[l];
+    for (int l = 0; i < words; i++, l++) high[l] = s[i] > high[l] ? s[i] : high[l];
+    float least = INFINITY;
+    *most = -INFINITY;
+    for (int n = 0; n < wanted && n < LANES; n++) {
+        int at = 0;
+        for (int l = 1; l < LANES; l++) at = high[l] > high[at] ? l : at;
+        least = high[at];
+        if (n == 0) *most = least;
+        high[at] = -INFINITY;
+    }
+    return wanted <= LANES ? least : -INFINITY;
+}
+
 /* The `wanted` highest scores of each row, highest first (of equal ones the first word), and log sum exp. */
 void best_of_rows(const float *scores, int64_t rows, int64_t words, int wanted, float *best, int64_t *tokens,
                   float *norms) {
 #pragma omp parallel for schedule(static) if (rows * words > SMALL)
     for (int64_t r = 0; r < rows; r++) {
         const float *s = scores + r * words;
-        float *top = best + r * wanted;
-        int64_t *who = tokens + r * wanted;
+        float *top = best + r * wanted, most, least = at_least(s, words, wanted, &most), rest = 0;
+        int64_t *who = tokens + r * wanted, i = 0;
+        v8 powers = {0};
+        for (; i + 8 <= words; i += 8) powers += exponentials(*(const v8 *)(s + i) - most);
+        for (; i < words; i++) rest += exponential(s[i] - most);
+        norms[r] = most + logf(rest + added_up(powers));
         int found = 0;
-        for (int64_t i = 0; i < words;) {
-            if (found == wanted) { /* most words are not among them: pass over 32 at a time */
-                float least = top[wanted - 1];
-                while (i + BLOCK <= words) {
-                    int any = 0;
-                    for (int l = 0; l < BLOCK; l++) any |= s[i + l] > least;
-                    if (any) break;
-                    i += BLOCK;
-                }
-            }
+        for (i = 0; i < words; i += BLOCK) {
             int64_t until = i + BLOCK < words ? i + BLOCK : words;
-            for (; i < until; i++) {
-                if (found == wanted && !(s[i] > top[wanted - 1])) continue;
+            if (until - i == BLOCK) { /* hardly any block has one */
+                int any = 0;
+                for (int l = 0; l < BLOCK; l++) any |= s[i + l] >= least;
+                if (!any) continue;
+            }
+            for (int64_t j = i; j < until; j++) {
+                if (s[j] < least || (found == wanted && !(s[j] > top[wanted - 1]))) continue;
                 int at = found < wanted ? found++ : wanted - 1;
-                for (; at > 0 && top[at - 1] < s[i]; at--) top[at] = top[at - 1], who[at] = who[at - 1];
-                top[at] = s[i], who[at] = i;
+                for (; at > 0 && top[at - 1] < s[j]; at--) top[at] = top[at - 1], who[at] = who[at - 1];
+                top[at] = s[j], who[at] = j;
             }
         }
-        float most = top[0], powers[8] = {0};
-        int64_t i = 0;
-        for (; i + 8 <= words; i += 8)
-            for (int l = 0; l < 8; l++) powers[l] += exponential(s[i + l] - most);
-        double sum = 0;
-        for (; i < words; i++) sum += exponential(s[i] - most);
-        for (int l = 0; l < 8; l++) sum += powers[l];
-        norms[r] = most + logf((float)sum);
     }
 }
 

@@ -27,6 +27,16 @@ def smoothed_kl(
     return cast(Tensor, _BlockLoss.apply(hidden, weight, bias, gold, padding, smoothing))  # type: ignore[no-untyped-call]
 
 
+def twin_kl(
+    hidden: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, *, padding: int, smoothing: float, r_drop: float
+) -> Tensor:
+    """R-Drop (Wu et al. 2021): the mean of two passes' divergences and `r_drop` times how far they are apart.
+
+    hidden (2 tokens, size) holds one pass after the other; the distance is half of KL(p, q) + KL(q, p).
+    """
+    return cast(Tensor, _TwinLoss.apply(hidden, weight, bias, gold, padding, smoothing, r_drop))  # type: ignore[no-untyped-call]
+
+
 class _BlockLoss(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -59,6 +69,97 @@ class _BlockLoss(torch.autograd.Function):
         scale = upstream[0]
         grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
         return grad_hidden * scale, grad_weight * scale, grad_bias * scale, None, None, None
+
+
+class _TwinLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        gold: Tensor,
+        padding: int,
+        smoothing: float,
+        r_drop: float,
+    ) -> Tensor:
+        tokens, vocabulary = len(gold), weight.size(0)
+        spread = smoothing / (vocabulary - 2)
+        wants_gradient = any(ctx.needs_input_grad)
+        grad_hidden = torch.empty_like(hidden) if wants_gradient else None
+        grad_weight = torch.zeros_like(weight) if wants_gradient else None
+        grad_bias = torch.zeros_like(bias) if wants_gradient else None
+        total = hidden.new_zeros((), dtype=torch.float64)
+        for first in range(0, tokens, ROWS // 2):
+            last = min(first + ROWS // 2, tokens)
+            parts = [slice(first, last), slice(tokens + first, tokens + last)]
+            both = [hidden[part] @ weight.T for part in parts]  # (rows, vocabulary) each, without bias
+            plain = hidden.dtype != torch.float32 or hidden.device.type != "cpu" or kernels() is None
+            block = twins_in_torch if plain else twins_in_c
+            total += block(both, bias, gold[first:last], padding, 1 - smoothing, spread, r_drop, grad_bias)
+            if grad_hidden is not None and grad_weight is not None:
+                for part, gradient in zip(parts, both, strict=True):
+                    torch.mm(gradient, weight, out=grad_hidden[part])
+                    grad_weight.addmm_(gradient.T, hidden[part])
+        total += tokens * entropy_term(smoothing, vocabulary)
+        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+        return total.to(hidden.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return *(each * upstream[0] for each in ctx.saved_tensors), None, None, None, None
+
+
+def twins_in_torch(
+    both: list[Tensor],
+    bias: Tensor,
+    gold: Tensor,
+    padding: int,
+    sure: float,
+    spread: float,
+    r_drop: float,
+    grad_bias: Tensor | None,
+) -> Tensor:
+    """`in_torch` for two passes and their distance; both become gradients if one is wanted."""
+    logs = [torch.log_softmax(scores + bias, -1) for scores in both]
+    p, q = (each.exp() for each in logs)
+    apart = logs[0] - logs[1]
+    ahead, back = (p * apart).sum(-1, keepdim=True), (q * -apart).sum(-1, keepdim=True)
+    ones = None if grad_bias is None else torch.zeros_like(bias)
+    loss = sum(in_torch(scores, bias, gold, padding, sure, spread, ones) for scores in both) / 2
+    if grad_bias is not None and ones is not None:
+        both[0].mul_(0.5).add_(0.5 * r_drop * (p * (apart - ahead) + p - q))
+        both[1].mul_(0.5).add_(0.5 * r_drop * (q * (-apart - back) + q - p))
+        grad_bias += both[0].sum(0) + both[1].sum(0)
+    return loss + 0.5 * r_drop * (ahead + back).double().sum()
+
+
+def twins_in_c(
+    both: list[Tensor],
+    bias: Tensor,
+    gold: Tensor,
+    padding: int,
+    sure: float,
+    spread: float,
+    r_drop: float,
+    grad_bias: Tensor | None,
+) -> Tensor:
+    """`twins_in_torch` while a row is in the cache."""
+    native = kernels()
+    assert native is not None
+    losses = torch.empty(len(gold), dtype=torch.float64)
+    gold, bias = gold.contiguous(), bias.contiguous()
+    native.twin_rows(
+        *map(address, (*both, bias, gold)),
+        *both[0].shape,
+        padding,
+        sure,
+        spread,
+        r_drop,
+        address(losses),
+        None if grad_bias is None else address(grad_bias),
+    )
+    return losses.sum()
 
 
 def in_torch(

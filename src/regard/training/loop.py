@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from regard.config import TrainSettings
 from regard.data.batches import Batch, Batches, Cursor
 from regard.errors import Stopped, TrainingError
+from regard.training.ahead import ahead
 from regard.training.average import Average
 from regard.training.distributed import World
 from regard.training.optimiser import make_optimiser, make_schedule
@@ -196,27 +197,35 @@ def run(
     settings, window = training.settings, training.window
     clock = Clock(training)
     window.since = time.perf_counter()
-    stream = training.batches.stream(training.cursor)
-    while training.done() < 1.0:
-        group = [next(stream) for _ in range(settings.accumulate)]
-        rate = training.rate()
-        one_update(training, objective, [batch for batch, _ in group], rate, watcher)
-        training.cursor = group[-1][1]
-        training.step += 1
-        clock.tick()
-        # All processes go by the first one's clock, and stop when one of them is asked to.
-        told = (training.seconds if training.world.first else 0.0, asked_to_stop() or 0)
-        training.seconds, signal = training.world.largest(*told)
-        if training.step % settings.log_every == 0 or training.done() >= 1.0:
-            watcher.progress(window.report(training, rate))
-        if training.validation_due() or training.done() >= 1.0:
-            validation(training, validate, watcher, keep_best)
-            window.leave_out(clock.tick())
-        if training.checkpoint_due() or signal:
-            checkpoint()
-            window.leave_out(clock.tick())
-        if signal:
-            raise Stopped(f"stopped after step {training.step}, and saved; go on with --resume", int(signal))
+    with ahead(training.batches.stream(training.cursor), pinned(training.model)) as stream:
+        while training.done() < 1.0:
+            group = [next(stream) for _ in range(settings.accumulate)]
+            rate = training.rate()
+            one_update(training, objective, [batch for batch, _ in group], rate, watcher)
+            training.cursor = group[-1][1]
+            training.step += 1
+            clock.tick()
+            # All processes go by the first one's clock, and stop when one of them is asked to.
+            told = (training.seconds if training.world.first else 0.0, asked_to_stop() or 0)
+            training.seconds, signal = training.world.largest(*told)
+            if training.step % settings.log_every == 0 or training.done() >= 1.0:
+                watcher.progress(window.report(training, rate))
+            if training.validation_due() or training.done() >= 1.0:
+                validation(training, validate, watcher, keep_best)
+                window.leave_out(clock.tick())
+            if training.checkpoint_due() or signal:
+                checkpoint()
+                window.leave_out(clock.tick())
+            if signal:
+                raise Stopped(
+                    f"stopped after step {training.step}, and saved; go on with --resume", int(signal)
+                )
+
+
+def pinned(model: nn.Module) -> Callable[[tuple[Batch, Cursor]], tuple[Batch, Cursor]]:
+    """For a GPU, batches lie in memory it can fetch by itself while it computes."""
+    on_gpu = next(model.parameters()).device.type == "cuda"
+    return lambda item: (item[0].pinned(), item[1]) if on_gpu else item
 
 
 def one_update(

@@ -40,7 +40,7 @@ class Muon(torch.optim.Adam):
                 by_shape[each.shape].append(each)
         for shape, matrices in by_shape.items():
             gradients = [each.grad for each in matrices if each.grad is not None]
-            moving = [self.state[each].setdefault("momentum", torch.zeros_like(each)) for each in matrices]
+            moving = [self.momentum_of(each) for each in matrices]
             torch._foreach_lerp_(moving, gradients, 1 - self.momentum)
             ahead = torch.stack(torch._foreach_lerp(gradients, moving, self.momentum))  # as Nesterov looks
             scale = group["lr"] * LIKE_ADAM * max(shape) ** 0.5
@@ -49,6 +49,14 @@ class Muon(torch.optim.Adam):
             torch._foreach_add_(matrices, list(orthogonal(ahead).unbind()), alpha=-scale)
             for each in matrices:
                 each.grad = None
+
+    def momentum_of(self, matrix: Tensor) -> Tensor:
+        state = self.state[matrix]
+        if not state:
+            state["step"] = torch.zeros(())  # Adam, when it reads a state, asks each parameter for it
+            state["momentum"] = torch.zeros_like(matrix)
+        momentum: Tensor = state["momentum"]
+        return momentum
 
 
 def orthogonal(x: Tensor) -> Tensor:

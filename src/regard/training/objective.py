@@ -5,11 +5,10 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.data.batches import Batch
 from regard.models.interface import Trainable
-from regard.training.blockloss import smoothed_kl
+from regard.training.blockloss import smoothed_kl, twin_kl
 
 
 class PairObjective:
@@ -34,26 +33,24 @@ class PairObjective:
         real = real.to(self.device, non_blocking=True)
         batch = batch.to(self.device)
         if not self.r_drop:
-            return self.divergence(self.rows(batch, real), gold)
-        one, other = self.rows(batch, real), self.rows(batch, real)
-        likelihood = (self.divergence(one, gold) + self.divergence(other, gold)) / 2
-        return likelihood + self.r_drop * self.disagreement(one, other)
+            return self.loss(self.rows(batch, real), gold)
+        # Both passes at once: the batch twice, with dropout of its own each.
+        source, target, both_gold = (torch.cat((x, x)) for x in (batch.source, batch.target, batch.gold))
+        twice = Batch(source, target, both_gold, 0, ())
+        other = real + batch.gold.numel()
+        return self.loss(self.rows(twice, torch.cat((real, other))), gold)
 
     def rows(self, batch: Batch, real: Tensor) -> Tensor:
         """Hidden vectors (tokens, size) of the places that are not padding."""
         with self.autocast():
             return cast(Trainable, self.model).rows(batch.source, batch.target, real).float()
 
-    def divergence(self, hidden: Tensor, gold: Tensor) -> Tensor:
+    def loss(self, hidden: Tensor, gold: Tensor) -> Tensor:
         weight, bias = cast(Trainable, self.model).output
-        return smoothed_kl(hidden, weight, bias, gold, padding=self.padding, smoothing=self.smoothing)
-
-    def disagreement(self, one: Tensor, other: Tensor) -> Tensor:
-        """Half of KL(p, q) + KL(q, p) between the two passes, summed over tokens (Wu et al. 2021, eq. 2)."""
-        output = cast(Trainable, self.model).output
-        p = functional.log_softmax(functional.linear(one, *output), dim=-1)
-        q = functional.log_softmax(functional.linear(other, *output), dim=-1)
-        return ((p.exp() - q.exp()) * (p - q)).sum() / 2
+        padding, smoothing = self.padding, self.smoothing
+        if not self.r_drop:
+            return smoothed_kl(hidden, weight, bias, gold, padding=padding, smoothing=smoothing)
+        return twin_kl(hidden, weight, bias, gold, padding=padding, smoothing=smoothing, r_drop=self.r_drop)
 
     def autocast(self) -> AbstractContextManager[object]:
         if self.precision == torch.float32:

@@ -9,16 +9,11 @@ from torch import Tensor, nn
 
 from regard.attention.positions import sinusoids
 from regard.decoding.lean import attention_of
-from regard.layers import DecoderBlock, EncoderBlock
+from regard.layers import DecoderBlock
 from regard.models.transformer import Transformer
 from regard.text import Tokenizer
 
 LONGEST = 256
-
-
-def words_of(tokenizer: Tokenizer) -> list[str]:
-    """A name for each id, as CTranslate2 wants them: what they spell does not matter here."""
-    return [f"w{number}" for number in range(tokenizer.size)]
 
 
 def for_ctranslate2(model: Transformer, heads: int, folder: Path) -> Path:
@@ -27,7 +22,6 @@ def for_ctranslate2(model: Transformer, heads: int, folder: Path) -> Path:
 
     config_layers = (len(model.encoder.blocks), len(model.decoder.blocks))
     spec = TransformerSpec.from_config(config_layers, heads, pre_norm=is_pre(model))
-    spec.config.decoder_start_token = "w0"
     vocabulary = [f"w{number}" for number in range(model.output[0].size(0))]
     vocabulary[0], vocabulary[1], vocabulary[3] = "<s>", "</s>", "<unk>"
     spec.register_source_vocabulary(vocabulary)
@@ -60,7 +54,7 @@ def is_pre(model: Transformer) -> bool:
     return isinstance(model.decoder.norm, nn.LayerNorm)
 
 
-def fill_layer(layer: Any, block: EncoderBlock | DecoderBlock) -> None:
+def fill_layer(layer: Any, block: Any) -> None:
     own = attention_of(block.self_attention)
     parts = [whole(each) for each in (own.query, own.key, own.value)]
     layer.self_attention.linear[0].weight = np.concatenate([weight for weight, _ in parts])
@@ -101,7 +95,7 @@ def fill_norm(spec: Any, norm: Any) -> None:
     spec.gamma, spec.beta = array(norm.weight), array(norm.bias)
 
 
-def for_hugging_face(model: Transformer, heads: int) -> nn.Module:
+def for_hugging_face(model: Transformer, heads: int) -> Any:
     """The model in `transformers`: Pegasus, whose norms stand before, or Marian, whose norms stand after.
 
     Their sinusoids hold all sines, then all cosines; so the stream's dimensions are put in that order.
@@ -144,7 +138,7 @@ def for_hugging_face(model: Transformer, heads: int) -> nn.Module:
     return theirs.eval()
 
 
-def copy_layer(layer: Any, block: EncoderBlock | DecoderBlock, order: Tensor) -> None:
+def copy_layer(layer: Any, block: Any, order: Tensor) -> None:
     copy_attention(layer.self_attn, attention_of(block.self_attention), order)
     copy_norm(layer.self_attn_layer_norm, block.self_attention.norm, order)
     if isinstance(block, DecoderBlock):

@@ -1,0 +1,163 @@
+"""How time and memory grow: with sentence length, batch, vocabulary, and corpus size (10^4 to 10^7 pairs).
+
+    python benchmarks/growth.py [--quick] [--json] [--pairs 10000000]
+
+Each case runs in a process of its own, which tells its time and the most memory it held. Rows: case, ours (the
+case's value), peer (the smallest case of its kind), value (that one's), ratio.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.bench.turns import Row, as_json, show
+from regard.config import TrainSettings, TransformerModel
+from regard.data.batches import Batch, Batches
+from regard.data.store import open_or_build
+from regard.models.build import build
+from regard.text import Tokenizer
+from regard.training.loop import Training, one_update
+from regard.training.memory import settled
+from regard.training.objective import PairObjective
+
+WORDS = 8000
+TABLE = [f"w{number}" for number in range(WORDS)]
+
+
+def memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+class Step:
+    """One training step of the smallest model, again and again."""
+
+    def __init__(self, vocabulary: int = WORDS, longest: int = 2048) -> None:
+        torch.manual_seed(0)
+        config = TransformerModel(size="tiny", longest=longest)
+        model = build(config, vocabulary, vocabulary, Tokenizer.padding).train()
+        self.objective = PairObjective(model, Tokenizer.padding, 0.1)
+        self.training = Training(model, TrainSettings(steps=1), self, config.width)  # type: ignore[arg-type]
+
+    def per_epoch(self) -> int:
+        return 1
+
+    def skipped(self, step: int, why: str) -> None:
+        raise RuntimeError(why)
+
+    def __call__(self, batch: Batch) -> None:
+        one_update(self.training, self.objective, [batch], 1e-4, self)  # type: ignore[arg-type]
+
+
+def made_up(sentences: int, length: int, vocabulary: int = WORDS) -> Batch:
+    ids = torch.randint(4, vocabulary, (3, sentences, length))
+    return Batch(ids[0], ids[1], ids[2], sentences * length, ())
+
+
+def microseconds_a_token(sentences: int, length: int, vocabulary: int = WORDS) -> dict[str, float]:
+    step, batch = Step(vocabulary), made_up(sentences, length, vocabulary)
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        step(batch)
+        times.append(time.perf_counter() - start)
+    return {"time": sorted(times)[2] / batch.tokens * 1e6, "memory": memory()}
+
+
+def corpus(pairs: int) -> dict[str, float]:
+    """Build a token store of so many pairs, then train from it: seconds, memory, tokens a second."""
+
+    def some() -> object:
+        chance = np.random.default_rng(1)
+        for _ in range(0, pairs, 10_000):
+            numbers = chance.integers(4, WORDS, (10_000, 2, 14))
+            lengths = chance.integers(6, 15, (10_000, 2))
+            for both, long in zip(numbers.tolist(), lengths.tolist(), strict=True):
+                yield tuple(
+                    " ".join(map(TABLE.__getitem__, ids[:n])) for ids, n in zip(both, long, strict=True)
+                )
+
+    def encode(texts: list[str]) -> list[list[int]]:
+        return [[int(word[1:]) for word in text.split(" ")] for text in texts]
+
+    with tempfile.TemporaryDirectory() as place, settled():
+        start = time.perf_counter()
+        store = open_or_build(Path(place) / "store", some, encode, encode)  # type: ignore[arg-type]
+        built, held = time.perf_counter() - start, memory()
+        step, start = Step(), time.perf_counter()
+        batches = Batches(store, tokens=2048)
+        batches.per_epoch()
+        stream = batches.stream()
+        step(next(stream)[0])
+        begun = time.perf_counter() - start
+        tokens, start = 0, time.perf_counter()
+        while time.perf_counter() - start < 15:
+            batch, _ = next(stream)
+            step(batch)
+            tokens += batch.tokens
+        speed = tokens / (time.perf_counter() - start)
+    return {"built": built, "memory": held, "first step": begun, "tokens a second": speed}
+
+
+def in_a_process(kind: str, *numbers: int) -> dict[str, float]:
+    printed = subprocess.run(
+        [sys.executable, __file__, "--case", kind, *map(str, numbers)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found: dict[str, float] = json.loads(printed.splitlines()[-1])
+    return found
+
+
+def grown(kind: str, cases: list[tuple[str, tuple[int, ...]]]) -> list[Row]:
+    """A row for each case and each thing measured, beside the first case."""
+    rows: list[Row] = []
+    first: dict[str, float] = {}
+    for name, numbers in cases:
+        found = in_a_process(kind, *numbers)
+        first = first or found
+        for what, value in found.items():
+            ratio = value / first[what]
+            rows.append(Row(f"{name}: {what}", value, cases[0][0], first[what], ratio))
+            print(f"{name}: {what} {value:,.3f} ({ratio:.2f} times)", file=sys.stderr)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller cases: about a minute")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("--pairs", type=int, default=10**7, help="the largest corpus")
+    parser.add_argument("--case", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        kind, *numbers = options.case
+        measure = corpus if kind == "corpus" else microseconds_a_token
+        print(json.dumps(measure(*map(int, numbers))))
+        return
+    lengths = (16, 64, 256) if options.quick else (16, 64, 256, 1024)
+    batches = (32, 128) if options.quick else (32, 128, 512, 2048)
+    vocabularies = (2000, 8000) if options.quick else (2000, 8000, 32000)
+    most = 100_000 if options.quick else options.pairs
+    pairs = [10**power for power in range(4, 8) if 10**power <= most]
+    rows = [
+        *grown("step", [(f"length {each}", (2048 // each, each)) for each in lengths]),
+        *grown("step", [(f"batch {each} x 16", (each, 16)) for each in batches]),
+        *grown("step", [(f"vocabulary {each}", (128, 16, each)) for each in vocabularies]),
+        *grown("corpus", [(f"{each:,} pairs", (each,)) for each in pairs]),
+    ]
+    print(
+        as_json(rows) if options.json else show(rows, "time: microseconds a token; memory: GB; built: seconds")
+    )
+
+
+if __name__ == "__main__":
+    main()

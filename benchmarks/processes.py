@@ -1,0 +1,63 @@
+"""One training by one process and by several under torchrun: the losses of the same batches, and the speed.
+
+    python benchmarks/processes.py [--quick] [--json] [--processes 2]
+
+Each process has one thread. Rows: case, ours (several), peer (one), value (one's), ratio.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from regard.bench.turns import Row, as_json, show
+
+
+def trained(place: Path, processes: int, steps: int, size: str) -> tuple[list[float], float]:
+    """The losses, and the median of target tokens a second."""
+    several = ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
+    out = place / f"{size}-{processes}"
+    command = [
+        *(sys.executable, "-m", *(several if processes > 1 else []), "regard", "train", "picturebook"),
+        *(f"model.size={size}", "model.dropout=0", "train.minutes=60", f"train.steps={steps}"),
+        *("train.batch_tokens=2048", "train.log_every=5", f"train.validate_every={steps}"),
+        *("train.validate_sentences=8", "--out", str(out)),
+    ]
+    surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "REGARD_CACHE": str(place / "cache")}
+    subprocess.run(command, env=surroundings, capture_output=True, check=True)
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()]
+    told = [line for line in lines if "tokens_per_second" in line]
+    speeds = sorted(line["tokens_per_second"] for line in told[1:])
+    return [line["loss"] for line in told], speeds[len(speeds) // 2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer steps: about a minute")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for size in ("tiny",) if options.quick else ("tiny", "small"):
+            steps = 30 if options.quick else 60
+            one, alone = trained(Path(folder), 1, steps, size)
+            several, together = trained(Path(folder), options.processes, steps, size)
+            worst = max(abs(a - b) for a, b in zip(one, several, strict=True))
+            case = f"{size}, {options.processes} processes"
+            rows.append(Row(f"{case}: tokens a second", together, "one process", alone, together / alone))
+            rows.append(Row(f"{case}: largest difference of a loss", worst, "", 0.0, 0.0))
+    if options.json:
+        print(as_json(rows))
+        return
+    print(show(rows, "target tokens a second"))
+    for row in rows:
+        if not row.peer:
+            print(f"{row.case}: {row.ours:.1e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Sentences translated a second, ours and the peers', with the same weights."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.bench.peers import for_ctranslate2, for_hugging_face
+from regard.bench.turns import Player, Row, measured, rows_of, take_turns
+from regard.config import TransformerModel
+from regard.decoding import Options, Translator
+from regard.models.build import build
+from regard.models.transformer import Transformer
+from regard.text import Tokenizer
+
+CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
+"""Sentences a call, and beam. One: each waits for the one before it, as when somebody types."""
+STEPS = 16
+"""Tokens written for each sentence where there is no trained model."""
+PEERS = {
+    "ctranslate2": "CTranslate2 float32",
+    "ctranslate2-int8": "CTranslate2 int8",
+    "huggingface": "Hugging Face",
+}
+TURN = {1: 24, 64: 1024}
+SLOW_TURN = {1: 6, 64: 128}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and sentences of ids to translate; `steps` are written where its weights mean nothing."""
+
+    model: Transformer
+    heads: int
+    sentences: list[list[int]]
+    steps: int = 0
+
+
+def subject(run: str, source: str) -> Subject:
+    """The run's model on the lines of a file, or without a run, random weights on made-up sentences."""
+    if run:
+        from regard.jobs import load  # this process plays one part of it only
+
+        loaded: Any = load(Path(run))
+        lines = Path(source).read_text("utf-8").splitlines()
+        translator: Translator = loaded.translator
+        model: Any = translator.model
+        ids = translator.source.encode_batch(lines)
+        return Subject(model, loaded.recipe.model.heads, [[*each, Tokenizer.end] for each in ids if each])
+    torch.manual_seed(0)
+    config = TransformerModel(size="tiny")
+    made: Any = build(config, 8000, 8000, Tokenizer.padding).eval()
+    with torch.no_grad():
+        made.output_bias[Tokenizer.end] = -1e4
+    chance = torch.Generator().manual_seed(1)
+    sentences = torch.randint(4, 8000, (512, 14), generator=chance).tolist()
+    return Subject(made, config.heads, [[*each, Tokenizer.end] for each in sentences], STEPS)
+
+
+Translate = Callable[[Sequence[Sequence[int]], int], object]
+"""Sentences and a beam."""
+
+
+def ours(given: Subject) -> Translate:
+    translator = Translator(given.model, _NoWords(), _NoWords())  # type: ignore[arg-type]
+
+    def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
+        options = Options(beam=beam, longest=given.steps or 256)
+        return translator.search_ids([list(each[:-1]) for each in sentences], options, batch_size=64)
+
+    return translate
+
+
+class _NoWords:
+    """The ids of a vocabulary, without the words."""
+
+    begin, end, padding, unknown = Tokenizer.begin, Tokenizer.end, Tokenizer.padding, Tokenizer.unknown
+
+
+def ctranslate2(given: Subject, kind: str) -> Translate:
+    import ctranslate2 as engine
+
+    place = tempfile.mkdtemp()
+    for_ctranslate2(given.model, given.heads, Path(place))
+    threads = torch.get_num_threads()
+    # One at a time all threads help it; with many, it is fastest with a batch to each thread.
+    alone = [
+        engine.Translator(place, compute_type=kind, intra_threads=each, inter_threads=1)
+        for each in (1, threads)
+    ]
+    many = engine.Translator(place, compute_type=kind, intra_threads=1, inter_threads=threads)
+    names = {Tokenizer.unknown: "<unk>", Tokenizer.end: "</s>"}
+    best: dict[int, Any] = {}
+
+    def run(translator: Any, sentences: Sequence[Sequence[int]], beam: int) -> object:
+        words = [[names.get(number, f"w{number}") for number in each] for each in sentences]
+        lengths = {"max_decoding_length": given.steps or 256, "min_decoding_length": given.steps or 1}
+        return translator.translate_batch(words, beam_size=beam, max_batch_size=64, **lengths)
+
+    def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
+        if len(sentences) > 1:
+            return run(many, sorted(sentences, key=len), beam)
+        if beam not in best:  # the faster of the two, found once
+            times = []
+            for each in alone:
+                start = time.perf_counter()
+                for _ in range(5):
+                    run(each, sentences, beam)
+                times.append(time.perf_counter() - start)
+            best[beam] = alone[times.index(min(times))]
+        return run(best[beam], sentences, beam)
+
+    return translate
+
+
+def huggingface(given: Subject) -> Translate:
+    model: Any = for_hugging_face(given.model, given.heads)
+
+    @torch.inference_mode()
+    def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
+        done = []
+        ordered = sorted(sentences, key=len)
+        for first in range(0, len(ordered), 64):
+            some = ordered[first : first + 64]
+            wide = max(map(len, some))
+            rows = [[*each, *[Tokenizer.padding] * (wide - len(each))] for each in some]
+            ids = torch.tensor(rows)
+            lengths = {"max_new_tokens": given.steps or 3 * wide + 20}
+            if given.steps:
+                lengths["min_new_tokens"] = given.steps
+            seen = (ids != Tokenizer.padding).long()
+            done.append(
+                model.generate(input_ids=ids, attention_mask=seen, num_beams=beam, do_sample=False, **lengths)
+            )
+        return done
+
+    return translate
+
+
+def turns_of(
+    translate: Translate, sentences: list[list[int]], batch: int, beam: int, slow: bool
+) -> Callable[[], float]:
+    """A turn: the next sentences, in sentences a second."""
+    place, many = 0, (SLOW_TURN if slow else TURN)[batch]
+
+    def turn() -> float:
+        nonlocal place
+        some = [sentences[(place + number) % len(sentences)] for number in range(many)]
+        place += many
+        start = time.perf_counter()
+        if batch == 1:
+            for each in some:
+                translate([each], beam)
+        else:
+            translate(some, beam)
+        return many / (time.perf_counter() - start)
+
+    return turn
+
+
+def speeds(run: str, source: str, rounds: int, peers: bool = True) -> list[Row]:
+    """A row for each case and each peer that is installed."""
+    rows = []
+    for batch, beam in CASES:
+        names = {"ours": "ours", **(PEERS if peers else {})}
+        players = {
+            title: Player(__name__, name, str(batch), str(beam), run, source) for name, title in names.items()
+        }
+        try:
+            rows += rows_of(f"decoding batch {batch}, beam {beam}", measured(players, rounds))
+        finally:
+            for player in players.values():
+                player.__exit__()
+    return rows
+
+
+def main() -> None:
+    name, batch, beam, run, source = sys.argv[1:]
+    given = subject(run, source)
+
+    def prepare() -> Callable[[], float]:
+        match name:
+            case "ours":
+                translate = ours(given)
+            case "huggingface":
+                translate = huggingface(given)
+            case _:
+                translate = ctranslate2(given, "int8" if name.endswith("int8") else "float32")
+        return turns_of(translate, given.sentences, int(batch), int(beam), name == "huggingface")
+
+    take_turns(prepare)
+
+
+if __name__ == "__main__":
+    main()
