@@ -168,8 +168,10 @@ def test_the_second_training_in_a_folder_is_refused(place: Path) -> None:
     first = begin(place, "shared")
     while first.poll() is None and not (place / "shared" / "metrics.jsonl").exists():
         time.sleep(0.01)
+    first.send_signal(signal.SIGSTOP)  # it is not to be done before the second has tried
     second = again(place, "shared")
     told = second.communicate(timeout=100)[1]
+    first.send_signal(signal.SIGCONT)
     assert second.returncode == 2
     assert told == f"regard: another training is writing into shared (process {first.pid})\n"
     assert first.wait(200) == 0

@@ -107,3 +107,18 @@ def test_every_parameter_learns(position: str) -> None:
     model = small(position=position, share="none")
     model(ids(2, 6), ids(2, 5)).square().sum().backward()
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
+
+
+def test_rows_are_the_hidden_vectors_of_the_places_asked_for() -> None:
+    """Sentences end to end or side by side, also where the gold text is shorter than the target given."""
+    torch.manual_seed(0)
+    made = Transformer(
+        TransformerModel(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32), 30, 30, 2
+    )
+    made.eval()
+    source, target = torch.randint(4, 30, (3, 6)), torch.randint(4, 30, (3, 7))
+    source[1, 4:] = target[1, 5:] = target[2, 2:] = 2
+    for gold in (target, target.masked_fill(torch.arange(7) > 3, 2)):
+        real = (gold != 2).flatten().nonzero().squeeze(1)
+        expected = made.hidden(source, target).flatten(0, 1)[real]
+        assert torch.allclose(made.rows(source, target, real), expected, atol=1e-5)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention import (
@@ -72,7 +73,10 @@ class Transformer(PairModel):
             may_look_source=Apart(written, read),
             dropout=self.dropout,
         )
-        return cast(Tensor, hidden)
+        here = written.real.flatten()
+        if torch.equal(here.nonzero().squeeze(1), real):
+            return cast(Tensor, hidden)
+        return cast(Tensor, hidden).index_select(0, here.cumsum(0)[real] - 1)
 
     def encode(self, source: Tensor, may_look: Tensor, record: Recorder | None = None) -> Tensor:
         """Source ids (batch, source) -> (batch, source, d_model)."""
