@@ -2,12 +2,14 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 
 from regard.config import TrainSettings, TransformerModel
 from regard.models.build import build
-from regard.training.muon import LIKE_ADAM, Muon, orthogonal
+from regard.native import kernels, library
+from regard.training.muon import LIKE_ADAM, Muon, driven, orthogonal
 from regard.training.optimiser import make_optimiser
 
 
@@ -18,6 +20,15 @@ def test_updates_stretch_no_direction() -> None:
         values = torch.linalg.svdvals(orthogonal(skewed))
         assert float(values.max()) < 1.3
         assert float(values.median()) > 0.6
+
+
+@pytest.mark.skipif(kernels() is None, reason=library()[1])
+@pytest.mark.parametrize("shape", [(1, 8, 8), (5, 24, 40), (3, 20, 20), (2, 16, 130)])
+def test_the_kernel_equals_its_twin(shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(5)
+    x = torch.randn(shape)
+    scaled = x / x.norm(dim=(1, 2), keepdim=True)
+    assert torch.allclose(orthogonal(x), driven(scaled), atol=1e-4)
 
 
 def test_directions_stay() -> None:

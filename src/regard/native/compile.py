@@ -96,6 +96,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P),
     "lay_out": (_P, _P, _N, _N, _I),
     "multiply": (_P, _N, _P, _P, _N, _N, _N, _I, _P),
+    "orthogonal": (_P, _N, _N, _N, _I, _F, _F, _F),
     "translate": (_P, _P, _P, _P, _P, _I, _P, _P, _P, _P),
     "use_threads": (_I,),
     "best_of_rows": (_P, _N, _N, _I, _P, _P, _P),

@@ -578,6 +578,33 @@ void multiply(const float *x, int64_t rows, const float *panels, const float *bi
         }
 }
 
+/* ---- Muon: matrices (count, rows, columns), no taller than wide, driven towards orthogonal ones in place. ---- */
+
+/* x = a x + (b s + c s s) x with s = x x', so many times; a matrix is one thread's. */
+void orthogonal(float *matrices, int64_t count, int64_t rows, int64_t columns, int rounds, float a, float b, float c) {
+#pragma omp parallel
+    {
+        int64_t wide = (rows > columns ? rows : columns) + PANEL, n = rows * columns;
+        float *panels = malloc(sizeof(float) * (wide * wide + 2 * rows * rows + n));
+        float *square = panels + wide * wide, *mixed = square + rows * rows, *moved = mixed + rows * rows;
+#pragma omp for schedule(dynamic)
+        for (int64_t m = 0; m < count; m++) {
+            float *x = matrices + m * n;
+            for (int round = 0; round < rounds; round++) {
+                lay_out(x, panels, rows, columns, 0);
+                multiply(x, rows, panels, NULL, columns, rows, rows, 0, square);
+                lay_out(square, panels, rows, rows, 0); /* it is its own transpose */
+                multiply(square, rows, panels, NULL, rows, rows, rows, 0, mixed);
+                for (int64_t i = 0; i < rows * rows; i++) mixed[i] = b * square[i] + c * mixed[i];
+                lay_out(x, panels, columns, rows, 1);
+                multiply(mixed, rows, panels, NULL, rows, columns, columns, 0, moved);
+                for (int64_t i = 0; i < n; i++) x[i] = a * x[i] + moved[i];
+            }
+        }
+        free(panels);
+    }
+}
+
 /* ---- One step of a Transformer's decoder for all rows: what DecoderBlock does, without leaving C. ---- */
 
 typedef struct {

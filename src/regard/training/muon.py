@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.native import address, in_c, kernels
+
 ROUNDS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the polynomial that drives singular values towards 1, quickly rather than exactly (Jordan et al.)."""
@@ -61,11 +63,21 @@ class Muon(torch.optim.Adam):
 
 def orthogonal(x: Tensor) -> Tensor:
     """(matrices, rows, columns) -> nearly the orthogonal factor of each: singular values from 0.7 to 1.2."""
-    a, b, c = COEFFICIENTS
     tall = x.size(1) > x.size(2)
     x = x.mT if tall else x
-    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    x = (x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)).contiguous()
+    native = kernels() if in_c(x) else None
+    if native is None:
+        x = driven(x)
+    else:
+        native.orthogonal(address(x), *x.shape, ROUNDS, *COEFFICIENTS)
+    return x.mT if tall else x
+
+
+def driven(x: Tensor) -> Tensor:
+    """What the kernel does, in PyTorch."""
+    a, b, c = COEFFICIENTS
     for _ in range(ROUNDS):
         square = x @ x.mT
         x = a * x + (b * square + c * square @ square) @ x
-    return x.mT if tall else x
+    return x
