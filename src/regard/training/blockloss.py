@@ -24,7 +24,7 @@ def smoothed_kl(
 
     hidden (tokens, size), weight (vocabulary, size), bias (vocabulary,), gold (tokens,) without padding.
     """
-    return cast(Tensor, _BlockLoss.apply(hidden, weight, bias, gold, padding, smoothing))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _BlockLoss.apply(hidden, weight, bias, gold, padding, smoothing, None))  # type: ignore[no-untyped-call]
 
 
 def twin_kl(
@@ -34,44 +34,12 @@ def twin_kl(
 
     hidden (2 tokens, size) holds one pass after the other; the distance is half of KL(p, q) + KL(q, p).
     """
-    return cast(Tensor, _TwinLoss.apply(hidden, weight, bias, gold, padding, smoothing, r_drop))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _BlockLoss.apply(hidden, weight, bias, gold, padding, smoothing, r_drop))  # type: ignore[no-untyped-call]
 
 
 class _BlockLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, padding: int, smoothing: float
-    ) -> Tensor:
-        vocabulary = weight.size(0)
-        spread = smoothing / (vocabulary - 2)
-        wants_gradient = any(ctx.needs_input_grad)
-        grad_hidden = torch.empty_like(hidden) if wants_gradient else None
-        grad_weight = torch.zeros_like(weight) if wants_gradient else None
-        grad_bias = torch.zeros_like(bias) if wants_gradient else None
-        total = hidden.new_zeros((), dtype=torch.float64)
-        room = hidden.new_empty(min(ROWS, len(gold)), vocabulary)
-        for first in range(0, len(gold), ROWS):
-            last = min(first + ROWS, len(gold))
-            h, token = hidden[first:last], gold[first:last]
-            scores = torch.mm(h, weight.T, out=room[: last - first])  # (rows, vocabulary), still without bias
-            plain = scores.dtype != torch.float32 or scores.device.type != "cpu" or kernels() is None
-            block = in_torch if plain else in_c
-            total += block(scores, bias, token, padding, 1 - smoothing, spread, grad_bias)
-            if grad_hidden is not None and grad_weight is not None:
-                torch.mm(scores, weight, out=grad_hidden[first:last])
-                grad_weight.addmm_(scores.T, h)
-        total += len(gold) * entropy_term(smoothing, vocabulary)
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
-        return total.to(hidden.dtype)
+    """One pass over the rows, or with `r_drop` two, one after the other in `hidden`."""
 
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        scale = upstream[0]
-        grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
-        return grad_hidden * scale, grad_weight * scale, grad_bias * scale, None, None, None
-
-
-class _TwinLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -81,24 +49,35 @@ class _TwinLoss(torch.autograd.Function):
         gold: Tensor,
         padding: int,
         smoothing: float,
-        r_drop: float,
+        r_drop: float | None,
     ) -> Tensor:
         tokens, vocabulary = len(gold), weight.size(0)
-        spread = smoothing / (vocabulary - 2)
+        passes = 1 if r_drop is None else 2
+        sure, spread = 1 - smoothing, smoothing / (vocabulary - 2)
         wants_gradient = any(ctx.needs_input_grad)
         grad_hidden = torch.empty_like(hidden) if wants_gradient else None
         grad_weight = torch.zeros_like(weight) if wants_gradient else None
         grad_bias = torch.zeros_like(bias) if wants_gradient else None
         total = hidden.new_zeros((), dtype=torch.float64)
-        for first in range(0, tokens, ROWS // 2):
-            last = min(first + ROWS // 2, tokens)
-            parts = [slice(first, last), slice(tokens + first, tokens + last)]
-            both = [hidden[part] @ weight.T for part in parts]  # (rows, vocabulary) each, without bias
-            plain = hidden.dtype != torch.float32 or hidden.device.type != "cpu" or kernels() is None
-            block = twins_in_torch if plain else twins_in_c
-            total += block(both, bias, gold[first:last], padding, 1 - smoothing, spread, r_drop, grad_bias)
+        plain = hidden.dtype != torch.float32 or hidden.device.type != "cpu" or kernels() is None
+        a_block = ROWS // passes
+        room = hidden.new_empty(passes, min(a_block, tokens), vocabulary)
+        for first in range(0, tokens, a_block):
+            last = min(first + a_block, tokens)
+            parts = [slice(number * tokens + first, number * tokens + last) for number in range(passes)]
+            scores = [  # (rows, vocabulary) each, still without bias
+                torch.mm(hidden[part], weight.T, out=place[: last - first])
+                for part, place in zip(parts, room, strict=True)
+            ]
+            token = gold[first:last]
+            if r_drop is None:
+                block = in_torch if plain else in_c
+                total += block(scores[0], bias, token, padding, sure, spread, grad_bias)
+            else:
+                twins = twins_in_torch if plain else twins_in_c
+                total += twins(scores, bias, token, padding, sure, spread, r_drop, grad_bias)
             if grad_hidden is not None and grad_weight is not None:
-                for part, gradient in zip(parts, both, strict=True):
+                for part, gradient in zip(parts, scores, strict=True):
                     torch.mm(gradient, weight, out=grad_hidden[part])
                     grad_weight.addmm_(gradient.T, hidden[part])
         total += tokens * entropy_term(smoothing, vocabulary)
