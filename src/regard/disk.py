@@ -52,7 +52,7 @@ def aside(path: Path) -> Iterator[Path]:
         if part.is_dir() and path.exists():
             path.rename(old)  # a folder cannot be renamed over another
         part.replace(path)
-        flush(path.parent)
+        flush_entry(path.parent)  # the name; what lies beside it is not ours to wait for
         remove(old)
     except OSError as problem:
         with suppress(OSError):
@@ -73,6 +73,11 @@ def flush(path: Path) -> None:
     if path.is_dir():
         for entry in path.iterdir():
             flush(entry)
+    flush_entry(path)
+
+
+def flush_entry(path: Path) -> None:
+    """`flush` for one file, or for the names in one folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -150,14 +155,18 @@ def same_file(path: Path, descriptor: int) -> bool:
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock for the block, waiting for whoever has it."""
+def only_one(lock: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a lock file for the block; where another has it, wait, or else give False."""
     try:
         import fcntl
     except ImportError:  # Windows has none
-        yield
+        yield True
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True

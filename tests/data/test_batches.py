@@ -1,5 +1,8 @@
 """Store and batches: every pair once an epoch, in an order that can be repeated and continued."""
 
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -42,6 +45,85 @@ def test_a_damaged_store_is_named(tmp_path: Path, store: TokenStore) -> None:
     (tmp_path / "store" / "store.json").write_text("{")
     with pytest.raises(RegardError, match="store is damaged"):
         TokenStore(tmp_path / "store")
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> TokenStore:
+    return open_or_build(tmp_path / "parts", lambda: PAIRS, lengths, lengths, part=10)
+
+
+def test_parts_hold_what_one_piece_holds(store: TokenStore, parts: TokenStore) -> None:
+    assert [len(each) for each in parts.parts()] == [10] * 10 + [3]
+    assert len(parts) == 103
+    for number in range(103):
+        for one, other in ((store.source, parts.source), (store.target, parts.target)):
+            assert one.sentence(number).tolist() == other.sentence(number).tolist()
+            assert one.text(number) == other.text(number)
+
+
+def test_pools_of_several_parts_are_mixed(parts: TokenStore) -> None:
+    batches = Batches(parts, tokens=40, pool=5)
+    first, again, second = (
+        [member for batch in epoch(batches, number) for member in batch.sentences] for number in (0, 0, 1)
+    )
+    assert sorted(first) == sorted(second) == list(range(103))
+    assert first == again != second
+    assert len({member // 10 for member in first[:20]}) > 2  # not one part after the other
+
+
+def test_a_building_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    encoded: list[str] = []
+
+    def until(most: int):
+        def encode(texts: list[str]) -> list[list[int]]:
+            encoded.extend(texts)
+            if len(encoded) > most:
+                raise KeyboardInterrupt
+            return lengths(texts)
+
+        return encode
+
+    with pytest.raises(KeyboardInterrupt):
+        open_or_build(tmp_path / "parts", lambda: PAIRS, until(45), lengths, part=10)
+    encoded.clear()
+    found = open_or_build(tmp_path / "parts", lambda: PAIRS, until(1000), lengths, part=10)
+    assert encoded == [source for source, _ in PAIRS[40:]]
+    assert found.source.text(7) == PAIRS[7][0]
+
+
+def test_a_part_that_was_cut_short_is_mended_alone(tmp_path: Path, parts: TokenStore) -> None:
+    with (tmp_path / "parts" / "00003" / "target.ids").open("r+b") as file:
+        file.truncate(4)
+    encoded: list[str] = []
+
+    def encode(texts: list[str]) -> list[list[int]]:
+        encoded.extend(texts)
+        return lengths(texts)
+
+    found = open_or_build(tmp_path / "parts", lambda: PAIRS, encode, lengths, part=10)
+    assert encoded == [source for source, _ in PAIRS[30:40]]
+    assert found.target.sentence(33).tolist() == lengths([PAIRS[33][1]])[0]
+
+
+def build_slowly(folder: Path) -> int:
+    """Pairs that this process encoded."""
+    encoded = 0
+
+    def encode(texts: list[str]) -> list[list[int]]:
+        nonlocal encoded
+        encoded += len(texts)
+        time.sleep(0.05)
+        return lengths(texts)
+
+    assert len(open_or_build(folder, lambda: PAIRS, encode, lengths, part=10)) == 103
+    return encoded
+
+
+def test_two_processes_share_the_building(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as workers:
+        both = list(workers.map(build_slowly, [tmp_path / "parts"] * 2))
+    assert sum(both) == 103  # nothing twice
+    assert min(both) > 0 or max(both) == 103  # where one came late there was nothing left for it
 
 
 def epoch(batches: Batches, number: int = 0):

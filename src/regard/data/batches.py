@@ -31,6 +31,11 @@ class Batch:
         )
         return Batch(source, target, gold, self.tokens, self.sentences)
 
+    def stand_in(self) -> "Batch":
+        """One pair of nothing but an end, for a process that has no row but must compute with the others."""
+        row = torch.full((1, 1), Tokenizer.end)
+        return Batch(row, row, row, self.tokens, ())
+
     def pinned(self) -> "Batch":
         """The same in memory that a GPU can fetch by itself."""
         source, target, gold = (each.pin_memory() for each in (self.source, self.target, self.gold))
@@ -72,16 +77,15 @@ class Batches:
         """Batches from the cursor on, without end, each with the cursor of the one after it."""
         epoch = cursor.epoch
         while True:
-            order = np.random.default_rng((self.seed, epoch)).permutation(len(self.store))
-            pools = -(-len(order) // self.pool)
-            for pool in range(cursor.pool if epoch == cursor.epoch else 0, pools):
-                members = order[pool * self.pool : (pool + 1) * self.pool]
+            pools = self._pools(epoch)
+            for pool in range(cursor.pool if epoch == cursor.epoch else 0, len(pools)):
+                members = self._members(epoch, *pools[pool])
                 done = cursor.batch if (epoch, pool) == (cursor.epoch, cursor.pool) else 0
                 batches = self._cut(members, epoch, pool)
                 for number in range(done, len(batches)):
                     last = number + 1 == len(batches)
                     after = Cursor(epoch, pool + 1, 0) if last else Cursor(epoch, pool, number + 1)
-                    if last and pool + 1 == pools:
+                    if last and pool + 1 == len(pools):
                         after = Cursor(epoch + 1, 0, 0)
                     yield batches[number](*self.share), after
             epoch += 1
@@ -103,6 +107,24 @@ class Batches:
             _Pair(number, np.array(source), np.array(target)) for number, (source, target) in enumerate(cut)
         ]
         return (make() for make in grouped(known, tokens))
+
+    def _pools(self, epoch: int) -> list[tuple[int, int]]:
+        """Part of the store, and which pool of it: those of several parts are mixed."""
+        parts = self.store.parts()
+        pools = [
+            (part, number) for part, pairs in enumerate(parts) for number in range(-(-len(pairs) // self.pool))
+        ]
+        if len(parts) <= 1:
+            return pools  # random as they are
+        order = np.random.default_rng((self.seed, epoch, len(parts), 3)).permutation(len(pools))
+        return [pools[number] for number in order]
+
+    def _members(self, epoch: int, part: int, number: int) -> np.ndarray:
+        """The pairs of one pool, drawn from one part: no memory is taken for the order of a whole corpus."""
+        pairs = self.store.parts()[part]
+        order = np.random.default_rng((self.seed, epoch, part)).permutation(len(pairs))
+        chosen: np.ndarray = pairs.start + order[number * self.pool : (number + 1) * self.pool]
+        return chosen
 
     def _cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
         batches = grouped(self._load(members, epoch, pool), self.tokens, self.sentences)

@@ -50,7 +50,8 @@ def fetch(remote: Remote, folder: Path, *, patience: Patience | None = None) -> 
     with _disk_faults(folder):
         if intact(remote, folder):
             return place
-        with disk.only_one(folder):  # the processes of one training do not write the same part file
+        # The processes of one training do not write the same part file.
+        with disk.only_one(folder / ".lock"):
             if not intact(remote, folder):  # otherwise another process was faster
                 part = _from_mirrors(remote, folder, patience or Patience())
                 _record_digest(remote, folder, part)
