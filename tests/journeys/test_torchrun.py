@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from numbers_corpus import write_numbers
+from safetensors.torch import load_file
 
 RECIPE = [
     "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
@@ -44,9 +48,13 @@ def begin(place: Path, out: str, *more: str, workers: int = 2) -> subprocess.Pop
 
 
 def finish(process: subprocess.Popen[str]) -> str:
+    return printed_and_told(process)[0]
+
+
+def printed_and_told(process: subprocess.Popen[str]) -> tuple[str, str]:
     printed, told = process.communicate(timeout=200)
     assert process.returncode == 0, told
-    return printed
+    return printed, told
 
 
 def losses(run: Path) -> list[float]:
@@ -84,6 +92,46 @@ def test_a_worker_that_dies_changes_nothing(place: Path) -> None:
     for name in ("model.safetensors", "config.json"):
         assert (place / "whole" / name).read_bytes() == (place / "torn" / name).read_bytes()
     assert losses(place / "whole") == losses(place / "torn")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("train.optimiser=muon", "train.average=last", "train.accumulate=2"),
+        pytest.param(("train.optimiser=adam",), marks=pytest.mark.slow),
+        # A process without a row computes with the others all the same.
+        pytest.param(("train.optimiser=adamw", "train.batch_sentences=1"), marks=pytest.mark.slow),
+    ],
+    ids=lambda more: ", ".join(more),
+)
+def test_a_sharded_model_learns_what_a_whole_one_learns(place: Path, more: tuple[str, ...]) -> None:
+    settings = ("model.dropout=0", "train.steps=20", "train.validate_every=10", *more)
+    whole, cut = f"{more[0]} whole", f"{more[0]} cut"
+    finish(begin(place, whole, *settings, workers=1))
+    _, told = printed_and_told(begin(place, cut, "train.shard=true", *settings))
+    sizes = re.search(r"model: ([\d,]+) parameters on cpu, ([\d,]+) of them in this process", told)
+    assert sizes is not None, told
+    all_of_them, here = (int(size.replace(",", "")) for size in sizes.groups())
+    assert here < 0.51 * all_of_them
+    one, two = losses(place / whole), losses(place / cut)
+    assert len(one) == len(two) == 6
+    assert max(abs(a - b) for a, b in zip(one, two, strict=True)) < 1e-4
+    weights, parts = (load_file(place / name / "model.safetensors") for name in (whole, cut))
+    assert weights.keys() == parts.keys()
+    for key, weight in weights.items():
+        assert torch.allclose(weight, parts[key], atol=1e-3), key
+
+
+@pytest.mark.slow
+def test_a_sharded_training_goes_on_where_it_was(place: Path) -> None:
+    settings = ("model.dropout=0.1", "train.shard=true", "train.optimiser=muon")
+    finish(begin(place, "parts", *settings))
+    shutil.copytree(place / "parts", place / "parts again")
+    (place / "parts again" / "config.json").unlink()
+    shutil.rmtree(place / "parts again" / "checkpoints" / "40")
+    finish(begin(place, "parts again", *settings, "--resume"))
+    for name in ("model.safetensors", "checkpoints/40/tensors.safetensors"):
+        assert (place / "parts" / name).read_bytes() == (place / "parts again" / name).read_bytes()
 
 
 def test_several_processes_need_a_name_for_their_folder(place: Path) -> None:

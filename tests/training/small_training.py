@@ -76,7 +76,7 @@ def go(made: Training, folder: Path | None = None, r_drop: float = 0.0, stop=lam
             return {"loss": float(objective(batch)) / batch.tokens, "bleu": float(step % 8)}
 
     run(
-        made, objective, validate, notes, keep_best=lambda: None,
+        made, objective, validate, notes, keep_best=lambda model: None,
         checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep) if folder else None, asked_to_stop=stop,
     )  # fmt: skip
     return notes

@@ -281,6 +281,8 @@ class TrainSettings:
     log_every: Count = 50
     log_style: Literal["short", "report"] = "short"
     """Log lines as regard writes them, or in the wording of the report on re-implementing the paper."""
+    shard: bool = False
+    """For a model that does not fit: under torchrun each process holds a part of weights and optimiser."""
     tensorboard: bool = False
     """Write the same numbers for TensorBoard, into the run folder."""
 

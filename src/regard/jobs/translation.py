@@ -30,6 +30,7 @@ from regard.training.loop import Scores, Training, run
 from regard.training.memory import settled
 from regard.training.objective import PairObjective
 from regard.training.precision import choose as choose_precision
+from regard.training.sharding import is_sharded, own, shard
 
 SAMPLES = 3
 
@@ -96,10 +97,13 @@ def train_into(
     model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
     if recipe.model.start:
         RunFolder.open(Path(recipe.model.start)).write_weights_into(model)
+    told = f"model: {count_parameters(model):,} parameters on {device()}"
+    kept = shard(model, world, device()) if recipe.train.shard and world.size > 1 else None
+    here = sum(own(each).numel() for each in model.parameters())
+    audience.say(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
     model.to(device())
-    audience.say(f"model: {count_parameters(model):,} parameters on {device()}")
     batches = batches_of(recipe, store, vocabulary, (world.rank, world.size))
-    training = Training(model, recipe.train, batches, recipe.model.width, world=world)
+    training = Training(model, recipe.train, batches, recipe.model.width, world=world, kept=kept)
     checkpoints = Checkpoints(training, folder, audience)
     if resume and not checkpoint.resume(training, checkpoints.place, audience.say):
         audience.say("there is no checkpoint yet; training begins from the start")
@@ -118,7 +122,7 @@ def train_into(
             checkpoint=checkpoints.save,
             asked_to_stop=asked,
         )
-    return finish(recipe, folder, model, vocabulary, corpus, training) if world.first else None
+    return finish(recipe, folder, kept or model, vocabulary, corpus, training) if world.first else None
 
 
 def finish(
@@ -151,12 +155,10 @@ class Checkpoints:
         self.place = folder.path / "checkpoints"
 
     def save(self) -> None:
-        if not self.training.world.first:
-            return
         self.attempt(lambda: checkpoint.save(self.training, self.place, self.training.settings.keep))
 
-    def keep_best(self) -> None:
-        self.attempt(lambda: self.folder.write_weights(self.training.model))
+    def keep_best(self, model: nn.Module) -> None:
+        self.attempt(lambda: self.folder.write_weights(model))
 
     def attempt(self, write: Callable[[], object]) -> None:
         try:

@@ -91,18 +91,19 @@ class DecoderBlock(nn.Module):
     def forward(
         self,
         x: Tensor,
-        source: KeyValue | None = None,
+        source: KeyValue | Tensor | None = None,
         *,
         may_look: Tensor | Apart | None = None,
         may_look_source: Tensor | Apart | None = None,
         cache: Cache | None = None,
         record: Recorder | None = None,
     ) -> Tensor:
-        """x (batch, length, d_model), source from `remember` -> the shape of x."""
+        """x (batch, length, d_model), source from `remember`, or the encoder's output -> the shape of x."""
         x = self.self_attention(x, may_look=may_look, cache=cache, record=record and record.under("self"))
         if self.cross_attention is not None:
             if source is None:
                 raise ValueError("this decoder block looks at a source: pass what `remember` gave")
+            source = self.remember(source) if isinstance(source, Tensor) else source
             x = self.cross_attention(
                 x, source, may_look=may_look_source, record=record and record.under("cross")
             )

@@ -49,7 +49,7 @@ class Transformer(PairModel):
         encoded = self.encode(source, may_look_source, record)
         hidden = self.decoder(
             self.target_embedding(target),
-            self.decoder.remember(encoded),
+            encoded,
             # Padding stands at the end, where no real token may look anyway.
             may_look=causal_mask(target.size(1), device=target.device),
             may_look_source=may_look_source,
@@ -68,7 +68,7 @@ class Transformer(PairModel):
         )
         hidden = self.decoder(
             self.target_embedding(target[written.real]),
-            self.decoder.remember(encoded),
+            encoded,
             may_look=Apart(written, written, causal=True),
             may_look_source=Apart(written, read),
             dropout=self.dropout,
@@ -174,7 +174,7 @@ class Decoder(nn.Module):
     def forward(
         self,
         embedded: Tensor,
-        memory: list[KeyValue],
+        source: list[KeyValue] | Tensor,
         *,
         may_look: Tensor | Apart | None = None,
         may_look_source: Tensor | Apart | None = None,
@@ -182,13 +182,16 @@ class Decoder(nn.Module):
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
-        """(batch, target, d_model) embeddings -> the same shape; with caches the tokens continue those."""
+        """(batch, target, d_model) embeddings -> the same shape; with caches the tokens continue those.
+
+        The source is what `remember` gave, or the encoder's output where it is asked once.
+        """
         x = placed(self.position, embedded, may_look, caches[0].length if caches else 0)
         x = x if dropout is None else dropout(x)
         for number, block in enumerate(self.blocks):
             x = block(
                 x,
-                memory[number],
+                source if isinstance(source, Tensor) else source[number],
                 may_look=may_look,
                 may_look_source=may_look_source,
                 cache=caches[number] if caches else None,

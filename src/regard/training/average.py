@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.config import TrainSettings
+from regard.training.sharding import is_sharded, own, part_of, whole
 
 Weights = dict[str, Tensor]
 
@@ -15,8 +16,8 @@ Weights = dict[str, Tensor]
 class Average:
     """The weights to validate and keep: exponential average, mean of the last validations, or the latest."""
 
-    def __init__(self, model: nn.Module, train: TrainSettings) -> None:
-        self.model, self.train = model, train
+    def __init__(self, model: nn.Module, train: TrainSettings, kept: nn.Module | None = None) -> None:
+        self.model, self.train, self.kept = model, train, kept
         self.steps = 0
         self.exponential = copy_of(model) if train.average == "exponential" else {}
         self.last: deque[Weights] = deque(maxlen=train.average_last)
@@ -29,7 +30,9 @@ class Average:
             decay = min(self.train.decay, (1 + self.steps) / (10 + self.steps))
             now = dict(self.model.named_parameters())
             torch._foreach_lerp_(
-                list(self.exponential.values()), [now[name] for name in self.exponential], 1 - decay
+                [own(each) for each in self.exponential.values()],
+                [own(now[name]) for name in self.exponential],
+                1 - decay,
             )
 
     def before_validation(self) -> None:
@@ -47,13 +50,24 @@ class Average:
 
     @contextmanager
     def applied(self) -> Iterator[nn.Module]:
-        """The model with the averaged weights inside the block, with its own after it."""
-        own = copy_of(self.model)
-        fill(self.model, self.weights())
+        """The model with the averaged weights inside the block, with its own after it.
+
+        All processes put the weights of a sharded model together; the first one has them, in the model it kept.
+        """
+        averaged = self.weights()
+        if is_sharded(self.model):
+            for name, each in self.model.named_parameters():
+                full = whole(averaged.get(name, each.detach()))
+                if self.kept is not None:
+                    fill(self.kept, {name: full})
+            yield self.kept or self.model
+            return
+        before = copy_of(self.model)
+        fill(self.model, averaged)
         try:
             yield self.model
         finally:
-            fill(self.model, own)
+            fill(self.model, before)
 
 
 def copy_of(model: nn.Module) -> Weights:
@@ -64,4 +78,4 @@ def copy_of(model: nn.Module) -> Weights:
 def fill(model: nn.Module, weights: Weights) -> None:
     parameters = dict(model.named_parameters())
     for name, weight in weights.items():
-        parameters[name].copy_(weight)
+        parameters[name].copy_(part_of(weight, parameters[name]))

@@ -10,26 +10,33 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import disk
 from regard.data.batches import Cursor
 from regard.errors import DiskError, TrainingError
 from regard.training.average import fill
 from regard.training.loop import Training, Window
+from regard.training.sharding import part_of, whole
 from regard.training.tensors import write_tensors
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 
 
 def save(training: Training, folder: Path, keep: int) -> Path:
-    """Write `folder`/<step>/, aside and then renamed, and remove all but the newest `keep`."""
+    """Write `folder`/<step>/, aside and then renamed, and remove all but the newest `keep`.
+
+    The first process writes; the others bring their parts, where the model is sharded.
+    """
     place = folder / str(training.step)
+    tensors = tensors_of(training)
+    if not training.world.first:
+        return place
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with disk.aside(place) as part:
             part.mkdir()
-            write_tensors(tensors_of(training), part / TENSORS)
+            write_tensors(tensors, part / TENSORS)
             numbers = {**numbers_of(training), "sha256": disk.digest(part / TENSORS)}
             (part / NUMBERS).write_text(json.dumps(sealed(numbers), indent=2) + "\n", "utf-8")
     except OSError as problem:
@@ -104,14 +111,18 @@ def steps_in(folder: Path) -> list[int]:
 
 
 def tensors_of(training: Training) -> dict[str, Tensor]:
+    """Everything by name, whole; on processes that do not write, nothing is kept of a sharded model."""
     found = {f"model.{name}": each.detach() for name, each in training.model.named_parameters()}
     found |= {f"average.{name}": each for name, each in training.average.exponential.items()}
     for number, weights in enumerate(training.average.last):
         found |= {f"last.{number}.{name}": each for name, each in weights.items()}
     for number, state in training.optimiser.state_dict()["state"].items():
         found |= {f"optimiser.{number}.{key}": torch.as_tensor(value) for key, value in state.items()}
+    if training.sharded:
+        put_together = ((name, whole(each)) for name, each in found.items())
+        return {name: each.cpu() for name, each in put_together if training.world.first}
     # One block of memory each: safetensors refuses tensors that share it.
-    return {name: each.clone() for name, each in found.items()}
+    return {name: each.clone() for name, each in found.items()} if training.world.first else {}
 
 
 def numbers_of(training: Training) -> dict[str, Any]:
@@ -130,15 +141,20 @@ def numbers_of(training: Training) -> dict[str, Any]:
 
 def restore(training: Training, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
     fill(training.model, under("model.", tensors))
-    device = next(training.model.parameters()).device
-    training.average.exponential = {name: each.to(device) for name, each in under("average.", tensors).items()}
-    training.average.steps = numbers["averaged"]
-    training.average.last.extend(under(f"last.{number}.", tensors) for number in range(numbers["last"]))
+    average = training.average
+    average.exponential = parts_of(under("average.", tensors), training.model)
+    average.steps = numbers["averaged"]
+    average.last.extend(
+        parts_of(under(f"last.{number}.", tensors), training.model) for number in range(numbers["last"])
+    )
     saved = training.optimiser.state_dict()
     saved["state"] = {}
+    updated = [each for group in training.optimiser.param_groups for each in group["params"]]
     for name, each in under("optimiser.", tensors).items():
         number, key = name.split(".")
-        saved["state"].setdefault(int(number), {})[key] = each
+        like = updated[int(number)]
+        value = part_of(each, like) if each.shape == like.shape else each  # a count is the same for all
+        saved["state"].setdefault(int(number), {})[key] = value
     training.optimiser.load_state_dict(saved)
     training.step = numbers["step"]
     training.seconds = numbers["seconds"]
@@ -147,6 +163,12 @@ def restore(training: Training, tensors: dict[str, Tensor], numbers: dict[str, A
     training.best = numbers["best"]
     training.cursor = Cursor(**numbers["cursor"])
     training.window = Window(**numbers["window"])
+
+
+def parts_of(tensors: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Weights where the model's are: on its device, and of a sharded model this process's parts."""
+    likes = dict(model.named_parameters())
+    return {name: part_of(each.to(likes[name].device), likes[name]) for name, each in tensors.items()}
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -20,6 +20,7 @@ from regard.training.average import Average
 from regard.training.distributed import World
 from regard.training.optimiser import make_optimiser, make_schedule
 from regard.training.schedule import Schedule
+from regard.training.sharding import is_sharded, whole
 
 Item = TypeVar("Item")
 
@@ -145,10 +146,13 @@ class Training:
     """Updates left out one after another, up to the latest."""
     window: Window = field(default_factory=Window)
     world: World = field(default_factory=World)
+    kept: nn.Module | None = None
+    """Where the model is sharded, a whole one in the first process, to validate with and to write."""
 
     def __post_init__(self) -> None:
+        self.sharded = is_sharded(self.model)
         self.optimiser = make_optimiser(self.model, self.settings)
-        self.average = Average(self.model, self.settings)
+        self.average = Average(self.model, self.settings, self.kept)
         self.per_epoch = max(1, math.ceil(self.batches.per_epoch() / self.settings.accumulate))
 
     def done(self) -> float:
@@ -186,11 +190,11 @@ def run(
     validate: Validate,
     watcher: Watcher,
     *,
-    keep_best: Callable[[], None],
+    keep_best: Callable[[nn.Module], None],
     checkpoint: Callable[[], object],
     asked_to_stop: Callable[[], int | None] = lambda: None,
 ) -> None:
-    """Train until the budget is used up. `keep_best` is called with the averaged weights in the model.
+    """Train until the budget is used up. `keep_best` is called with a model that has the averaged weights.
 
     `asked_to_stop` gives the number of a signal that came: the training is saved, then `Stopped` is raised.
     """
@@ -241,17 +245,21 @@ def one_update(
     training.optimiser.zero_grad(set_to_none=True)
     total = torch.zeros((), device=parameters[0].device)
     for batch in batches:
-        if not len(batch.source):
-            continue  # fewer rows than processes
+        if not len(batch.source):  # fewer rows than processes
+            if training.sharded:  # its part of the weights is asked for all the same
+                (objective(batch.stand_in()) * 0).backward()  # type: ignore[no-untyped-call]
+            continue
         with memory_told(training, batch):
             loss = objective(batch)
             (loss / tokens).backward()  # type: ignore[no-untyped-call]
         total += loss.detach()
-    if training.world.size > 1:
+    if training.sharded:  # then gradients are added up already
+        training.world.add_up([total])
+    elif training.world.size > 1:
         for each in parameters:
             each.grad = torch.zeros_like(each) if each.grad is None else each.grad
         training.world.add_up([*(each.grad for each in parameters if each.grad is not None), total])
-    norm = nn.utils.clip_grad_norm_(parameters, training.settings.clip or math.inf, foreach=True)
+    norm = whole(nn.utils.clip_grad_norm_(parameters, training.settings.clip or math.inf, foreach=True))
     # To ask a GPU is to wait for it: there, only as often as a report is written.
     asked = norm.device.type == "cpu" or training.step % training.settings.log_every == 0
     if asked and not bool(torch.isfinite(norm) & torch.isfinite(total)):
@@ -303,33 +311,29 @@ def memory_told(training: Training, batch: Batch) -> Iterator[None]:
         ) from None
 
 
-def validation(training: Training, validate: Validate, watcher: Watcher, keep_best: Callable[[], None]) -> None:
-    """Measure the averaged weights, and keep them if they are the best so far."""
+def validation(
+    training: Training, validate: Validate, watcher: Watcher, keep_best: Callable[[nn.Module], None]
+) -> None:
+    """The first process measures the averaged weights, and keeps them if they are the best so far."""
     training.average.before_validation()
-    if not training.world.first:
-        take_scores(training)
-        return
     with training.average.applied() as model:
-        model.eval()
-        scores = validate(model, training.step)
-        score = scores["bleu"] if training.settings.best_by == "bleu" else -scores["loss"]
-        best = training.best is None or score > training.best
-        if best:
-            training.best, training.stale = score, 0
-            keep_best()
-        else:
-            training.stale += 1
-        model.train()
-    take_scores(training)
-    watcher.validated(training.step, training.seconds / 60, scores, best)
-
-
-def take_scores(training: Training) -> None:
-    """What the first process found: the others wait for it."""
-    best, stale = training.world.from_first(
+        if training.world.first:
+            model.eval()
+            scores = validate(model, training.step)
+            score = scores["bleu"] if training.settings.best_by == "bleu" else -scores["loss"]
+            best = training.best is None or score > training.best
+            if best:
+                training.best, training.stale = score, 0
+                keep_best(model)
+            else:
+                training.stale += 1
+            model.train()
+            watcher.validated(training.step, training.seconds / 60, scores, best)
+    # The others have waited, and go by what it found.
+    number, stale = training.world.from_first(
         math.nan if training.best is None else training.best, training.stale
     )
-    training.best, training.stale = None if math.isnan(best) else best, int(stale)
+    training.best, training.stale = None if math.isnan(number) else number, int(stale)
 
 
 class Clock:

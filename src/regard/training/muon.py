@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.native import address, in_c, kernels
+from regard.training.sharding import as_part, own, part_of, whole
 
 ROUNDS = 5
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
@@ -41,14 +42,19 @@ class Muon(torch.optim.Adam):
             if each.grad is not None:
                 by_shape[each.shape].append(each)
         for shape, matrices in by_shape.items():
-            gradients = [each.grad for each in matrices if each.grad is not None]
-            moving = [self.momentum_of(each) for each in matrices]
+            gradients = [own(each.grad) for each in matrices if each.grad is not None]
+            moving = [own(self.momentum_of(each)) for each in matrices]
             torch._foreach_lerp_(moving, gradients, 1 - self.momentum)
-            ahead = torch.stack(torch._foreach_lerp(gradients, moving, self.momentum))  # as Nesterov looks
+            ahead = torch._foreach_lerp(gradients, moving, self.momentum)  # as Nesterov looks
+            updates = orthogonal(
+                torch.stack([whole(as_part(x, each)) for x, each in zip(ahead, matrices, strict=True)])
+            )
             scale = group["lr"] * LIKE_ADAM * max(shape) ** 0.5
+            mine = [own(each) for each in matrices]
             if group["weight_decay"]:
-                torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(matrices, list(orthogonal(ahead).unbind()), alpha=-scale)
+                torch._foreach_mul_(mine, 1 - group["lr"] * group["weight_decay"])
+            cut = [own(part_of(x, each)) for x, each in zip(updates.unbind(), matrices, strict=True)]
+            torch._foreach_add_(mine, cut, alpha=-scale)
             for each in matrices:
                 each.grad = None
 
