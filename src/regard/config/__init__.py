@@ -12,6 +12,7 @@ from typing import Any
 
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.schema import one_of, override, suggest, to_toml
+from regard.config.training import LoopSettings
 from regard.config.translation import (
     DecodeSettings,
     PairData,
@@ -29,6 +30,7 @@ __all__ = [
     "KernelModel",
     "KernelRecipe",
     "KernelTrain",
+    "LoopSettings",
     "PairData",
     "Recipe",
     "RnnModel",
