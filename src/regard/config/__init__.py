@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from regard.config.bert import BertModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.training import LoopSettings
@@ -25,6 +26,7 @@ from regard.config.translation import (
 from regard.errors import RecipeError
 
 __all__ = [
+    "BertModel",
     "CurveData",
     "DecodeSettings",
     "KernelModel",
