@@ -98,6 +98,8 @@ def train_into(
     if recipe.model.start:
         RunFolder.open(Path(recipe.model.start)).write_weights_into(model)
     told = f"model: {count_parameters(model):,} parameters on {device()}"
+    if recipe.train.shard and world.size == 1:
+        audience.say("train.shard: this process is alone and holds all; torchrun starts several")
     kept = shard(model, world, device()) if recipe.train.shard and world.size > 1 else None
     here = sum(own(each).numel() for each in model.parameters())
     audience.say(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
