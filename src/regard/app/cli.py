@@ -229,6 +229,44 @@ def look(
 
 
 @cli.command()
+def serve(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Run folders; NAME=RUN names one, else its folder does.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the token clients must send.", show_default="$REGARD_TOKEN, or none"),
+    ] = None,
+    queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait for a model.")] = 512,
+    batch: Annotated[int, typer.Option(min=1, help="Sentences translated together.")] = 64,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds a request may wait for its answer.")] = 30.0,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name the server goes by; '*' for any.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="A site whose pages may ask, such as https://example.org.")
+    ] = None,
+) -> None:
+    """Serve run folders over HTTP, with a page to try them; its address is printed when it listens.
+
+    Examples:
+
+    regard serve runs/picturebook
+
+    regard serve german=runs/picturebook runs/mine --port 0 --token-file token.txt
+    """
+    from regard.app import serving
+
+    serving.run(
+        serving.Serving(
+            runs, host, port, token_file, queue, batch, timeout, allow_host or (), allow_origin or ()
+        )
+    )
+
+
+@cli.command()
 def doctor(as_json: AsJson = False) -> None:
     """Check this machine and this installation, in less than a minute; exit code 1 if something is wrong.
 

@@ -1,0 +1,19 @@
+"""Answers made by hand: a JSON body, and a refusal as one sentence."""
+
+import json
+from typing import Any
+
+from fastapi import Response
+
+
+def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(encoded(content), status, headers, "application/json")
+
+
+def encoded(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    """What every error looks like."""
+    return json_answer({"error": sentence}, status, headers)
