@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
@@ -41,6 +40,7 @@ def run(asked: Serving) -> None:
 
     from regard.app.server.application import application
     from regard.app.server.gate import Rules
+    from regard.app.server.house import open_house
     from regard.app.server.running import Server, address_of, bound_socket
     from regard.jobs.signals import asked_to_stop
 
@@ -48,7 +48,7 @@ def run(asked: Serving) -> None:
         if token is None and not is_loopback(listener):
             say(f"anyone who reaches {asked.host} may use this server; --token-file asks them for a token")
         rules = Rules(served_names(asked.host, asked.hosts), asked.origins, token)
-        app = application(open_house(named, asked), rules)
+        app = application(open_house(named, asked.queue, asked.batch, asked.timeout), rules)
 
         def listening() -> None:
             say(f"serving {', '.join(named)}; Ctrl-C stops")
@@ -57,32 +57,6 @@ def run(asked: Serving) -> None:
         Server(app, stop, listening).run([listener])
         app.join()
         say(f"stopped: {int(app.house.metrics.requests.total()):,} requests were answered")
-
-
-def open_house(named: dict[str, str], asked: Serving) -> "House":
-    """The models, loaded and warmed up, each before its queue."""
-    from regard.app.server.house import House
-    from regard.app.server.metrics import Metrics
-    from regard.app.server.translator import ServedTranslator
-    from regard.jobs import load_translator
-
-    models: dict[str, ServedTranslator] = {}
-    metrics = Metrics(lambda: {name: model.batcher.waiting for name, model in models.items()})
-
-    def translated(name: str, sentences: int, tokens: int) -> None:
-        metrics.sentences.add(name, number=sentences)
-        metrics.tokens.add(name, number=tokens)
-
-    for name, folder in named.items():
-        models[name] = ServedTranslator(
-            name,
-            load_translator(folder),
-            room=asked.queue,
-            batch=asked.batch,
-            batched=lambda size, name=name: metrics.batches.observe(name, number=size),
-            translated=partial(translated, name),
-        )
-    return House(models, metrics, asked.timeout)
 
 
 def names_of(runs: Sequence[str]) -> dict[str, str]:

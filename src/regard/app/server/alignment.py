@@ -1,4 +1,4 @@
-"""Which words of a text the words of its translation looked at, and where in the two texts those words stand."""
+"""Which words of a text its translation's words looked at, and where in the two texts they stand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,24 +46,25 @@ def joined(parts: Sequence[Aligned]) -> Aligned:
 def places(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     """Where each word stands in the text, as (from, to) counted in characters, one after another.
 
-    A word that the text does not have (unknown to the model, or written otherwise) stands for what lies between its
-    neighbours.
+    A word that the text does not have, because the model does not know it or writes it otherwise, stands for
+    what lies between its neighbours.
     """
     text = folded(text)
-    found: list[tuple[int, int] | None] = []
+    begins: list[int] = []  # -1 for a word that is not there
     end = 0
     for word in words:
-        place = text.find(folded(word), end) if word else -1
-        found.append((place, place + len(word)) if place >= 0 else None)
-        end = place + len(word) if place >= 0 else end
+        begins.append(text.find(folded(word), end))
+        if begins[-1] >= 0:
+            end = begins[-1] + len(word)
     told: list[tuple[int, int]] = []
     end = 0
-    for number, place in enumerate(found):
-        if place is None:
-            after = next((later[0] for later in found[number:] if later is not None), len(text))
-            place = between(text, end, after)
-        told.append(place)
-        end = place[1]
+    for number, (word, begin) in enumerate(zip(words, begins, strict=True)):
+        if begin >= 0:
+            told.append((begin, begin + len(word)))
+        else:
+            after = next((later for later in begins[number:] if later >= 0), len(text))
+            told.append(between(text, end, after))
+        end = told[-1][1]
     return told
 
 

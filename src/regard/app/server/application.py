@@ -16,12 +16,12 @@ from regard.app.server.answers import refusal
 from regard.app.server.batcher import Closed, Full, Gone
 from regard.app.server.gate import Gate, Rules
 from regard.app.server.house import House, Refused
-from regard.app.server.messages import AttentionAsked, TranslateAsked, sentence_of
+from regard.app.server.messages import Asked, AttentionAsked, TranslateAsked, sentence_of
 from regard.app.server.translation_routes import translation_routes
 from regard.app.server.watch import Watch, standard_error
 from regard.errors import RegardError
 
-ASKED = {"/translate": TranslateAsked, "/attention": AttentionAsked}
+ASKED: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
 """What the body of a route holds, to say what is wrong with one."""
 
 

@@ -90,7 +90,7 @@ class Batcher:
     """Works the items of many requests together, those of the same way in one batch.
 
     `work(way, items)` gives an answer for each item, or an exception in its place. It runs in one thread, so a
-    model is never asked twice at a time. Requests take turns item by item: a long one does not hold up a short one.
+    model is never asked twice at a time. Requests take turns item by item: a long one holds up no short one.
     """
 
     def __init__(

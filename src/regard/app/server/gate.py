@@ -1,4 +1,4 @@
-"""Who is let in: the right name of the server, the right token, a body of bearable size, and not while it stops."""
+"""Who is let in: who knows the server's name and token, brings a body of bearable size, and is not too late."""
 
 import asyncio
 import hmac
@@ -108,7 +108,7 @@ class Gate:
 
 
 def is_open(path: str) -> bool:
-    """What needs no token: whether the server lives, the page without its answers, views known by a secret name."""
+    """What needs no token: the health, the page without its answers, and views known by a secret name."""
     return path in ("/", "/health") or path.startswith(("/page/", "/attention/"))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from regard.app.server import messages
@@ -10,6 +11,7 @@ from regard.app.server.metrics import Metrics
 from regard.app.server.translator import ServedTranslator
 from regard.app.server.views import Views
 from regard.errors import did_you_mean
+from regard.jobs import load_translator
 
 
 class Refused(Exception):
@@ -61,3 +63,27 @@ class House:
         self.stopping = True
         for model in self.models.values():
             model.batcher.close()
+
+
+def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -> House:
+    """The models of run folders by name, loaded and warmed up, each behind a queue of its own."""
+    models: dict[str, ServedTranslator] = {}
+    metrics = Metrics(lambda: {name: model.batcher.waiting for name, model in models.items()})
+
+    def batched(name: str, size: int) -> None:
+        metrics.batches.observe(name, number=size)
+
+    def translated(name: str, sentences: int, tokens: int) -> None:
+        metrics.sentences.add(name, number=sentences)
+        metrics.tokens.add(name, number=tokens)
+
+    for name, folder in runs.items():
+        models[name] = ServedTranslator(
+            name,
+            load_translator(folder),
+            room=room,
+            batch=batch,
+            batched=partial(batched, name),
+            translated=partial(translated, name),
+        )
+    return House(models, metrics, seconds)

@@ -158,7 +158,8 @@ for told in REFUSALS.values():
 
 def sentence_of(problem: RequestValidationError, asked: type[Asked] | None) -> str:
     """What is wrong with a body, without repeating what was in it."""
-    first = min(problem.errors(), key=lambda error: len(error["loc"]))
+    # A key that is none explains one that is missing; a whole value is told before its parts.
+    first = min(problem.errors(), key=lambda error: (error["type"] != "extra_forbidden", len(error["loc"])))
     where = first["loc"]
     if first["type"] == "json_invalid":
         return "the body is not JSON"

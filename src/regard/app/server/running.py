@@ -19,7 +19,7 @@ LEFT_OVER = 2
 
 
 class Server(uvicorn.Server):
-    """uvicorn, that asks `asked` whether to stop, and then answers all it accepted before it closes a connection."""
+    """uvicorn, that asks whether to stop, and then answers all it accepted before it closes connections."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """New requests hear that the server stops, until the last accepted one is answered; then connections end."""
+        """Until the last accepted request is answered, new ones hear that the server stops; then it closes."""
         self.application.close()
         until = time.monotonic() + self.application.house.seconds + LEFT_OVER
         while self.application.watch.open and time.monotonic() < until:

@@ -14,7 +14,7 @@ from regard.app.server.batcher import Gone, Ticket
 from regard.app.server.house import House, Refused
 from regard.app.server.messages import REFUSALS, AttentionAsked, TranslateAsked
 from regard.app.server.translator import Found, Look, Sentences, ServedTranslator, put_together
-from regard.app.server.views import policy_of
+from regard.app.server.views import POLICY
 from regard.app.server.waiting import waited_for
 from regard.decoding import Policy
 
@@ -153,5 +153,5 @@ async def lines(
 
 def view_answer(page: bytes, headers: dict[str, str]) -> Response:
     """A viewer page, with rules of its own: it has scripts inside, and no origin."""
-    headers = {**headers, "Content-Security-Policy": policy_of(page)}
+    headers = {**headers, "Content-Security-Policy": POLICY}
     return Response(page, headers=headers, media_type="text/html")

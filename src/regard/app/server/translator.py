@@ -109,13 +109,13 @@ class ServedTranslator:
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the model has no places for."""
-        for tokenizer, words in (
-            (self.loaded.vocabulary.source, text),
-            (self.loaded.vocabulary.target, target),
+        longest, vocabulary = self.loaded.recipe.model.longest, self.loaded.vocabulary
+        for what, tokenizer, words in (
+            ("text", vocabulary.source, text),
+            ("target", vocabulary.target, target),
         ):
             if (tokens := self.fitting(tokenizer, "refuse", []).too_long(words or "")) is not None:
-                longest = self.loaded.recipe.model.longest
-                raise RegardError(f"the text has {tokens} tokens, the model can look at {longest} at once")
+                raise RegardError(f"the {what} has {tokens} tokens, the model can look at {longest} at once")
 
     def fitting(self, tokenizer: Tokenizer, long: Policy, notes: list[str]) -> Fitting:
         return Fitting(tokenizer, self.loaded.recipe.model.longest, long, notes.append)

@@ -11,7 +11,7 @@ from regard.app.server.batcher import Batcher, Ticket
 
 @asynccontextmanager
 async def waited_for(ticket: Ticket, batcher: Batcher, request: Request, seconds: float) -> AsyncIterator[None]:
-    """Within the block answers are waited for; TimeoutError and Gone end it, and what was not begun is not done."""
+    """Wait for answers within the block; TimeoutError and Gone end it, and what was not begun is not done."""
     leaving = asyncio.create_task(leave_with(request, ticket))
     try:
         async with asyncio.timeout(seconds):

@@ -1,4 +1,4 @@
-"""What happens to every request on its way out: protecting headers, a line in the log, a number in the metrics."""
+"""What every answer gets on its way out: protecting headers, a line in the log, a place in the numbers."""
 
 import sys
 import time
