@@ -14,6 +14,10 @@ def encoded(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def own_mistake() -> Response:
+    return refusal(500, "something went wrong in the server; its log says where")
+
+
 def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
     """What every error looks like."""
     return json_answer({"error": sentence}, status, headers)

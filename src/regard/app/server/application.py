@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from regard import __version__
 from regard.app.server.about_routes import about_routes, page_routes
-from regard.app.server.answers import refusal
+from regard.app.server.answers import own_mistake, refusal
 from regard.app.server.batcher import Closed, Full, Gone
 from regard.app.server.gate import Gate, Rules
 from regard.app.server.house import House, Refused
@@ -103,6 +103,10 @@ def tell_errors(routes: FastAPI, house: House) -> None:
     @routes.exception_handler(TimeoutError)
     async def too_slow(request: Request, problem: TimeoutError) -> Response:
         return refusal(504, house.too_slow())
+
+    @routes.exception_handler(Exception)
+    async def servers_mistake(request: Request, problem: Exception) -> Response:
+        return own_mistake()  # it goes on to the watch, which logs it
 
     @routes.exception_handler(Gone)
     async def nobody_there(request: Request, problem: Gone) -> Response:

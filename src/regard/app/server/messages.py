@@ -85,7 +85,9 @@ class Translated(Candidate):
 
     others: list[Candidate] = Field(description="the next best, where nbest is more than 1")
     note: str | None = Field(description="what was done to a text longer than the model allows")
-    alignment: Alignment | None = Field(description="where attention was asked for and the model has some")
+    alignment: Alignment | None = Field(
+        description="where attention was asked for, the model has some, and the text was not cut"
+    )
 
 
 class Translations(BaseModel):

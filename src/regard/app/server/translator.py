@@ -139,8 +139,13 @@ class ServedTranslator:
         return [Found(each, self.alignment(each) if way.attention else None) for each in worded]
 
     def alignment(self, translation: Translation) -> Aligned | None:
+        """Who looked where; nothing for a sentence that was cut, since not all of it was looked at."""
         if not translation.text:
             return Aligned([], [], [])
+        try:
+            self.check_look(translation.source, translation.text)
+        except RegardError:
+            return None
         return aligned(self.loaded.attention(translation.source, translation.text))
 
     def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.app.server.answers import refusal
+from regard.app.server.answers import own_mistake
 from regard.app.server.metrics import Metrics
 
 POLICY = (
@@ -71,8 +71,7 @@ class Watch:
         except Exception as problem:
             self.log(without_words(problem))
             if not status:
-                sentence = "something went wrong in the server; its log says where"
-                await refusal(500, sentence)(scope, receive, protected_send)
+                await own_mistake()(scope, receive, protected_send)
         finally:
             self.open -= 1
             self.tell(scope, status, time.perf_counter() - begun)
