@@ -19,7 +19,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     english = ["one", "two", "three", "four", "five", "six", "seven"]
     folder = tmp_path_factory.mktemp("served")
     chance = random.Random(0)
-    rows = [[chance.randrange(7) for _ in range(chance.randrange(1, 6))] for _ in range(1500)]
+    rows = [[chance.randrange(7) for _ in range(chance.randrange(1, 6))] for _ in range(1000)]
     for name, words in (("n.de", german), ("n.en", english)):
         text = "".join(" ".join(words[number] for number in row) + "\n" for row in rows)
         (folder / name).write_text(text, "utf-8")
@@ -30,8 +30,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "translation", folder / "numbers", data__source="n.de", data__target="n.en", text__kind="words",
             data__source_language="de", data__target_language="en",
             text__min_count=1, model__encoder_layers=1, model__decoder_layers=1, model__d_model=32, model__heads=2,
-            model__d_ff=64, model__longest=24, train__steps=400, train__rate=0.01, train__warmup=40,
-            train__batch_tokens=512, train__validate_every=200,
+            model__d_ff=64, model__longest=24, train__steps=250, train__rate=0.01, train__warmup=40,
+            train__batch_tokens=512, train__validate_every=125,
         )  # fmt: skip
     return folder / "numbers"
 

@@ -11,7 +11,8 @@ import httpx
 from regard.app.server.application import Application, application
 from regard.app.server.gate import Rules
 from regard.app.server.house import open_house
-from regard.app.server.running import Server, address_of, bound_socket
+from regard.app.server.places import address_of, bound_socket
+from regard.app.server.running import Server
 from regard.app.server.translator import ServedTranslator
 from regard.app.serving import served_names
 

@@ -149,7 +149,7 @@ MISTAKES = [
     ({"txt": "a"}, 422, "'txt': there is no such key; did you mean 'text'? allowed: text, model, beam"),
     ({}, 422, "text: this key is missing"),
     ([], 422, "the body is not a JSON object"),
-    ({"text": "a", "model": "nmbers"}, 422, "model: there is no model of this name; did you mean numbers"),
+    ({"text": "a", "model": "nmbers"}, 404, "model: there is no model of this name; did you mean numbers"),
 ]
 
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 
+from regard.app.server.places import address_of, bound_socket, is_loopback
 from regard.errors import RegardError
 
 TOKEN = "REGARD_TOKEN"
@@ -35,28 +35,32 @@ def run(asked: Serving) -> None:
     """Load the models, listen, and come back when asked to stop and all that was accepted is answered."""
     if missing := [package for package in ("fastapi", "uvicorn") if find_spec(package) is None]:
         raise RegardError(f"serving needs {' and '.join(missing)}: pip install 'regard[serve]'")
-    named = names_of(asked.runs)
-    token = read_token(asked.token_file)
+    named, token = names_of(asked.runs), read_token(asked.token_file)
+    with bound_socket(asked.host, asked.port) as listener:
+        if token is None and not is_loopback(listener):
+            say(f"anyone who reaches {asked.host} may use this server; --token-file asks them for a token")
+        serve_at(listener, named, token, asked)
 
+
+def serve_at(listener: socket.socket, named: dict[str, str], token: str | None, asked: Serving) -> None:
+    """Load the models and answer requests until a signal comes."""
     from regard.app.server.application import application
     from regard.app.server.gate import Rules
     from regard.app.server.house import open_house
-    from regard.app.server.running import Server, address_of, bound_socket
+    from regard.app.server.running import Server
     from regard.jobs.signals import asked_to_stop
 
-    with bound_socket(asked.host, asked.port) as listener, asked_to_stop() as stop:
-        if token is None and not is_loopback(listener):
-            say(f"anyone who reaches {asked.host} may use this server; --token-file asks them for a token")
-        rules = Rules(served_names(asked.host, asked.hosts), asked.origins, token)
-        app = application(open_house(named, asked.queue, asked.batch, asked.timeout), rules)
+    rules = Rules(served_names(asked.host, asked.hosts), asked.origins, token)
+    app = application(open_house(named, asked.queue, asked.batch, asked.timeout), rules)
 
-        def listening() -> None:
-            say(f"serving {', '.join(named)}; Ctrl-C stops")
-            print(address_of(listener), flush=True)
+    def listening() -> None:
+        say(f"serving {', '.join(named)}; Ctrl-C stops")
+        print(address_of(listener), flush=True)
 
+    with asked_to_stop() as stop:
         Server(app, stop, listening).run([listener])
-        app.join()
-        say(f"stopped: {int(app.house.metrics.requests.total()):,} requests were answered")
+    app.join()
+    say(f"stopped: {int(app.house.metrics.requests.total()):,} requests were answered")
 
 
 def names_of(runs: Sequence[str]) -> dict[str, str]:
@@ -96,10 +100,6 @@ def served_names(host: str, more: Sequence[str]) -> set[str]:
     """What a client may call this server."""
     own = {"localhost", "127.0.0.1", "::1", host.lower(), *(name.lower() for name in more)}
     return own | {socket.gethostname().lower()} if host in ("0.0.0.0", "::") else own
-
-
-def is_loopback(listener: socket.socket) -> bool:
-    return ip_address(listener.getsockname()[0]).is_loopback
 
 
 def say(sentence: str) -> None:

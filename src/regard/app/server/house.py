@@ -39,7 +39,7 @@ class House:
             return next(iter(self.models.values()))
         if name not in self.models:
             hint = did_you_mean(name, self.models)
-            raise Refused(422, f"model: there is no model of this name{hint}; served: {', '.join(self.models)}")
+            raise Refused(404, f"model: there is no model of this name{hint}; served: {', '.join(self.models)}")
         return self.models[name]
 
     def too_slow(self) -> str:

@@ -145,6 +145,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"description": "The body is not JSON."},
     401: {"description": "The token is missing or wrong."},
     403: {"description": "A page of another site asked."},
+    404: {"description": "There is no model of this name."},
     408: {"description": "The body did not come in time."},
     413: {"description": "More bytes or sentences than one request may hold."},
     421: {"description": "The server does not answer to this host name."},

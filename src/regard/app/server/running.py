@@ -1,7 +1,6 @@
 """Listening, and stopping so that nothing which was accepted is lost."""
 
 import asyncio
-import errno
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +9,6 @@ from contextlib import contextmanager
 import uvicorn
 
 from regard.app.server.application import Application
-from regard.errors import RegardError
 
 KEPT_ALIVE = 30
 """Seconds a connection may be idle."""
@@ -61,29 +59,3 @@ class Server(uvicorn.Server):
         while self.application.watch.open and time.monotonic() < until:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """The place to listen at; where there is none, one sentence says why."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (socket.gaierror, UnicodeError):
-        raise RegardError(f"--host {host}: there is no such address") from None
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as problem:
-        listener.close()
-        if problem.errno == errno.EADDRINUSE:
-            raise RegardError(
-                f"port {port} of {host} is taken; choose another with --port, or 0 for a free one"
-            ) from None
-        reason = (problem.strerror or str(problem)).lower()
-        raise RegardError(f"port {port} of {host} cannot be listened at: {reason}") from None
-    return listener
-
-
-def address_of(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
