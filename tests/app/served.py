@@ -1,7 +1,8 @@
 """A real server on a real loopback port, in a thread of the test's own process."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,3 +83,12 @@ class Held:
     def __exit__(self, *problem: object) -> None:
         self.go.set()
         self.model.batcher.work = self.work
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that other threads do, ten seconds at most."""
+    for _ in range(500):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not happen within ten seconds")

@@ -1,23 +1,13 @@
 """A server that is full, slow, left alone, broken, or asked by the wrong one."""
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
-from served import Held, Served, served
+from served import Held, Served, served, until
 
 TOKEN = "a-word-that-nobody-guesses"
-
-
-def until(holds: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if holds():
-            return
-        time.sleep(0.02)
-    pytest.fail("it did not happen within ten seconds")
 
 
 def translate(found: Served, text: object, **options) -> httpx.Response:

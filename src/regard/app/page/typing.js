@@ -49,10 +49,10 @@ export class Typing {
     this.copy.disabled = this.view.disabled = true;
     this.clear.hidden = this.area.value === "";
     this.lights.typed(this.area.value);
+    show(this.problem, null);
     if (this.area.value.trim() === "") {
       this.translation.replaceChildren();
       this.translation.removeAttribute("aria-busy");
-      show(this.problem, null);
       return;
     }
     this.translate(this.area.value, rest, this.asking.signal);
@@ -88,7 +88,6 @@ export class Typing {
     this.lights.show(lines, each);
     this.copy.disabled = false;
     this.view.disabled = !this.choices.model.attention;
-    show(this.problem, null);
   }
 
   // The line in which the caret is, or the first that is not empty, with its translation.

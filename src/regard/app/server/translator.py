@@ -79,9 +79,9 @@ class ServedTranslator:
 
     def warm_up(self) -> bool:
         """Have everything made that the first request would wait for; whether the model has attention."""
-        text = (self.examples or ["."])[0]
-        looked = self.loaded.attention(text)
-        return bool(looked.layers)
+        fitting = self.fitting(self.loaded.vocabulary.source, "refuse", [])
+        short = (text for text in self.examples if fitting.too_long(text) is None)
+        return bool(self.loaded.attention(next(short, ".")).layers)
 
     def about(self) -> dict[str, Any]:
         """What a client may want to know."""
