@@ -1,8 +1,6 @@
 """`regard look`: a translation, and who looked where in it, as a page, a picture, JSON or in the terminal."""
 
 import json
-import sys
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from regard import disk
+from regard.app.terminal import plain_warnings
 from regard.errors import RegardError
 from regard.jobs import load_translator
 from regard.look.choice import check_head, chosen_layer, every_layer
@@ -57,8 +56,7 @@ def run(
     if not text.strip():
         raise RegardError("there is no text to translate")
     loaded = load_translator(folder)
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(message, file=sys.stderr)
+    with plain_warnings():
         looked = loaded.attention(text, target)
         view = View.of(looked, layer, head, words)
         if output is not None and output.suffix == ".html":

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from regard import __version__, disk
-from regard.app.terminal import Terminal
+from regard.app.terminal import Terminal, plain_warnings
 from regard.errors import RegardError
 from regard.jobs.report import report
 
@@ -12,7 +12,8 @@ def run(folder: Path, output: Path) -> None:
     """Write the page and say where it is."""
     if output.suffix != ".html":
         raise RegardError(f"{output}: a report is written as .html")
-    page = report(folder, __version__, Terminal())
+    with plain_warnings():
+        page = report(folder, __version__, Terminal())
     output.parent.mkdir(parents=True, exist_ok=True)
     disk.write_text(output, page)
     print(f"report: {output}")

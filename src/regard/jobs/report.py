@@ -165,8 +165,12 @@ def add_lengths(page: Document, measured: Measured) -> None:
 def sentences(pairs: Sequence[Pair], rows: Rows) -> list[str]:
     """Three sentences of different length from the test split, or else the last samples of the journal."""
     if pairs:
-        apart = [sorted(pairs, key=lambda pair: abs(len(pair[0].split()) - wanted)) for wanted in LENGTHS]
-        return list(dict.fromkeys(ranked[0][0] for ranked in apart))
+        texts = dict.fromkeys(source for source, _ in pairs)
+        found: list[str] = []
+        for wanted in LENGTHS[: len(texts)]:
+            left = (text for text in texts if text not in found)
+            found.append(min(left, key=lambda text: abs(len(text.split()) - wanted)))
+        return found
     samples = [row["samples"] for row in rows if row.get("samples")]
     return [sample["source"] for sample in samples[-1][: len(LENGTHS)]] if samples else []
 

@@ -10,13 +10,13 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.look.terminal import harmless
+from regard.look.terminal import cut, harmless
 
 INK, GREY, PALE = "#1f2933", "#7b8794", "#e4e7eb"
 COLOURS = ["#2563a8", "#d1495b", "#2a9d8f", "#e9a23b", "#7251b5", "#5c6b73", "#9c5a2d", "#d879b0"]
 HEAT = "Blues"
-MOST_WORDS = 60
-"""At an edge of a heat map."""
+MOST_WORDS, LONGEST_WORD = 60, 24
+"""At an edge of a heat map; longer ones are cut."""
 
 STYLE: Any = {
     "axes.edgecolor": GREY,
@@ -81,10 +81,10 @@ def heat(
 
 
 def ticks(words: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Places and words of an edge, only so many that they can be read; no letter that XML does not allow."""
+    """Places and words of an edge: so many and so long that they can be read, no letter that XML forbids."""
     apart = -(-len(words) // MOST_WORDS)
     places = list(range(0, len(words), max(1, apart)))
-    return places, [harmless(words[place]) for place in places]
+    return places, [cut(harmless(words[place]), LONGEST_WORD) for place in places]
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

@@ -19,7 +19,7 @@ def shaded(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], wid
     """
     beside = [harmless(label) for label in rows]
     on_top = [cut(harmless(label), LONGEST_COLUMN_LABEL) for label in columns]
-    margin = min(LONGEST_ROW_LABEL, max(map(cell_len, beside), default=0)) + 1
+    margin = min(LONGEST_ROW_LABEL, width // 2, max(map(cell_len, beside), default=0)) + 1
     wide = any(cell_len(letter) > 1 for label in on_top for letter in label)
     cell = 2 if wide or margin + 2 * len(columns) <= width else 1
     block = max(1, (width - margin) // cell)
@@ -33,7 +33,7 @@ def shaded(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], wid
             for label, row in zip(beside, weights, strict=True)
         ]
         lines.append("")
-    lines.append(f"{' ' * margin}{SHADES[-1]} {most:.2f}")
+    lines.append(f"{SHADES[-1]} {most:.2f}")
     return "\n".join(line.rstrip() for line in lines)
 
 
