@@ -107,7 +107,9 @@ class LoadedTranslator:
         if target is None:
             [found] = self.translator.search_ids([source_ids], self.options())
             target = self.translator.worded(text, found).text
-        target_ids = self.fitting_ids(writing, target, "target")
+            target_ids = list(found[0].ids[: self.recipe.model.longest - 1]) if found else []
+        else:
+            target_ids = self.fitting_ids(writing, target, "target")
         device = self.translator.device
         record = Recorder()
         self.model.hidden(

@@ -9,29 +9,40 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import RegardError
-from regard.look.measures import distance, entropy, rollout
+from regard.look.choice import check_head, chosen_layer, every_layer
+from regard.look.measures import distance, entropy
 from regard.look.payload import Layer, Looked
 
 VIEWER = files("regard.look") / "viewer"
 SCRIPTS = ("payload", "state", "colours", "words", "scrolled", "heatmap", "lines", "grid", "numbers", "main")
 """The parts of the script, in the order in which they stand on each other."""
 
+NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
+"""The content security policy of a page, before what it may use is added."""
 
-def page(looked: Looked) -> str:
-    """The payload as an HTML page: words that light up, heat map, head view, all heads, numbers."""
-    if not looked.layers:
-        raise RegardError("this model has no attention: there is nothing to look at")
+
+def page(looked: Looked, layer: str | None = None, head: int | None = None, *, words: bool = False) -> str:
+    """The payload as an HTML page: words that light up, heat map, head view, all heads, numbers.
+
+    It opens at a layer and head, unless given the mean head of the layer that aligns best; by token or by word.
+    """
+    layers, opened = every_layer(looked), chosen_layer(looked, layer)
+    check_head(opened, layers[opened], head)
+    shown = {"layer": list(layers).index(opened), "head": -1 if head is None else head, "words": words}
     style = read("style.css")
     script = '"use strict";\n' + "\n".join(read(f"{name}.js") for name in SCRIPTS)
-    filled = {
-        "policy": f"default-src 'none'; script-src {hashed(script)}; style-src {hashed(style)}; "
-        "base-uri 'none'; form-action 'none'",
-        "style": style,
-        "data": inert(viewer_data(looked)),
-        "script": script,
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], read("page.html"))
+    return filled(
+        "page.html",
+        policy=f"{NOTHING_ELSE}; script-src {hashed(script)}; style-src {hashed(style)}",
+        style=style,
+        data=inert({"opened": shown, **viewer_data(looked)}),
+        script=script,
+    )
+
+
+def filled(template: str, **values: str) -> str:
+    """A page with its places filled in, all at once: what is filled in has no places of its own."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], read(template))
 
 
 def read(name: str) -> str:
@@ -51,11 +62,8 @@ def inert(content: Any) -> str:
 def viewer_data(looked: Looked) -> dict[str, Any]:
     """The payload with all that the page shows; weights are packed, for 500 tokens have millions."""
     sides = looked.sides()
-    every = {**looked.layers, **rollout(looked)}
-    names = list(every)
     return {
         "sides": [side.as_json() for side in sides],
-        "opened": names.index(opened_first(looked)),
         "layers": [
             {
                 "name": name,
@@ -66,17 +74,9 @@ def viewer_data(looked: Looked) -> dict[str, Any]:
                 "weights": packed(layer.weights),
                 **numbers(layer),
             }
-            for name, layer in every.items()
+            for name, layer in every_layer(looked).items()
         ],
     }
-
-
-def opened_first(looked: Looked) -> str:
-    """The layer that aligns best; a model without cross-attention opens with its last layer."""
-    try:
-        return looked.aligning
-    except RegardError:
-        return list(looked.layers)[-1]
 
 
 def packed(weights: np.ndarray) -> str:

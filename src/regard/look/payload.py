@@ -68,18 +68,10 @@ class Layer:
 
     def in_words(self) -> "Layer":
         """Subwords joined: what a word gets is summed over its tokens, how it looks is their mean."""
-        looking = belonging(self.left)
-        looking = looking / looking.sum(1, keepdims=True)
-        weights = looking @ self.weights @ belonging(self.right).T
-        return Layer(self.left.in_words(), self.right.in_words(), weights.astype(self.weights.dtype))
-
-
-def belonging(side: Side) -> np.ndarray:
-    """1 where a token is of a word: (words, tokens)."""
-    found = np.zeros((len(side.groups), len(side.tokens)))
-    for word, group in enumerate(side.groups):
-        found[word, list(group)] = 1.0
-    return found
+        left, right = ([group[0] for group in side.groups] for side in (self.left, self.right))
+        sizes = np.array([len(group) for group in self.left.groups], self.weights.dtype)
+        weights = np.add.reduceat(np.add.reduceat(self.weights, right, axis=2), left, axis=1) / sizes[:, None]
+        return Layer(self.left.in_words(), self.right.in_words(), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +212,8 @@ def read_layer(content: Any, sides: list[Side], name: str) -> Layer:
     left, right = (chosen(sides, content, key, f"the layer {name!r}") for key in ("left", "right"))
     try:
         weights = np.array(content.get("weights"), dtype=np.float32)
-    except (ValueError, TypeError):
-        raise ValueError(
-            f"the layer {name!r} has weights that are no numbers, or rows of unequal length"
-        ) from None
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(f"the layer {name!r} has weights that are no array of numbers") from None
     wanted = len(left.tokens), len(right.tokens)
     if weights.ndim != 3 or not len(weights) or weights.shape[1:] != wanted:
         raise ValueError(

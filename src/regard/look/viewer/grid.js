@@ -46,4 +46,8 @@ data.layers.forEach((layer, number) => {
   document.getElementById("grid-scroller").append(row);
 });
 
+if (data.layers.some((layer) => layer.rollout)) {
+  document.getElementById("grid-hint").append(" Rollout: what reaches each token through all layers of a stack (Abnar & Zuidema 2020).");
+}
+
 views.push(showGrid);

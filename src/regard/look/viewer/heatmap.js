@@ -72,7 +72,7 @@ function drawGaps(pen, x, y) {
 
 /** Which labels there is room for: every one, or every so manieth, and that of the cursor. */
 function labelled(count, chosen) {
-  const apart = Math.ceil(14 / heat.drawn);
+  const apart = Math.ceil(15 / heat.drawn);
   return Array.from({ length: count }, (_, place) => place)
     .filter((place) => (chosen === undefined || Math.abs(place - chosen) >= apart ? place % apart === 0 : place === chosen));
 }

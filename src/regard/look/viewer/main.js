@@ -43,4 +43,4 @@ dark.addEventListener("change", redraw);
 matchMedia("print").addEventListener("change", redraw);
 views.push(showTheme);
 
-choose({ layer: data.opened, head: -1 });
+choose(data.opened);

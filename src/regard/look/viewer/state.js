@@ -1,9 +1,7 @@
 // What is shown now, and who wants to know when it changes.
 
 const state = {
-  layer: data.opened,
-  head: -1, // the mean of all
-  words: false,
+  ...data.opened, // layer, head (-1: the mean of all), words
   on: new Set(), // heads drawn in the head view
 };
 const views = [];
