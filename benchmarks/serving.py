@@ -2,8 +2,8 @@
 
     python benchmarks/serving.py [--quick] [--json] [RUN [SOURCE]]
 
-The server is a process of its own, started by `regard serve`; the clients are coroutines of this one, and nothing but
-127.0.0.1 is asked. Without a run, one is trained on the picture book for half a minute.
+The server is a process of its own, started by `regard serve`; the clients are coroutines of this one, and
+nothing but 127.0.0.1 is asked. Without a run, one is trained on the picture book for half a minute.
 Rows: case, ours, peer, value (the peer's), ratio.
 """
 
@@ -241,9 +241,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="10 s of load instead of 60")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("run", nargs="?", help="a trained run; the picture book without one")
-    parser.add_argument(
-        "source", nargs="?", help="its sentences, one a line; those its training showed without"
-    )
+    parser.add_argument("source", nargs="?", help="its sentences, one a line")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run = options.run or trained(folder)

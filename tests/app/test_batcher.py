@@ -20,6 +20,8 @@ class Slow:
         self.batches.append((way, items))
         self.begun.set()
         assert self.go.wait(10)
+        if 17 in items:
+            raise KeyError("seventeen")
         return [ValueError("thirteen") if item == 13 else 2 * item for item in items]
 
 
@@ -127,6 +129,10 @@ def test_one_items_mistake_is_its_own_requests() -> None:
         well, ill = queue.put("a", [1, 2]), queue.put("a", [13])
         assert await answers(well) == [2, 4]
         with pytest.raises(ValueError, match="thirteen"):
+            await answers(ill)
+        well, ill = queue.put("a", [3, 4]), queue.put("a", [17])
+        assert await answers(well) == [6, 8]
+        with pytest.raises(KeyError, match="seventeen"):
             await answers(ill)
         assert await answers(queue.put("a", [])) == []
 

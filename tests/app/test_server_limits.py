@@ -10,6 +10,10 @@ from served import Held, Served, served, until
 TOKEN = "a-word-that-nobody-guesses"
 
 
+def broken(way: object, items: list[str]) -> None:
+    raise KeyError(items[0])
+
+
 def translate(found: Served, text: object, **options) -> httpx.Response:
     with found.client(**options) as client:
         return client.post("/translate", json={"text": text})
@@ -53,9 +57,16 @@ def test_an_answer_that_takes_too_long(run: Path) -> None:
 
 
 def test_lines_that_stop_say_why(run: Path) -> None:
-    with served({"numbers": run}, timeout=0.3) as found, Held(found.model), found.client() as client:
-        answer = client.post("/translate", json={"text": "eins"}, headers={"Accept": "application/x-ndjson"})
-        assert list(answer.json()) == ["error"]
+    lines = {"Accept": "application/x-ndjson"}
+    with served({"numbers": run}, timeout=0.3) as found, found.client() as client:
+        with Held(found.model):
+            late = client.post("/translate", json={"text": "eins"}, headers=lines)
+        found.model.batcher.work = broken
+        wrong = client.post("/translate", json={"text": "geheim"}, headers=lines)
+        until(lambda: "KeyError" in "".join(found.log))
+    assert late.json()["error"].startswith("the answer took longer than 0.3 s")
+    assert wrong.json() == {"error": "something went wrong in the server; its log says where"}
+    assert "geheim" not in "".join(found.log)
 
 
 def test_work_is_not_done_for_a_client_that_left(run: Path) -> None:
@@ -75,10 +86,6 @@ def test_work_is_not_done_for_a_client_that_left(run: Path) -> None:
 def test_a_mistake_in_the_server_is_told_without_the_text(run: Path) -> None:
     with served({"numbers": run}) as found:
         whole = found.model.batcher.work
-
-        def broken(way: object, items: list[str]) -> None:
-            raise KeyError(items[0])
-
         found.model.batcher.work = broken
         answer = translate(found, "geheim")
         assert answer.status_code == 500
@@ -149,6 +156,13 @@ def test_pages_of_other_sites_may_not_ask_but_friends_may(locked: Served) -> Non
         assert client.get("/health", headers={"Origin": locked.address}).status_code == 200
         friend = client.get("/models", headers={"Origin": "https://friend.example"})
         assert friend.headers["access-control-allow-origin"] == "https://friend.example"
+    with locked.client() as client:
+        asked = {
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,content-type",
+        }
+        for origin, status in (("https://friend.example", 200), ("https://evil.example", 400)):
+            assert client.options("/translate", headers={"Origin": origin, **asked}).status_code == status
 
 
 @pytest.mark.parametrize("path", ["/", "/page/style.css", "/models", "/nothing", "/openapi.json"])

@@ -62,7 +62,11 @@ def application(house: House, rules: Rules, log: Callable[[str], object] = stand
     inner: ASGIApp = gate
     if rules.origins:
         inner = CORSMiddleware(
-            gate, list(rules.origins), allow_methods=["GET", "POST"], allow_headers=["Authorization"]
+            gate,
+            list(rules.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization"],
+            expose_headers=["Content-Location", "Retry-After"],
         )
     return Application(house, gate, Watch(inner, house.metrics, log))
 

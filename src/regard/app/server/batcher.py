@@ -155,14 +155,18 @@ class Batcher:
     def _run(self) -> None:
         while (batch := self._take()) is not None:
             begun = time.perf_counter()
-            try:
-                answers = self.work(batch.way, batch.items())
-            except Exception as problem:  # whoever asked hears of it; the next batch may go well
-                answers = [problem] * len(batch.places)
+            answers = self._answers(batch.way, batch.items())
             speed = len(batch.places) / max(time.perf_counter() - begun, 1e-6)
             self._rate += 0.2 * (speed - self._rate)
             self.told(len(batch.places))
             batch.hand_out(answers)
+
+    def _answers(self, way: Any, items: list[Any]) -> Sequence[Any]:
+        """What the items come to; one that cannot be worked spoils nobody else's."""
+        try:
+            return self.work(way, items)
+        except Exception as problem:
+            return [problem] if len(items) == 1 else [self._answers(way, [item])[0] for item in items]
 
     def _take(self) -> Batch | None:
         """The next batch, as soon as there is one; None when the queue is closed and empty."""

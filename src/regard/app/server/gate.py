@@ -53,7 +53,8 @@ class Gate:
         refused = self.refused(scope, headers)
         if refused is None and ("transfer-encoding" in headers or headers.get("content-length", "0") != "0"):
             try:
-                body = await asyncio.wait_for(whole_body(receive, headers), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    body = await whole_body(receive, headers)
             except TooLarge:
                 sentence = f"the request has more than {LARGEST_BODY:,} bytes; send it in pieces"
                 refused = refusal(413, sentence, {"Connection": "close"})

@@ -1,5 +1,6 @@
 """The routes of models that translate: texts in, translations out, and where the model looked."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -9,13 +10,13 @@ from fastapi.responses import StreamingResponse
 
 from regard.app.server import messages
 from regard.app.server.alignment import places
-from regard.app.server.answers import encoded, json_answer, refusal
+from regard.app.server.answers import encoded, json_answer, own_mistake, refusal
 from regard.app.server.batcher import Gone, Ticket
 from regard.app.server.house import House, Refused
 from regard.app.server.messages import REFUSALS, AttentionAsked, TranslateAsked
 from regard.app.server.translator import Found, Look, Sentences, ServedTranslator, put_together
 from regard.app.server.views import POLICY
-from regard.app.server.waiting import waited_for
+from regard.app.server.waiting import attended
 from regard.decoding import Policy
 
 LINES = "application/x-ndjson"
@@ -53,7 +54,7 @@ def translation_routes(house: House) -> APIRouter:
         answers = told_texts(ticket, texts, sentences)
         if LINES in request.headers.get("accept", ""):
             return StreamingResponse(lines(answers, house, model, ticket, request), media_type=LINES)
-        async with waited_for(ticket, model.batcher, request, house.seconds):
+        async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
             return json_answer({"model": model.name, "translations": [each async for each in answers]})
 
     @router.post(
@@ -73,7 +74,7 @@ def translation_routes(house: House) -> APIRouter:
         model.check_look(asked.text, asked.target)
         as_page = "text/html" in request.headers.get("accept", "")
         ticket = model.batcher.put(Look(as_page), [(asked.text, asked.target)])
-        async with waited_for(ticket, model.batcher, request, house.seconds):
+        async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
             [content] = [each async for each in ticket.answers()]
         if not as_page:
             return Response(content, media_type="application/json")
@@ -139,16 +140,22 @@ async def lines(
     request: Request,
 ) -> AsyncIterator[bytes]:
     """A translation a line; where it cannot go on, the last line says why."""
+    until = asyncio.get_running_loop().time() + house.seconds
     number = 0
-    try:
-        async with waited_for(ticket, model.batcher, request, house.seconds):
-            async for each in answers:
+    async with attended(ticket, model.batcher, request):
+        try:
+            while True:
+                async with asyncio.timeout_at(until):  # the client may take its time, the answer may not
+                    each = await anext(answers)
                 yield encoded({"number": number, **each}) + b"\n"
                 number += 1
-    except TimeoutError:
-        yield encoded({"error": house.too_slow()}) + b"\n"
-    except Gone:
-        return
+        except (StopAsyncIteration, Gone):
+            return
+        except TimeoutError:
+            yield encoded({"error": house.too_slow()}) + b"\n"
+        except Exception:
+            yield own_mistake().body + b"\n"
+            raise  # to the watch, which logs it
 
 
 def view_answer(page: bytes, headers: dict[str, str]) -> Response:

@@ -1,4 +1,4 @@
-"""A request while it waits: until its answers are there, its time is over, or its client has left."""
+"""A request while it waits: until its answers are there, or its client has left."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,12 +10,11 @@ from regard.app.server.batcher import Batcher, Ticket
 
 
 @asynccontextmanager
-async def waited_for(ticket: Ticket, batcher: Batcher, request: Request, seconds: float) -> AsyncIterator[None]:
-    """Wait for answers within the block; TimeoutError and Gone end it, and what was not begun is not done."""
+async def attended(ticket: Ticket, batcher: Batcher, request: Request) -> AsyncIterator[None]:
+    """Someone waits within the block; Gone ends it when the client leaves, and nothing more is begun."""
     leaving = asyncio.create_task(leave_with(request, ticket))
     try:
-        async with asyncio.timeout(seconds):
-            yield
+        yield
     finally:
         leaving.cancel()
         batcher.withdraw(ticket)
