@@ -213,7 +213,11 @@ def test_a_strangers_card_and_examples_are_text(browser: Browser, run: Path, tmp
     (strange / "README.md").write_text(
         f"# Card {HOSTILE}\n\n| a | b |\n|---|---|\n| `{HOSTILE}` | &lt;i&gt; |\n"
     )
-    row = {"kind": "valid", "step": 1, "samples": [{"source": HOSTILE, "translation": ""}]}
+    row = {
+        "kind": "valid",
+        "step": 1,
+        "samples": [{"source": HOSTILE}, {"source": "half \ud800"}, {"source": 5}, 6],
+    }
     (strange / "metrics.jsonl").write_text(json.dumps(row) + "\n{torn")
     with served({HOSTILE: strange}) as found:
         opened = Opened(browser, found)
@@ -222,9 +226,9 @@ def test_a_strangers_card_and_examples_are_text(browser: Browser, run: Path, tmp
         expect(page.locator("#card-text h3")).to_have_text(f"Card {HOSTILE}")
         expect(page.locator("#card-text code")).to_have_text(HOSTILE)
         expect(page.locator("#card-text td").last).to_have_text("<i>")
-        expect(page.locator("#examples button")).to_have_text(HOSTILE)
+        expect(page.locator("#examples button")).to_have_text([HOSTILE, "half ?"])
         expect(page.locator("#model option")).to_have_text(HOSTILE)
-        page.click("#examples button")
+        page.locator("#examples button").first.click()
         expect(page.locator("#translation .line")).to_have_count(1)
         assert page.evaluate("window.hit") is None
         assert opened.said == []
@@ -234,12 +238,14 @@ def test_a_strangers_card_and_examples_are_text(browser: Browser, run: Path, tmp
 def test_errors_stand_where_they_arose(browser: Browser, run: Path) -> None:
     with served({"numbers": run}, queue=1) as found:
         page = Opened(browser, found).page
-        page.fill("#typed", "x" * 5001)
+        page.fill("#typed", "eins\n" + "x" * 5001)
+        expect(page.locator("#translation-problem")).to_have_text("Line 2 has more than 5000 characters.")
+        page.fill("#typed", "eins\nzwei")  # one after another, since the queue has room for one
+        expect(page.locator("#translation .line")).to_have_text(["one", "two"])
+        page.fill("#typed", "eins. " * 30)
         expect(page.locator("#translation-problem")).to_contain_text(
-            "Text: wanted is a text of at most 5,000 characters"
+            "the queue has room for 1; send it in pieces."
         )
-        page.fill("#typed", "eins\nzwei")
-        expect(page.locator("#translation-problem")).to_contain_text("send it in pieces")
         with Held(found.model) as held:
             asking = (
                 "text => void fetch('/translate', {method: 'POST', headers: {'Content-Type': 'application/json'},"

@@ -1,6 +1,6 @@
 // A whole file: read here, sent piece by piece, and given back with as many lines as it had.
 
-import { askPatiently, jsonLines, sentence, show } from "./server.js";
+import { askPatiently, jsonLines, refuseLong, sentence, show } from "./server.js";
 
 const PIECE = 64; // lines
 const LARGEST = 20_000_000; // bytes
@@ -70,8 +70,7 @@ export class WholeFile {
     if (text === "") throw new Error("this file is empty");
     this.ended = text.endsWith("\n");
     const lines = (this.ended ? text.slice(0, -1) : text).split("\n").map((line) => line.replace(/\r$/, ""));
-    const long = lines.findIndex((line) => Array.from(line).length > this.limits.characters);
-    if (long >= 0) throw new Error(`line ${long + 1} has more than ${this.limits.characters} characters`);
+    refuseLong(lines, this.limits.characters);
     return lines;
   }
 

@@ -77,6 +77,12 @@ export function pause(milliseconds, signal) {
   });
 }
 
+// A line that the server would refuse is told by its number; it counts characters, not UTF-16 units.
+export function refuseLong(lines, most) {
+  const long = lines.findIndex((line) => line.length > most && Array.from(line).length > most);
+  if (long >= 0) throw new Error(`line ${long + 1} has more than ${most} characters`);
+}
+
 // The lines of a streamed answer, each parsed as it comes.
 export async function* jsonLines(answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,6 +1,6 @@
 // The translation appears while one types: late answers are dropped, earlier questions taken back.
 
-import { askPatiently, pause, sentence, show } from "./server.js";
+import { askPatiently, pause, refuseLong, sentence, show } from "./server.js";
 import { Lights } from "./words.js";
 
 const REST = 180; // milliseconds without a key before the server is asked
@@ -63,10 +63,12 @@ export class Typing {
       await pause(rest, signal);
       this.translation.setAttribute("aria-busy", "true");
       const lines = text.split("\n");
+      refuseLong(lines, this.limits.characters);
       const full = lines.filter((line) => line.trim() !== "");
       const answers = [];
-      for (let first = 0; first < full.length; first += this.limits.texts) {
-        const some = full.slice(first, first + this.limits.texts);
+      const most = Math.min(this.limits.texts, this.limits.queue);
+      for (let first = 0; first < full.length; first += most) {
+        const some = full.slice(first, first + most);
         const body = { ...this.choices.asked(), text: some, attention: true };
         const answer = await askPatiently("/translate", { body, signal }, (words) => show(this.problem, words));
         answers.push(...(await answer.json()).translations);

@@ -11,7 +11,8 @@ def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None 
 
 
 def encoded(content: Any) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    """JSON in UTF-8; half a character, from a stranger's run folder, becomes a question mark."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def own_mistake() -> Response:

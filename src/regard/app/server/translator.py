@@ -21,7 +21,7 @@ from regard.text import Tokenizer
 
 EXAMPLES, LONGEST_EXAMPLE = 4, 120
 LARGEST_CARD = 1 << 16
-"""Characters of a model card: one of a twentieth of that is long."""
+"""Bytes of a model card: one of a twentieth of that is long."""
 LARGEST_LOOK = 1_000_000
 """Weights that are shown of one text: more would take seconds, and a browser its memory."""
 
@@ -73,7 +73,7 @@ class ServedTranslator:
         translated: Callable[[int, int], object],
     ) -> None:
         self.name, self.loaded, self.translated = name, loaded, translated
-        self.examples = examples_of(loaded)
+        self.examples, self.card = examples_of(loaded), card_of(loaded)
         self.attentive = self.warm_up()
         self.batcher = Batcher(self.work, room=room, batch=batch, told=batched)
 
@@ -95,7 +95,7 @@ class ServedTranslator:
             "longest": self.loaded.recipe.model.longest,
             "attention": self.attentive,
             "examples": self.examples,
-            "card": card_of(self.loaded),
+            "card": self.card,
         }
 
     def search(self, beam: int | None, nbest: int, attention: bool) -> Search:
@@ -184,4 +184,7 @@ def examples_of(loaded: LoadedTranslator) -> list[str]:
 
 def card_of(loaded: LoadedTranslator) -> str:
     path = loaded.folder.file("README.md")
-    return path.read_text("utf-8", errors="replace")[:LARGEST_CARD] if path.is_file() else ""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return file.read(LARGEST_CARD).decode("utf-8", "replace")
