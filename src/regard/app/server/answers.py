@@ -5,6 +5,8 @@ from typing import Any
 
 from fastapi import Response
 
+OWN_MISTAKE = "something went wrong in the server; its log says where"
+
 
 def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(encoded(content), status, headers, "application/json")
@@ -16,7 +18,7 @@ def encoded(content: Any) -> bytes:
 
 
 def own_mistake() -> Response:
-    return refusal(500, "something went wrong in the server; its log says where")
+    return refusal(500, OWN_MISTAKE)
 
 
 def refusal(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from regard.app.server import messages
 from regard.app.server.alignment import places
-from regard.app.server.answers import encoded, json_answer, own_mistake, refusal
+from regard.app.server.answers import OWN_MISTAKE, encoded, json_answer, refusal
 from regard.app.server.batcher import Gone, Ticket
 from regard.app.server.house import House, Refused
 from regard.app.server.messages import REFUSALS, AttentionAsked, TranslateAsked
@@ -154,7 +154,7 @@ async def lines(
         except TimeoutError:
             yield encoded({"error": house.too_slow()}) + b"\n"
         except Exception:
-            yield own_mistake().body + b"\n"
+            yield encoded({"error": OWN_MISTAKE}) + b"\n"
             raise  # to the watch, which logs it
 
 
