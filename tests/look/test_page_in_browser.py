@@ -228,8 +228,15 @@ def test_nothing_overflows(opened: Open, width: int) -> None:
         page(made_by_hand.of_words(f"{long} a b", f"x {long}")), viewport={"width": width, "height": 844}
     )
     assert shown.fits()
-    plain = opened(page(made_by_hand.small()), viewport={"width": width, "height": 844})
-    assert plain.fits()
+    many = opened(
+        page(made_by_hand.random(tokens=9, layers=1, heads=8)), viewport={"width": width, "height": 844}
+    )
+    assert many.fits()
+    inside = "s => s.scrollWidth <= s.clientWidth"
+    assert many.page.eval_on_selector("#grid-scroller", inside)
+    assert many.page.eval_on_selector("#numbers-scroller", inside)
+    bars = many.page.eval_on_selector_all("td:nth-child(4) .bar", "bars => bars.map(b => b.clientWidth)")
+    assert max(bars) > 1.2 * min(bars)  # a bar is as long as its number, on a narrow screen too
 
 
 def test_paper_shows_all_of_it_in_light_colours(opened: Open) -> None:

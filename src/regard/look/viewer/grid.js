@@ -42,7 +42,7 @@ document.getElementById("grid-scroller").style.setProperty("--row", `${170 + 78 
 data.layers.forEach((layer, number) => {
   const name = element("span", { className: "name", textContent: layer.name });
   const row = element("div", { className: "heads-row", role: "group", "aria-label": layer.name }, name);
-  row.append(...thumbs.filter((each) => each.number === number).map((each) => each.button));
+  row.append(element("div", { className: "thumbs" }, ...thumbs.filter((each) => each.number === number).map((each) => each.button)));
   document.getElementById("grid-scroller").append(row);
 });
 

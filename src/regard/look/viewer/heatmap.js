@@ -1,7 +1,8 @@
 // The heat map of one head: those that look from top to bottom, those looked at from left to right.
 
 const TILT = (55 * Math.PI) / 180; // of the labels on top
-const heat = { cell: 22, cursor: null, matrix: null, image: null, edge: { left: 0, top: 0 } };
+// cell: what the slider says, or null: as large as there is room for
+const heat = { cell: null, cursor: null, matrix: null, image: null, edge: { left: 0, top: 0 } };
 
 heat.view = new Scrolled("heat", (pen, room) => {
   const { left, right } = sidesOf(state.layer);
@@ -10,7 +11,9 @@ heat.view = new Scrolled("heat", (pen, room) => {
   const beside = widest(pen, left.labels, room < 480 ? 90 : 150) + 14;
   const leaning = Math.ceil(widest(pen, right.labels.slice(-4), 150) * Math.cos(TILT)) + 6;
   heat.edge = { left: beside, top };
-  heat.drawn = printing() ? Math.min(heat.cell, (640 - beside - leaning) / columns) : heat.cell;
+  const fitting = ((printing() ? 640 : room) - beside - leaning) / columns;
+  heat.drawn = printing() ? Math.min(fitting, 28) : heat.cell ?? Math.floor(Math.min(Math.max(fitting, 16), 32));
+  if (!printing()) document.getElementById("zoom").value = String(heat.drawn);
   return { width: beside + columns * heat.drawn + leaning, height: top + rows * heat.drawn + 2 };
 }, drawHeat);
 
@@ -156,8 +159,5 @@ heat.view.canvas.addEventListener("keydown", (event) => {
 
 const zoom = document.getElementById("zoom");
 zoom.addEventListener("input", () => { heat.cell = Number(zoom.value); heat.view.show(); });
-const longest = Math.max(...data.sides.map((side) => side.tokens.length));
-heat.cell = longest > 60 ? 16 : 22;
-zoom.value = String(heat.cell);
 
 views.push(showHeat);

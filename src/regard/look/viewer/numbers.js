@@ -13,15 +13,15 @@ function showNumbers() {
     open.addEventListener("click", () => { choose({ layer: number, head: layer.heads === 1 ? -1 : nth }); heat.view.canvas.focus(); });
     const current = number === state.layer && (nth === state.head || layer.heads === 1);
     return element("tr", { className: current ? "current" : "" }, element("td", { textContent: layer.name }), element("td", {}, open),
-      number_(layer.entropy[kind][nth], most.entropy), number_(layer.distance[kind][nth], most.distance));
+      cell(layer.entropy[kind][nth], most.entropy), cell(layer.distance[kind][nth], most.distance));
   }));
   const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
   document.getElementById("numbers-scroller").replaceChildren(table);
 }
 
-function number_(value, most) {
+function cell(value, most) {
   const bar = element("span", { className: "bar", "aria-hidden": "true" });
-  bar.style.width = `${((value / most) * 8).toFixed(2)}rem`;
+  bar.style.setProperty("--part", (value / most).toFixed(3));
   return element("td", {}, value.toFixed(2), bar);
 }
 
