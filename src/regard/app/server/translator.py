@@ -178,8 +178,8 @@ def examples_of(loaded: LoadedTranslator) -> list[str]:
     rows = reversed(whole_rows(path)) if path.is_file() else ()
     samples = (sample for row in rows if isinstance(row.get("samples"), list) for sample in row["samples"])
     told = (sample.get("source") for sample in samples if isinstance(sample, dict))
-    fitting = (text for text in told if isinstance(text, str) and 0 < len(text) <= LONGEST_EXAMPLE)
-    return list(dict.fromkeys(fitting))[:EXAMPLES]
+    texts = (text for text in told if isinstance(text, str) and text.isprintable())
+    return list(dict.fromkeys(text for text in texts if 0 < len(text) <= LONGEST_EXAMPLE))[:EXAMPLES]
 
 
 def card_of(loaded: LoadedTranslator) -> str:
