@@ -78,10 +78,11 @@ class ServedTranslator:
         self.batcher = Batcher(self.work, room=room, batch=batch, told=batched)
 
     def warm_up(self) -> bool:
-        """Have everything made that the first request would wait for; whether the model has attention."""
+        """Have everything made that the first request would wait for; whether translations can be aligned."""
         fitting = self.fitting(self.loaded.vocabulary.source, "refuse", [])
         short = (text for text in self.examples if fitting.too_long(text) is None)
-        return bool(self.loaded.attention(next(short, ".")).layers)
+        looked = self.loaded.attention(next(short, "."))
+        return any(name.endswith("cross") for name in looked.layers)
 
     def about(self) -> dict[str, Any]:
         """What a client may want to know."""
