@@ -46,7 +46,8 @@ def served(
 ) -> Iterator[Served]:
     log: list[str] = []
     house = open_house({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
-    app = application(house, Rules(served_names("127.0.0.1", []), origins, token), log.append)
+    house.log = log.append
+    app = application(house, Rules(served_names("127.0.0.1", []), origins, token))
     listens = threading.Event()
     with bound_socket("127.0.0.1", 0) as listener:
         server = Server(app, listening=listens.set)

@@ -84,7 +84,7 @@ def test_a_mistake_in_the_server_is_told_without_the_text(run: Path) -> None:
             answer = client.post("/translate", json={"text": "geheim"}, headers={"Accept": kind})
             assert answer.status_code == status
             assert answer.json() == {"error": "something went wrong in the server; its log says where"}
-        until(lambda: "".join(found.log).count("KeyError") == 2)
+        until(lambda: sum(line.endswith("KeyError") for line in found.log) == 2)
         assert "geheim" not in "".join(found.log)
         found.model.batcher.work = whole
         assert translate(found, "eins").status_code == 200

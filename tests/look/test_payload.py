@@ -39,6 +39,10 @@ def test_alignment_takes_the_last_cross_attention_but_one() -> None:
         Looked(read, read, {}).alignment()
     with pytest.raises(RegardError, match="no attention"):
         page(Looked(read, read, {}))
+    encoder = Looked(read, read, {"encoder.0.self": heads["decoder.0.cross"]})
+    with pytest.raises(RegardError, match="no cross-attention"):
+        encoder.alignment()
+    assert '"name":"encoder.rollout"' in page(encoder)  # such a model has a page all the same
 
 
 def test_json_there_and_back() -> None:

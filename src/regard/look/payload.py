@@ -100,8 +100,10 @@ class Looked:
         The last cross-attention looks ahead to the next word; the one before it aligns best (Garg et al. 2019).
         """
         cross = [name for name in self.layers if name.endswith("cross")]
-        if not cross:
+        if not self.layers:
             raise RegardError("this model has no attention: there is nothing to look at")
+        if not cross:
+            raise RegardError("this model writes nothing it could align: it has no cross-attention")
         return cross[max(0, len(cross) - 2)]
 
     def alignment(self) -> np.ndarray:

@@ -1,6 +1,5 @@
 """The routes behind the gate, and every error as one sentence."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request, Response, Security
@@ -18,7 +17,7 @@ from regard.app.server.gate import Gate, Rules
 from regard.app.server.house import House, Refused
 from regard.app.server.messages import Asked, AttentionAsked, TranslateAsked, sentence_of
 from regard.app.server.translation_routes import translation_routes
-from regard.app.server.watch import Watch, standard_error
+from regard.app.server.watch import Watch
 from regard.errors import RegardError
 
 ASKED: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
@@ -44,7 +43,7 @@ class Application:
             model.batcher.join()
 
 
-def application(house: House, rules: Rules, log: Callable[[str], object] = standard_error) -> Application:
+def application(house: House, rules: Rules) -> Application:
     """Routes, then the gate before them, then the watch around both."""
     routes = FastAPI(
         title="regard",
@@ -68,7 +67,7 @@ def application(house: House, rules: Rules, log: Callable[[str], object] = stand
             allow_headers=["Authorization"],
             expose_headers=["Content-Location", "Retry-After"],
         )
-    return Application(house, gate, Watch(inner, house.metrics, log))
+    return Application(house, gate, Watch(inner, house.metrics, house.log))
 
 
 def tell_errors(routes: FastAPI, house: House) -> None:

@@ -1,6 +1,6 @@
-"""What the routes share: the models by name, the numbers, the pages kept, the patience."""
+"""What the routes share: the models by name, the numbers, the log, the pages kept, the patience."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from regard.app.server.gate import LARGEST_BODY
 from regard.app.server.metrics import Metrics
 from regard.app.server.translator import ServedTranslator
 from regard.app.server.views import Views
+from regard.app.server.watch import standard_error
 from regard.errors import did_you_mean
 from regard.jobs import load_translator
 
@@ -30,6 +31,7 @@ class House:
     metrics: Metrics
     seconds: float
     """How long a request may wait for its answer."""
+    log: Callable[[str], object] = standard_error
     views: Views = field(default_factory=Views)
     stopping: bool = False
 

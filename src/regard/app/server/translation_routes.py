@@ -17,6 +17,7 @@ from regard.app.server.messages import REFUSALS, AttentionAsked, TranslateAsked
 from regard.app.server.translator import Found, Look, Sentences, ServedTranslator, put_together
 from regard.app.server.views import POLICY
 from regard.app.server.waiting import attended
+from regard.app.server.watch import without_words
 from regard.decoding import Policy
 
 LINES = "application/x-ndjson"
@@ -153,9 +154,9 @@ async def lines(
             return
         except TimeoutError:
             yield encoded({"error": house.too_slow()}) + b"\n"
-        except Exception:
+        except Exception as problem:
+            house.log(without_words(problem))
             yield encoded({"error": OWN_MISTAKE}) + b"\n"
-            raise  # to the watch, which logs it
 
 
 def view_answer(page: bytes, headers: dict[str, str]) -> Response:

@@ -78,10 +78,11 @@ class ServedTranslator:
         self.batcher = Batcher(self.work, room=room, batch=batch, told=batched)
 
     def warm_up(self) -> bool:
-        """Have everything made that the first request would wait for; whether the model has attention."""
+        """Have everything made that the first request would wait for; whether translations can be aligned."""
         fitting = self.fitting(self.loaded.vocabulary.source, "refuse", [])
         short = (text for text in self.examples if fitting.too_long(text) is None)
-        return bool(self.loaded.attention(next(short, ".")).layers)
+        looked = self.loaded.attention(next(short, "."))
+        return any(name.endswith("cross") for name in looked.layers)
 
     def about(self) -> dict[str, Any]:
         """What a client may want to know."""
@@ -178,8 +179,8 @@ def examples_of(loaded: LoadedTranslator) -> list[str]:
     rows = reversed(whole_rows(path)) if path.is_file() else ()
     samples = (sample for row in rows if isinstance(row.get("samples"), list) for sample in row["samples"])
     told = (sample.get("source") for sample in samples if isinstance(sample, dict))
-    fitting = (text for text in told if isinstance(text, str) and 0 < len(text) <= LONGEST_EXAMPLE)
-    return list(dict.fromkeys(fitting))[:EXAMPLES]
+    texts = (text for text in told if isinstance(text, str) and text.isprintable())
+    return list(dict.fromkeys(text for text in texts if 0 < len(text) <= LONGEST_EXAMPLE))[:EXAMPLES]
 
 
 def card_of(loaded: LoadedTranslator) -> str:

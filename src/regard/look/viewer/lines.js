@@ -16,7 +16,7 @@ lines.view = new Scrolled("lines", (pen, room) => {
 function showLines() {
   const layer = data.layers[state.layer];
   lines.chosen = null;
-  document.getElementById("lines-what").textContent = nameOf(state.layer, layer.heads === 1 ? 0 : -1).replace(/, mean of \d+ heads/, "");
+  document.getElementById("lines-what").textContent = layer.rollout ? nameOf(state.layer, -1) : layer.name;
   document.getElementById("lines-told").textContent = "";
   lines.view.canvas.setAttribute("aria-label", `Lines from those that look to those looked at, ${layer.name}; arrow keys choose a token`);
   showHeads();
@@ -27,7 +27,10 @@ function showLines() {
 function showHeads() {
   const { heads } = data.layers[state.layer];
   const buttons = Array.from({ length: heads }, (_, head) => {
-    const button = element("button", { type: "button", className: "head", textContent: String(head), "aria-label": `head ${head}`, "aria-pressed": String(state.on.has(head)) });
+    const button = element("button", {
+      type: "button", className: "head", textContent: String(head),
+      "aria-label": `head ${head}`, "aria-pressed": String(state.on.has(head)),
+    });
     button.style.setProperty("--colour", `var(--head-${head % 8})`);
     button.addEventListener("click", () => {
       if (!state.on.delete(head)) state.on.add(head);

@@ -54,12 +54,17 @@ function weightsOf(number) {
 function matrixOf(number, head) {
   const { heads, rows, columns, values } = weightsOf(number);
   const size = rows * columns;
-  const chosen = head >= 0 || heads === 1 ? values.subarray(Math.max(head, 0) * size, (Math.max(head, 0) + 1) * size) : once(`mean ${state.words} ${number}`, () => {
+  const first = Math.max(head, 0) * size;
+  const wanted = head < 0 && heads > 1 ? meanOf(number, values, size, heads) : values.subarray(first, first + size);
+  return { rows, columns, values: wanted };
+}
+
+function meanOf(number, values, size, heads) {
+  return once(`mean ${state.words} ${number}`, () => {
     const mean = new Float32Array(size);
     for (let place = 0; place < values.length; place += 1) mean[place % size] += values[place] / heads;
     return mean;
   });
-  return { rows, columns, values: chosen };
 }
 
 /** What a side shows: words, or tokens bare at a word's start and with a dot before what goes on. */
