@@ -13,7 +13,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError):
         raise RegardError(f"--host {host}: there is no such address") from None
-    # Where the protocol is told, asyncio sends at once; else an answer's body waits 40 ms for its head's receipt.
+    # Told its protocol, asyncio sends at once; else an answer's body waits 40 ms for its head's receipt.
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
