@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from regard.app import serving
+from regard.app.server.places import bound_socket
 from regard.app.serving import Serving
 from regard.errors import RegardError
 
@@ -100,6 +101,12 @@ def test_a_stop_under_load_loses_no_request(run: Path, number: signal.Signals) -
     assert "Traceback" not in told
     assert "anyone who reaches" not in told
     assert "eins" not in told
+
+
+def test_an_answers_body_does_not_wait_for_its_head() -> None:
+    """asyncio sends small packets at once (TCP_NODELAY) on sockets that tell their protocol, and on no others."""
+    with bound_socket("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 def test_a_busy_port_is_one_sentence(run: Path) -> None:
