@@ -160,7 +160,7 @@ def main() -> None:
         f"{found.saved_a_parameter:.1f} in a checkpoint"
     )
     for row in rows:
-        print(f"{row.case:80}{row.ours:14,.1f}")
+        print(f"{row.case:84}{row.ours:12,.1f}")
 
 
 if __name__ == "__main__":
