@@ -154,6 +154,7 @@ def translate(
     from regard.decoding import Chance
     from regard.jobs import load_translator
 
+    translating.check_shares(files or [], output)
     loaded = load_translator(run)
     chance = None if seed is None else Chance(seed, temperature)
     translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
