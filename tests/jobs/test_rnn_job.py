@@ -8,6 +8,8 @@ import pytest
 import regard
 from regard.config import load_recipe, shipped_recipes
 from regard.jobs.loaded import LoadedTranslator
+from regard.look.page import page
+from regard.look.payload import Looked
 
 RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 SMALL = [
@@ -47,11 +49,17 @@ def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str
     made = train(corpus, tmp_path / recipe, recipe, "train.steps=3", "train.validate_every=3")
     model = regard.load(made.folder)
     assert len(model.translate(["drei vier.", ""])) == 2
+    looked = model.attention("drei vier.")
     if recipe.startswith("rnn"):
-        with pytest.raises(regard.RegardError, match="no attention"):
-            model.attention("drei vier.").alignment()
+        for see in (Looked.alignment, page):
+            with pytest.raises(
+                regard.RegardError, match="this model has no attention: there is nothing to look at"
+            ):
+                see(looked)
     else:
-        assert model.attention("drei vier.").alignment().shape[1] == 4
+        assert looked.alignment().shape == looked.layers["decoder.cross"].shape[1:]
+        assert looked.alignment().shape[1] == 4
+        assert '"name":"decoder.cross"' in page(looked)
 
 
 def test_the_recipes_differ_in_the_model_alone() -> None:

@@ -113,9 +113,9 @@ def test_attention_names_layers_and_sums_to_one(model: LoadedTranslator) -> None
     assert list(looked.layers) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
     assert looked.source[:2] == ["drei", "vier"]
     assert looked.target[:2] == ["three", "four"]
-    weights = looked.layers["decoder.0.cross"]
-    assert weights.shape == (2, len(looked.target), len(looked.source))
-    assert weights.sum(-1) == pytest.approx(1.0, abs=1e-4)
+    cross = looked.layers["decoder.0.cross"]
+    assert cross.shape == (2, len(looked.target), len(looked.source))
+    assert cross.weights.sum(-1) == pytest.approx(1.0, abs=1e-4)
     assert looked.alignment().shape == (len(looked.target), len(looked.source))
 
 

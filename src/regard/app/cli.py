@@ -154,6 +154,7 @@ def translate(
     from regard.decoding import Chance
     from regard.jobs import load_translator
 
+    translating.check_shares(files or [], output)
     loaded = load_translator(run)
     chance = None if seed is None else Chance(seed, temperature)
     translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
@@ -314,20 +315,88 @@ def compare(
 def look(
     run: Run,
     text: Annotated[str, typer.Argument(help="The sentence to translate and look into.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="A .png or .svg file.")] = Path(
-        "alignment.png"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="A page (.html), a picture (.png, .svg) or .json.",
+            show_default="the terminal",
+        ),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="A translation to look at instead of the model's own.")
     ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option(help="Such as decoder.0.cross, encoder.rollout.", show_default="the alignment"),
+    ] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="One head of the layer, from 0.")] = None,
+    words: Annotated[bool, typer.Option("--words", help="Join subwords into words.")] = False,
 ) -> None:
-    """Draw which source words each translated word looked at.
+    """See which words looked at which: a page with every layer and head, a picture, or a map in the terminal.
 
-    Example:  regard look runs/picturebook "Ein alter Mann liest im Park eine Zeitung." -o park.png
+    Examples:
+
+    regard look runs/picturebook "Ein alter Mann liest im Park eine Zeitung." -o park.html
+
+    regard look runs/picturebook "Der Hund schläft." --layer encoder.0.self -o heads.svg
     """
     from regard.app import looking
 
-    looking.run(run, text, output, target)
+    looking.run(run, text, output, target, layer, head, words)
+
+
+@cli.command()
+def report(
+    run: Run,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """A training on one page: curves, samples over time, BLEU by length, attention, recipe, environment.
+
+    Example:  regard report runs/picturebook -o report.html
+    """
+    from regard.app import reporting
+
+    reporting.run(run, output)
+
+
+@cli.command()
+def serve(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Run folders; NAME=RUN names one, else its folder does.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="A file with the token clients must send.", show_default="$REGARD_TOKEN, or none"),
+    ] = None,
+    queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait for a model.")] = 512,
+    batch: Annotated[int, typer.Option(min=1, help="Sentences translated together.")] = 64,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds a request may wait for its answer.")] = 30.0,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another name the server goes by; '*' for any.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="A site whose pages may ask, such as https://example.org.")
+    ] = None,
+) -> None:
+    """Serve run folders over HTTP, with a page to try them; its address is printed when it listens.
+
+    Examples:
+
+    regard serve runs/picturebook
+
+    regard serve german=runs/picturebook runs/mine --port 0 --token-file token.txt
+    """
+    from regard.app import serving
+
+    serving.run(
+        serving.Serving(
+            runs, host, port, token_file, queue, batch, timeout, allow_host or (), allow_origin or ()
+        )
+    )
 
 
 @cli.command()

@@ -1,6 +1,9 @@
 """A training as a person watches it: a live line on standard error, a sentence for every event."""
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -38,6 +41,14 @@ class Terminal:
             self.bar.update(self.task, completed=done, description=line)
         else:
             self.say(f"{line}  {done:.0%} done")
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """A warning is one sentence on standard error, without the line of code it came from."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: print(message, file=sys.stderr)
+        yield
 
 
 def memory() -> str:

@@ -31,8 +31,6 @@ def run(
     Under torchrun every process translates its share of the windows, and the first puts them together.
     """
     typed = not files and sys.stdin.isatty()
-    if processes() > 1 and (not files or output is None):
-        raise RegardError("several processes translate files into a file: give FILE and -o")
     with joined() as world:
         lines = (line for file in files for line in read_lines(file)) if files else standard_input(typed)
         windows = loaded.translator.stream(
@@ -55,6 +53,12 @@ def run(
                 out.write(text)
                 if typed:
                     out.flush()
+
+
+def check_shares(files: list[Path], output: Path | None) -> None:
+    """Before a model is loaded: shares of the work need files to read and to write."""
+    if processes() > 1 and (not files or output is None):
+        raise RegardError("several processes translate files into a file: give FILE and -o")
 
 
 def standard_input(typed: bool) -> Iterator[str]:

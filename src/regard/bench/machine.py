@@ -17,6 +17,7 @@ import torch
 from regard import disk
 from regard.bench import decoding, training
 from regard.bench.turns import Player, Row, show
+from regard.jobs.environment import machine
 from regard.native import library
 
 Tell = Callable[[str], object]
@@ -85,16 +86,6 @@ def bench(
         start_up(),
         memory(),
     )
-
-
-def machine() -> str:
-    """The processor's name, or what kind it is."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()
 
 
 def start_up(times: int = 5) -> float:

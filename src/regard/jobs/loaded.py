@@ -1,11 +1,11 @@
 """A trained translation model, opened: translate, measure, look inside."""
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from regard.attention import Recorder
@@ -19,27 +19,9 @@ from regard.jobs.folder import RunFolder
 from regard.jobs.training import device
 from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
+from regard.look.payload import Layer, Looked, Side
 from regard.models.build import build
-
-
-@dataclass(frozen=True)
-class Looked:
-    """Who looked where in one translation: weights (heads, query, key) by layer, and the tokens."""
-
-    source: list[str]
-    target: list[str]
-    layers: dict[str, np.ndarray]
-
-    def alignment(self) -> np.ndarray:
-        """Which source tokens each target token came from: the mean head of the last cross-attention but one.
-
-        The last layer looks ahead to the next word; the one before it aligns best (Garg et al. 2019).
-        """
-        cross = [name for name in self.layers if name.endswith(".cross")]
-        if not cross:
-            raise RegardError("this model has no attention: there is nothing to look at")
-        mean: np.ndarray = self.layers[cross[max(0, len(cross) - 2)]].mean(0)
-        return mean
+from regard.text import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -117,18 +99,63 @@ class LoadedTranslator:
 
     @torch.no_grad()
     def attention(self, text: str, target: str | None = None) -> Looked:
-        """Where every layer and head looks while it translates the text, or writes the given target."""
-        target = self.translate([text])[0] if target is None else target
-        source_ids = self.translator.ids([self.vocabulary.source.encode(text)])
-        target_ids = self.vocabulary.target.encode(target)
-        written = torch.tensor([[self.vocabulary.target.begin, *target_ids]], device=source_ids.device)
+        """Where every layer and head looks while it translates the text, or writes the given target.
+
+        What is longer than the model has places for is told and cut.
+        """
+        reading, writing = self.vocabulary.source, self.vocabulary.target
+        source_ids = self.fitting_ids(reading, text, "text")
+        if target is None:
+            [found] = self.translator.search_ids([source_ids], self.options())
+            target = self.translator.worded(text, found).text
+            target_ids = list(found[0].ids[: self.recipe.model.longest - 1]) if found else []
+        else:
+            target_ids = self.fitting_ids(writing, target, "target")
+        device = self.translator.device
         record = Recorder()
-        self.model.hidden(source_ids, written, record)
-        return Looked(
-            source=self.vocabulary.source.tokens(source_ids[0].tolist()),
-            target=self.vocabulary.target.tokens([*target_ids, self.vocabulary.target.end]),
-            layers={name: weights[0].float().cpu().numpy() for name, weights in record.items()},
+        self.model.hidden(
+            torch.tensor([[*source_ids, reading.end]], device=device),
+            torch.tensor([[writing.begin, *target_ids]], device=device),
+            record,
         )
+        read = side("source", text, reading, [*source_ids, reading.end])
+        written = side("translation", target, writing, [*target_ids, writing.end])
+        before = side("translation so far", target, writing, [writing.begin, *target_ids])
+        sides = {"encoder": (read, read), "cross": (written, read), "self": (written, before)}
+        return Looked(
+            read,
+            written,
+            {
+                name: Layer(*sides[who_looks(name)], weights[0].float().cpu().numpy())
+                for name, weights in record.items()
+            },
+        )
+
+    def fitting_ids(self, tokenizer: Tokenizer, text: str, what: str) -> list[int]:
+        """The ids of a text, as many as the model has places for beside the end."""
+        ids, places = tokenizer.encode(text), self.recipe.model.longest - 1
+        if len(ids) > places:
+            warnings.warn(
+                f"the {what} has {len(ids) + 1} tokens, the model allows {places + 1}: the rest is left out",
+                stacklevel=3,
+            )
+        return ids[:places]
+
+
+def who_looks(layer: str) -> str:
+    """The encoder at what was read, the decoder at it (cross) or at what it wrote itself (self)."""
+    return "encoder" if layer.startswith("encoder") else layer.rpartition(".")[2]
+
+
+def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> Side:
+    """Ids as tokens, and as the words they are pieces of."""
+    tokens, groups = tokenizer.tokens(ids), tokenizer.words(ids)
+    words = tokenizer.decode_batch([[ids[place] for place in group] for group in groups])
+    named = (
+        word.strip() or "".join(tokens[place] for place in group)
+        for word, group in zip(words, groups, strict=True)
+    )
+    return Side(name, text, tuple(tokens), tuple(named), tuple(map(tuple, groups)))
 
 
 def pairs_of_files(source: str | Path | None, target: str | Path | None) -> list[Pair] | None:

@@ -74,6 +74,8 @@ def train_into(
     torch.manual_seed(settings.seed)
     model = task.prepare(folder, audience, world)
     told = f"model: {count_parameters(model):,} parameters on {device()}"
+    if settings.shard and world.size == 1:
+        audience.say("train.shard: this process is alone and holds all; torchrun starts several")
     kept = shard(model, world, device()) if settings.shard and world.size > 1 else None
     here = sum(own(each).numel() for each in model.parameters())
     audience.say(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))

@@ -1,1 +1,1 @@
-"""Pictures: figures of one style, as PNG and SVG."""
+"""Who looked where: one payload, as a page, as pictures of one style (PNG, SVG), in the terminal."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import matplotlib
 import numpy as np
@@ -10,9 +10,13 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from regard.look.terminal import cut, harmless
+
 INK, GREY, PALE = "#1f2933", "#7b8794", "#e4e7eb"
 COLOURS = ["#2563a8", "#d1495b", "#2a9d8f", "#e9a23b", "#7251b5", "#5c6b73", "#9c5a2d", "#d879b0"]
 HEAT = "Blues"
+MOST_WORDS, LONGEST_WORD = 60, 24
+"""At an edge of a heat map; longer ones are cut."""
 
 STYLE: Any = {
     "axes.edgecolor": GREY,
@@ -69,11 +73,18 @@ def heat(
     """A matrix (query, key) as colours, with words at the edges where they are given."""
     image = axes.imshow(weights, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
     if rows is not None:
-        axes.set_yticks(range(len(rows)), rows)
+        axes.set_yticks(*ticks(rows), parse_math=False)  # a dollar sign is a dollar sign
     if columns is not None:
-        axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right", rotation_mode="anchor")
+        axes.set_xticks(*ticks(columns), rotation=45, ha="right", rotation_mode="anchor", parse_math=False)
     if bar and axes.figure is not None:
         axes.figure.colorbar(image, ax=axes, shrink=0.85)
+
+
+def ticks(words: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Places and words of an edge: so many and so long that they can be read, no letter that XML forbids."""
+    apart = -(-len(words) // MOST_WORDS)
+    places = list(range(0, len(words), max(1, apart)))
+    return places, [cut(harmless(words[place]), LONGEST_WORD) for place in places]
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
@@ -84,6 +95,12 @@ def save(figure: Figure, stem: Path) -> list[Path]:
 def save_as(figure: Figure, path: Path) -> Path:
     """Write one picture in the format of its ending; the same picture is the same file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    with path.open("wb") as file:
+        save_into(figure, file, path.suffix.removeprefix("."))
     return path
+
+
+def save_into(figure: Figure, file: IO[bytes], form: str = "svg") -> None:
+    """Write one picture into an open file."""
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(file, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)

@@ -1,0 +1,253 @@
+"""A server under load on loopback: many clients beside one, overload, and a stop in the midst of it.
+
+    python benchmarks/serving.py [--quick] [--json] [RUN [SOURCE]]
+
+The server is a process of its own, started by `regard serve`; the clients are coroutines of this one, and
+nothing but 127.0.0.1 is asked. Without a run, one is trained on the picture book for half a minute.
+Rows: case, ours, peer, value (the peer's), ratio.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle
+from pathlib import Path
+
+from regard.bench.turns import Row, as_json, show
+
+CLIENTS = 64
+QUEUE = 256
+"""Sentences that may wait: enough for all clients, a tenth of what the overload sends at once."""
+TEXTS = 8
+"""Sentences in each request of the overload."""
+PATIENCE = 60.0
+
+
+@dataclass
+class Load:
+    """What became of requests: statuses, seconds each took, and the seconds in which they were sent."""
+
+    seconds: float = 0.0
+    statuses: Counter[object] = field(default_factory=Counter)
+    times: list[float] = field(default_factory=list)
+    lost: int = 0
+    """Requests that were sent before the stop and got no answer at all."""
+
+    @property
+    def speed(self) -> float:
+        return self.statuses[200] / self.seconds
+
+    @property
+    def errors(self) -> int:
+        return sum(count for status, count in self.statuses.items() if status not in (200, 429))
+
+    def slow(self) -> float:
+        """Milliseconds within which 99 of 100 answers came."""
+        return 1000 * statistics.quantiles(self.times, n=100)[-1] if len(self.times) > 1 else 0.0
+
+
+class Client:
+    """One connection that is kept: as little work as possible, since the server shares the machine with it."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def __aenter__(self) -> "Client":
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return self
+
+    async def __aexit__(self, *problem: object) -> None:
+        self.writer.close()
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        return await self.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+
+    async def translate(self, texts: list[str], beam: int) -> tuple[int, bytes]:
+        body = json.dumps({"text": texts, "beam": beam}).encode()
+        head = (
+            "POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        return await self.send(head.encode() + body)
+
+    async def send(self, request: bytes) -> tuple[int, bytes]:
+        self.writer.write(request)
+        async with asyncio.timeout(PATIENCE):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+            return int(head[9:12]), await self.reader.readexactly(length)
+
+
+async def load(port: int, sentences: list[str], clients: int, beam: int, seconds: float) -> Load:
+    """So many clients, each asking for the next sentence as soon as it has its answer."""
+    found, supply = Load(), cycle(sentences)
+    begun = time.perf_counter()
+
+    async def ask() -> None:
+        async with Client(port) as client:
+            while time.perf_counter() - begun < seconds:
+                sent = time.perf_counter()
+                status, _ = await client.translate([next(supply)], beam)
+                found.statuses[status] += 1
+                found.times.append(time.perf_counter() - sent)
+
+    await asyncio.gather(*(ask() for _ in range(clients)))
+    found.seconds = time.perf_counter() - begun
+    return found
+
+
+async def overload(port: int, sentences: list[str], rounds: int) -> tuple[Load, list[float]]:
+    """Ten times what the queue holds, at once, several times; and how long the health took meanwhile."""
+    found, supply, health = Load(), cycle(sentences), list[float]()
+    over = asyncio.Event()
+
+    async def ask() -> None:
+        async with Client(port) as client:
+            for _ in range(rounds):
+                status, _ = await client.translate([next(supply) for _ in range(TEXTS)], 5)
+                found.statuses[status] += 1
+
+    async def ask_health() -> None:
+        async with Client(port) as client:
+            while not over.is_set():
+                begun = time.perf_counter()
+                status, _ = await client.get("/health")
+                found.statuses[f"health {status}"] += status != 200
+                health.append(time.perf_counter() - begun)
+                await asyncio.sleep(0.05)
+
+    watching = asyncio.create_task(ask_health())
+    await asyncio.gather(*(ask() for _ in range(10 * QUEUE // TEXTS)))
+    over.set()
+    await watching
+    return found, health
+
+
+async def stop(process: "subprocess.Popen[str]", port: int, sentences: list[str]) -> Load:
+    """All clients ask until they are refused; after a second the server is told to stop."""
+    found, supply = Load(), cycle(sentences)
+    stopped: list[float] = []
+
+    async def ask() -> None:
+        while True:
+            sent = time.perf_counter()
+            try:
+                async with Client(port) as client:
+                    while True:
+                        sent = time.perf_counter()
+                        status, _ = await client.translate([next(supply)], 5)
+                        found.statuses[status] += 1
+                        if status != 200:
+                            return
+            except (OSError, asyncio.IncompleteReadError):
+                found.lost += not stopped or sent < stopped[0]
+                return
+
+    asking = asyncio.gather(*(ask() for _ in range(CLIENTS)))
+    await asyncio.sleep(1)
+    stopped.append(time.perf_counter())
+    process.send_signal(signal.SIGTERM)
+    await asking
+    found.statuses[f"exit code {await asyncio.to_thread(process.wait, 30)}"] += 1
+    return found
+
+
+@contextmanager
+def serving(run: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    command = [sys.executable, "-m", "regard", "serve", run, "--port", "0", "--queue", str(QUEUE)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            if not address:
+                raise SystemExit(f"`{' '.join(command)}` did not start")
+            yield process, int(address.rpartition(":")[2])
+        finally:
+            process.kill()
+
+
+def resident(process: "subprocess.Popen[str]") -> float:
+    """Megabytes of memory the server has; 0 where the system does not tell."""
+    path = Path(f"/proc/{process.pid}/statm")
+    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6 if path.exists() else 0.0
+
+
+async def measured(run: str, sentences: list[str], quick: bool) -> list[Row]:
+    rows: list[Row] = []
+    few, many, rounds = (4.0, 10.0, 2) if quick else (15.0, 60.0, 5)
+
+    def row(case: str, ours: float, peer: str = "", value: float = 0.0) -> None:
+        rows.append(Row(case, ours, peer, value, ours / value if value else 0.0))
+        print(f"{case}: {ours:,.1f}" + (f", {peer}: {value:,.1f}" if peer else ""), file=sys.stderr)
+
+    with serving(run) as (process, port):
+        await load(port, sentences, CLIENTS, 5, 1.0)
+        for beam in (1, 5):
+            alone = await load(port, sentences, 1, beam, few)
+            before = resident(process)
+            together = await load(port, sentences, CLIENTS, beam, many)
+            row(f"{CLIENTS} clients, beam {beam}: sentences/s", together.speed, "one client", alone.speed)
+            row(f"beam {beam}: 99% within, ms", together.slow(), "one client", alone.slow())
+            row(f"beam {beam}: errors but 429", together.errors + alone.errors)
+            row(f"beam {beam}: memory after, MB", resident(process), "before", before)
+        over, health = await overload(port, sentences, rounds)
+        row("overload: requests answered", over.statuses[200])
+        row("overload: refused with 429", over.statuses[429])
+        row("overload: errors but 429", over.errors)
+        row("overload: slowest health, ms", 1000 * max(health))
+        after = await load(port, sentences, CLIENTS, 5, few)
+        row("after it: sentences/s", after.speed, "before it", together.speed)
+        stopping = await stop(process, port, sentences)
+        row("stop: requests answered", stopping.statuses[200])
+        row("stop: refused with 503", stopping.statuses[503])
+        row("stop: requests lost", stopping.lost)
+        row("stop: exit code 0", stopping.statuses["exit code 0"])
+    return rows
+
+
+def trained(folder: str) -> str:
+    """A model of the picture book, trained for half a minute."""
+    run = f"{folder}/picturebook"
+    print("training a model for half a minute ...", file=sys.stderr)
+    command = [sys.executable, "-m", "regard", "train", "picturebook", "train.minutes=0.5", "--out", run]
+    subprocess.run(command, check=True, capture_output=True)
+    return run
+
+
+def sentences_for(run: str | None, source: str | None) -> list[str]:
+    if source:
+        return [line for line in Path(source).read_text("utf-8").splitlines() if line.strip()]
+    if run:
+        rows = (json.loads(line) for line in (Path(run) / "metrics.jsonl").read_text("utf-8").splitlines())
+        return [sample["source"] for row in rows for sample in row.get("samples", [])]
+    from regard.data import catalog
+
+    return [german for german, _ in catalog.pairs("picturebook", "valid")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="10 s of load instead of 60")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("run", nargs="?", help="a trained run; the picture book without one")
+    parser.add_argument("source", nargs="?", help="its sentences, one a line")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run = options.run or trained(folder)
+        rows = asyncio.run(measured(run, sentences_for(options.run, options.source), options.quick))
+    print(as_json(rows) if options.json else show(rows, "sentences a second, milliseconds, megabytes"))
+
+
+if __name__ == "__main__":
+    main()

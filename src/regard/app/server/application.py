@@ -1,0 +1,116 @@
+"""The routes behind the gate, and every error as one sentence."""
+
+from dataclasses import dataclass
+
+from fastapi import FastAPI, Request, Response, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
+
+from regard import __version__
+from regard.app.server.about_routes import about_routes, page_routes
+from regard.app.server.answers import own_mistake, refusal
+from regard.app.server.batcher import Closed, Full, Gone
+from regard.app.server.gate import Gate, Rules
+from regard.app.server.house import House, Refused
+from regard.app.server.messages import Asked, AttentionAsked, TranslateAsked, sentence_of
+from regard.app.server.translation_routes import translation_routes
+from regard.app.server.watch import Watch
+from regard.errors import RegardError
+
+ASKED: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
+"""What the body of a route holds, to say what is wrong with one."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """The server without its sockets: what is behind the gate, the gate, and who watches it."""
+
+    house: House
+    gate: Gate
+    watch: Watch
+
+    def close(self) -> None:
+        """Let nobody in any more; what was accepted goes on."""
+        self.gate.closed = True
+        self.house.close()
+
+    def join(self) -> None:
+        """After `close`: wait for the models' threads."""
+        for model in self.house.models.values():
+            model.batcher.join()
+
+
+def application(house: House, rules: Rules) -> Application:
+    """Routes, then the gate before them, then the watch around both."""
+    routes = FastAPI(
+        title="regard",
+        version=__version__,
+        description="Translation, and where the model looks while it translates.",
+        docs_url=None,  # FastAPI's pages load scripts from elsewhere
+        redoc_url=None,
+    )
+    locked = [Security(HTTPBearer(auto_error=False))] if rules.token else []
+    routes.include_router(translation_routes(house), dependencies=locked)
+    routes.include_router(about_routes(house), dependencies=locked)
+    routes.include_router(page_routes())
+    tell_errors(routes, house)
+    gate = Gate(routes, rules)
+    inner: ASGIApp = gate
+    if rules.origins:
+        inner = CORSMiddleware(
+            gate,
+            list(rules.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization"],
+            expose_headers=["Content-Location", "Retry-After"],
+        )
+    return Application(house, gate, Watch(inner, house.metrics, house.log))
+
+
+def tell_errors(routes: FastAPI, house: House) -> None:
+    """Every way in which a request can fail, as a status and a sentence."""
+
+    @routes.exception_handler(RegardError)
+    async def users_mistake(request: Request, problem: RegardError) -> Response:
+        return refusal(422, str(problem))
+
+    @routes.exception_handler(Refused)
+    async def refused(request: Request, problem: Refused) -> Response:
+        return refusal(problem.status, str(problem))
+
+    @routes.exception_handler(RequestValidationError)
+    async def not_what_is_wanted(request: Request, problem: RequestValidationError) -> Response:
+        return refusal(422, sentence_of(problem, ASKED.get(request.url.path)))
+
+    @routes.exception_handler(HTTPException)
+    async def no_such_route(request: Request, problem: HTTPException) -> Response:
+        sentences = {
+            400: "the body is not JSON in UTF-8",
+            404: "there is no such address here; /openapi.json tells which there are",
+            405: "this address does not take this method; /openapi.json tells which it takes",
+        }
+        sentence = sentences.get(problem.status_code, str(problem.detail))
+        return refusal(problem.status_code, sentence, dict(problem.headers or {}))
+
+    @routes.exception_handler(Full)
+    async def full(request: Request, problem: Full) -> Response:
+        return refusal(429, str(problem), {"Retry-After": str(problem.seconds)})
+
+    @routes.exception_handler(Closed)
+    async def closed(request: Request, problem: Closed) -> Response:
+        return refusal(503, str(problem), {"Connection": "close", "Retry-After": "5"})
+
+    @routes.exception_handler(TimeoutError)
+    async def too_slow(request: Request, problem: TimeoutError) -> Response:
+        return refusal(504, house.too_slow())
+
+    @routes.exception_handler(Exception)
+    async def servers_mistake(request: Request, problem: Exception) -> Response:
+        return own_mistake()  # it goes on to the watch, which logs it
+
+    @routes.exception_handler(Gone)
+    async def nobody_there(request: Request, problem: Gone) -> Response:
+        return Response(status_code=499)  # nobody reads it; the log tells what became of the request

@@ -1,0 +1,91 @@
+"""What the routes share: the models by name, the numbers, the log, the pages kept, the patience."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from regard.app.server import messages
+from regard.app.server.gate import LARGEST_BODY
+from regard.app.server.metrics import Metrics
+from regard.app.server.translator import ServedTranslator
+from regard.app.server.views import Views
+from regard.app.server.watch import standard_error
+from regard.errors import did_you_mean
+from regard.jobs import load_translator
+
+
+class Refused(Exception):
+    """A request that is not done, with the status and the sentence it is answered with."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass
+class House:
+    """Everything behind the gate."""
+
+    models: Mapping[str, ServedTranslator]
+    metrics: Metrics
+    seconds: float
+    """How long a request may wait for its answer."""
+    log: Callable[[str], object] = standard_error
+    views: Views = field(default_factory=Views)
+    stopping: bool = False
+
+    def model(self, name: str | None) -> ServedTranslator:
+        """The model of that name; the first one where none is named."""
+        if name is None:
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            hint = did_you_mean(name, self.models)
+            raise Refused(404, f"model: there is no model of this name{hint}; served: {', '.join(self.models)}")
+        return self.models[name]
+
+    def too_slow(self) -> str:
+        return f"the answer took longer than {self.seconds:g} s; ask for less at once, or try again later"
+
+    def about(self) -> dict[str, Any]:
+        return {
+            "models": [model.about() for model in self.models.values()],
+            "limits": {
+                "bytes": LARGEST_BODY,
+                "texts": messages.TEXTS,
+                "characters": messages.CHARACTERS,
+                "seconds": self.seconds,
+                "queue": min(model.batcher.room for model in self.models.values()),
+                "beam": messages.LARGEST_BEAM,
+            },
+        }
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        self.stopping = True
+        for model in self.models.values():
+            model.batcher.close()
+
+
+def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -> House:
+    """The models of run folders by name, loaded and warmed up, each behind a queue of its own."""
+    models: dict[str, ServedTranslator] = {}
+    metrics = Metrics(lambda: {name: model.batcher.waiting for name, model in models.items()})
+
+    def batched(name: str, size: int) -> None:
+        metrics.batches.observe(name, number=size)
+
+    def translated(name: str, sentences: int, tokens: int) -> None:
+        metrics.sentences.add(name, number=sentences)
+        metrics.tokens.add(name, number=tokens)
+
+    for name, folder in runs.items():
+        models[name] = ServedTranslator(
+            name,
+            load_translator(folder),
+            room=room,
+            batch=batch,
+            batched=partial(batched, name),
+            translated=partial(translated, name),
+        )
+    return House(models, metrics, seconds)

@@ -1,0 +1,95 @@
+"""A real server on a real loopback port, in a thread of the test's own process."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from regard.app.server.application import Application, application
+from regard.app.server.gate import Rules
+from regard.app.server.house import open_house
+from regard.app.server.places import address_of, bound_socket
+from regard.app.server.running import Server
+from regard.app.server.translator import ServedTranslator
+from regard.app.serving import served_names
+
+
+@dataclass
+class Served:
+    """A server that listens: its address, what it logs, and what is behind it."""
+
+    address: str
+    app: Application
+    log: list[str] = field(default_factory=list)
+
+    @property
+    def model(self) -> ServedTranslator:
+        return next(iter(self.app.house.models.values()))
+
+    def client(self, **options) -> httpx.Client:
+        return httpx.Client(base_url=self.address, **{"timeout": 30, **options})
+
+
+@contextmanager
+def served(
+    runs: dict[str, Path],
+    *,
+    queue: int = 512,
+    batch: int = 64,
+    timeout: float = 30.0,
+    token: str | None = None,
+    origins: tuple[str, ...] = (),
+) -> Iterator[Served]:
+    log: list[str] = []
+    house = open_house({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
+    house.log = log.append
+    app = application(house, Rules(served_names("127.0.0.1", []), origins, token))
+    listens = threading.Event()
+    with bound_socket("127.0.0.1", 0) as listener:
+        server = Server(app, listening=listens.set)
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        assert listens.wait(10)
+        try:
+            yield Served(address_of(listener), app, log)
+        finally:
+            server.should_exit = True
+            thread.join(20)
+    assert not thread.is_alive()
+    app.join()
+
+
+class Held:
+    """Keeps a model from working until it is let go, and remembers what it was given to do."""
+
+    def __init__(self, model: ServedTranslator) -> None:
+        self.model, self.work = model, model.batcher.work
+        self.go, self.holds = threading.Event(), threading.Event()
+        self.given: list[list[str]] = []
+
+    def __enter__(self) -> "Held":
+        def wait_and_work(way, items):
+            self.given.append(list(items))
+            self.holds.set()
+            assert self.go.wait(20)
+            return self.work(way, items)
+
+        self.model.batcher.work = wait_and_work
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.go.set()
+        self.model.batcher.work = self.work
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for something that other threads do, ten seconds at most."""
+    for _ in range(500):
+        if holds():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not happen within ten seconds")

@@ -1,0 +1,76 @@
+"""Chromium, driven by playwright: pages opened from disk with the network off, every complaint kept."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def launched() -> Iterator:
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no Chromium on this machine")
+    with api.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+class Opened:
+    """A page from disk in a context of its own; what it complained about, a policy's violations among it."""
+
+    def __init__(self, browser, html: str, path: Path, **context) -> None:
+        path.write_text(html, "utf-8")
+        self.complaints: list[str] = []
+        self.page = browser.new_context(
+            offline=True, **{"viewport": {"width": 1200, "height": 900}, **context}
+        ).new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", lambda request: self.asked_for(request.url))
+        self.page.goto(path.as_uri())
+
+    def asked_for(self, address: str) -> None:
+        if not address.startswith(("file:", "data:", "about:")):
+            self.complaints.append(f"asked the network for {address}")
+
+    def told(self, part: str) -> str:
+        """What a screen reader hears of a part of the page."""
+        line = self.page.locator(f"#{part}-told")
+        assert line.get_attribute("aria-live") == "polite"
+        return line.text_content()
+
+    def word(self, side: str, text: str):
+        """A word of the text block of a side, the first of that spelling."""
+        return self.page.locator(f"[aria-labelledby=text-{side}] .word").filter(has_text=text).first
+
+    def lit(self) -> dict[str, float]:
+        """The words lit up, and how strongly."""
+        return dict(
+            self.page.eval_on_selector_all(
+                ".word.lit",
+                "words => words.map(w => [w.textContent, Number(w.style.getPropertyValue('--strength'))])",
+            )
+        )
+
+    def fits(self) -> bool:
+        """Whether nothing makes the page scroll sideways."""
+        return self.page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        )
+
+    def ink(self, canvas: str) -> int:
+        """How many pixels of a canvas are drawn."""
+        return self.page.eval_on_selector(
+            canvas,
+            """c => {
+                const copy = new OffscreenCanvas(c.width, c.height).getContext("2d", { willReadFrequently: true });
+                copy.drawImage(c, 0, 0);
+                return copy.getImageData(0, 0, c.width, c.height).data.filter((v, i) => i % 4 === 3 && v > 0).length;
+            }""",
+        )
