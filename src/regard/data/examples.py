@@ -77,6 +77,9 @@ class Source(Protocol):
 
     def __len__(self) -> int: ...
 
+    def parts(self) -> list[range]:
+        """The numbers of the examples that lie together."""
+
     def load(self, members: np.ndarray, chance: np.random.Generator) -> list[Example]: ...
 
 
@@ -88,6 +91,9 @@ class Ready:
 
     def __len__(self) -> int:
         return len(self.examples)
+
+    def parts(self) -> list[range]:
+        return [range(len(self.examples))]
 
     def load(self, members: np.ndarray, chance: np.random.Generator) -> list[Example]:
         return [self.examples[member] for member in members]
@@ -118,7 +124,7 @@ class TextBatches:
         return len(self.source)
 
     def parts(self) -> list[range]:
-        return [range(len(self.source))]
+        return self.source.parts()
 
     def cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
         chance = np.random.default_rng((self.seed, epoch, pool, 4))

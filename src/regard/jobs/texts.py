@@ -82,7 +82,7 @@ class Work(Protocol):
 
     labels: list[str]
     """Classes or tags, once they are known."""
-    splits: dict[str, list[Any]]
+    splits: dict[str, Any]
     """What was read for training, validation and test."""
 
     @property
@@ -235,13 +235,17 @@ def held_out(
     kept: list[Item] = []
     out: list[Item] = []
     for item in items:
-        bucket = zlib.crc32(key(item).encode("utf-8", "replace")) / 2**32
-        (out if bucket < share else kept).append(item)
+        (out if bucket(key(item)) < share else kept).append(item)
     if not kept or not out:
         raise CorpusError(
             f"{path}: too few examples to hold some out for validation; give a file (data.valid=...)"
         )
     return kept, out
+
+
+def bucket(key: str) -> float:
+    """Where a key falls between 0 and 1, always the same."""
+    return zlib.crc32(key.encode("utf-8", "replace")) / 2**32
 
 
 def asked(

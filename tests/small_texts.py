@@ -77,11 +77,14 @@ def write_questions(folder: Path) -> None:
 
 
 def write_documents(folder: Path) -> None:
-    """Documents that keep to one colour: what follows can be told from what was said."""
+    """A dozen documents, each with five words of its own: what follows can be told from what was said."""
     chance = np.random.default_rng(0)
-    documents = []
-    for number in range(60):
-        colour = (GOOD + BAD)[number % 4]
-        lines = [" ".join([*filled(chance, 2), colour, *filled(chance, 2), "."]) for _ in range(8)]
-        documents.append("\n".join(lines) + "\n")
-    (folder / "text.txt").write_text("\n".join(documents))
+    for name, sentences in (("text.txt", 60), ("text-dev.txt", 100)):
+        documents = [
+            "".join(
+                " ".join(f"w{number}x{word}" for word in chance.integers(0, 5, 4)) + "\n"
+                for _ in range(sentences)
+            )
+            for number in range(12)
+        ]
+        (folder / name).write_text("\n".join(documents))
