@@ -70,9 +70,13 @@ def choose_columns(path: Path, given: Columns, parts: Sequence[str]) -> list[Col
 def labels_of(examples: Sequence[Labelled], path: Path) -> list[str]:
     """The labels in order; one alone leaves nothing to learn."""
     found = sorted({each.label for each in examples})
-    if len(found) < 2:
-        only = f"all {len(examples):,} examples have the label {found[0]!r}" if found else "there is no example"
-        raise CorpusError(f"{path}: {only}; telling texts apart needs two labels.")
+    if not found:
+        raise CorpusError(f"{path}: there is no example; telling texts apart needs two labels.")
+    if len(found) == 1:
+        raise CorpusError(
+            f"{path}, lines {examples[0].line:,} to {examples[-1].line:,}: all examples have the label "
+            f"{found[0]!r}; telling texts apart needs two labels."
+        )
     return found
 
 
