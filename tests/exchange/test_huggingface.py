@@ -200,5 +200,5 @@ def test_the_real_minilm_knows_what_is_alike(minilm: Path, tmp_path: Path) -> No
     assert dog @ hound > 0.5 > dog @ stock
     assert dog @ dog == pytest.approx(1, abs=1e-5)
     seen = model.attention("A dog runs.")
-    assert seen.tokens == ["[CLS]", "a", "dog", "runs", ".", "[SEP]"]
+    assert seen.source == ["[CLS]", "a", "dog", "runs", ".", "[SEP]"]
     assert seen.layers["encoder.5.self"].shape == (12, 6, 6)

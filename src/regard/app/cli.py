@@ -314,7 +314,7 @@ def compare(
 @cli.command()
 def look(
     run: Run,
-    text: Annotated[str, typer.Argument(help="The sentence to translate and look into.")],
+    text: Annotated[str, typer.Argument(help="The text to translate or read, and look into.")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -325,7 +325,8 @@ def look(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="A translation to look at instead of the model's own.")
+        str | None,
+        typer.Option(help="A translation to look at instead of the model's own; for BERT, a second text."),
     ] = None,
     layer: Annotated[
         str | None,

@@ -1,7 +1,7 @@
 """A BERT opened: vectors for texts, labels, tags, answers, and where it looked."""
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +19,16 @@ from regard.errors import RegardError
 from regard.jobs.answering import Answered, Answering, spans, windows_of
 from regard.jobs.bert import BertFolder
 from regard.jobs.classification import Classification, Judged, encode_texts, judged, probabilities
+from regard.jobs.loaded import side
 from regard.jobs.pretraining import Pretraining
 from regard.jobs.tagging import TaggedWords, Tagging, encode_words, tagged, word_shares
 from regard.jobs.texts import Measured, TrainedRecipe, Work, asked, file_of
+from regard.look.payload import Layer, Looked
 from regard.models.bert import Bert, BertReader
 from regard.text import split
 
 Texts = Sequence[str | tuple[str, str]]
 """Texts, or pairs of them."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Who looked where in one text: weights (heads, query, key) by layer, and the tokens."""
-
-    tokens: list[str]
-    layers: dict[str, np.ndarray]
 
 
 class LoadedEncoder:
@@ -48,11 +42,21 @@ class LoadedEncoder:
         assert isinstance(bert, Bert)
         self.bert = bert
 
+    @property
+    def longest(self) -> int:
+        """The most tokens of a text or pair that are read, [CLS] and [SEP] among them."""
+        own = self.recipe.embed.longest if isinstance(self.recipe, EncoderRecipe) else self.recipe.data.longest
+        return min(self.recipe.model.longest, own or self.recipe.model.longest)
+
+    def tokens(self, text: str, pair: str | None = None) -> int:
+        """How many tokens a text or pair has, [CLS] and [SEP] among them."""
+        second = None if pair is None else self.tokenizer.encode(pair)
+        return len(self.tokenizer.joined(self.tokenizer.encode(text), second))
+
     def embed(self, texts: Texts) -> np.ndarray:
         """A vector for each text, the mean of its tokens': (texts, size)."""
         settings = self.recipe.embed if isinstance(self.recipe, EncoderRecipe) else None
-        longest = min(self.recipe.model.longest, settings.longest if settings and settings.longest else 1 << 30)
-        examples, _ = encode_texts(self.tokenizer, *sides(texts), longest)
+        examples, _ = encode_texts(self.tokenizer, *sides(texts), self.longest)
         vectors = np.zeros((len(examples), self.recipe.model.d_model), np.float32)
         for batch, found in asked(BertReader(self.bert), examples, self.tokenizer.padding):
             vectors[list(batch.sentences)] = found.cpu().numpy()
@@ -76,16 +80,27 @@ class LoadedEncoder:
         return work.measure(self.model, self.tokenizer, "test")
 
     @torch.no_grad()
-    def attention(self, text: str, pair: str | None = None) -> Seen:
-        """Where every layer and head looks while it reads a text or a pair."""
-        (example,), _ = encode_texts(self.tokenizer, [text], [pair], self.recipe.model.longest)
+    def attention(self, text: str, pair: str | None = None) -> Looked:
+        """Where every layer and head looks while it reads a text or a pair.
+
+        What is longer than the model has places for is told and cut.
+        """
+        (example,), cut = encode_texts(self.tokenizer, [text], [pair], self.recipe.model.longest)
+        if cut:
+            warnings.warn(
+                f"the text has {self.tokens(text, pair)} tokens, the model allows {self.recipe.model.longest}: "
+                "the rest is left out",
+                stacklevel=2,
+            )
         device = next(self.bert.parameters()).device
         ids = torch.from_numpy(example.ids).unsqueeze(0).to(device)
         segments = (torch.arange(ids.size(1), device=device) >= example.second).long().unsqueeze(0)
         record = Recorder()
         self.bert(ids, segments, record)
-        layers = {name: weights[0].float().cpu().numpy() for name, weights in record.items()}
-        return Seen(self.tokenizer.tokens(example.ids.tolist()), layers)
+        whole = text if pair is None else f"{text}\n{pair}"
+        read = side("text" if pair is None else "texts", whole, self.tokenizer, example.ids.tolist())
+        layers = {name: Layer(read, read, weights[0].float().cpu().numpy()) for name, weights in record.items()}
+        return Looked(read, read, layers)
 
 
 class LoadedClassifier(LoadedEncoder):
@@ -109,8 +124,7 @@ class LoadedClassifier(LoadedEncoder):
                 raise RegardError(f"text {number} is empty; there is nothing to label")
         if not first:
             return []
-        longest = min(self.recipe.data.longest, self.recipe.model.longest)
-        examples, _ = encode_texts(self.tokenizer, first, second, longest)
+        examples, _ = encode_texts(self.tokenizer, first, second, self.longest)
         shares = probabilities(self.model, examples, self.tokenizer.padding)
         return [judged(self.labels, each) for each in shares]
 
@@ -125,8 +139,7 @@ class LoadedTagger(LoadedEncoder):
         words = [split(each) if isinstance(each, str) else list(each) for each in sentences]
         if not words:
             return []
-        longest = min(self.recipe.data.longest, self.recipe.model.longest)
-        stretches = encode_words(self.tokenizer, words, longest)
+        stretches = encode_words(self.tokenizer, words, self.longest)
         shares = word_shares(self.model, stretches, self.tokenizer.padding, [len(each) for each in words])
         return [tagged(each, self.labels, rows) for each, rows in zip(words, shares, strict=True)]
 
@@ -144,8 +157,7 @@ class LoadedAnswerer(LoadedEncoder):
         if not questions:
             return []
         data = self.recipe.data
-        longest = min(data.longest, self.recipe.model.longest)
-        windows = windows_of(self.tokenizer, questions, data, longest)
+        windows = windows_of(self.tokenizer, questions, data, self.longest)
         contexts = [paragraph for _, paragraph in questions]
         return spans(self.model, windows, self.tokenizer.padding, contexts, data.longest_answer)[0]
 
