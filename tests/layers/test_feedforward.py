@@ -12,6 +12,7 @@ from regard.layers import FeedForward
 FORMULAS = {
     "relu": lambda x: max(0.0, x),
     "gelu": lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))),
+    "gelu-tanh": lambda x: x * 0.5 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "silu": lambda x: x / (1 + math.exp(-x)),
 }
 NAMES = [*FORMULAS, "swiglu"]
@@ -84,5 +85,5 @@ def test_dropout_falls_on_the_wide_layer_while_training():
 
 
 def test_another_activation_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'tanh' is none of relu, gelu, silu, swiglu"):
+    with pytest.raises(ValueError, match="'tanh' is none of relu, gelu, gelu-tanh, silu, swiglu"):
         FeedForward(4, 6, "tanh")

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.bert import BertModel
+from regard.config.gpt import GptModel, NgramModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
+from regard.config.language import LanguageData, LanguageRecipe, LanguageText
 from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.texts import (
     AnsweringRecipe,
@@ -21,6 +23,7 @@ from regard.config.texts import (
     EncoderRecipe,
     Files,
     LabelledData,
+    LabelTrain,
     PieceSettings,
     PretrainingRecipe,
     QuestionData,
@@ -51,11 +54,17 @@ __all__ = [
     "EmbedSettings",
     "EncoderRecipe",
     "Files",
+    "GptModel",
     "KernelModel",
     "KernelRecipe",
     "KernelTrain",
+    "LabelTrain",
     "LabelledData",
+    "LanguageData",
+    "LanguageRecipe",
+    "LanguageText",
     "LoopSettings",
+    "NgramModel",
     "PairData",
     "PieceSettings",
     "PretrainingRecipe",
@@ -76,7 +85,7 @@ __all__ = [
     "to_toml",
 ]
 
-Recipe = KernelRecipe | TranslationRecipe | TextRecipe
+Recipe = KernelRecipe | TranslationRecipe | TextRecipe | LanguageRecipe
 RECIPES = (
     KernelRecipe,
     TranslationRecipe,
@@ -85,6 +94,7 @@ RECIPES = (
     TaggingRecipe,
     AnsweringRecipe,
     EncoderRecipe,
+    LanguageRecipe,
 )
 
 

@@ -1,10 +1,14 @@
-"""What a BERT is trained for: pre-training, labels for texts and pairs, tags for words, answers."""
+"""What a BERT is trained for: pre-training, labels for texts and pairs, tags for words, answers.
+
+A GPT is trained for labels too.
+"""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from regard.config.bert import BertModel
-from regard.config.schema import Count, Positive, Range, Share, Whole
+from regard.config.gpt import GptModel
+from regard.config.schema import Count, NotNegative, Positive, Range, Share, Whole
 from regard.config.training import LoopSettings
 
 
@@ -34,6 +38,14 @@ class TextTrain(LoopSettings):
     smoothing: Share = 0.0
     """Share of the aim that is spread over the wrong labels."""
     best_by: Literal["accuracy", "f1", "exact", "loss"] = "loss"
+
+
+@dataclass(frozen=True)
+class LabelTrain(TextTrain):
+    """How a model learns labels."""
+
+    language_loss: NotNegative = 0.0
+    """GPT: how much guessing the text itself counts beside the label (Radford et al. 2018 have 0.5)."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +161,13 @@ class ClassificationRecipe:
     task: Literal["classification"]
     data: LabelledData = field(default_factory=LabelledData)
     text: PieceSettings = field(default_factory=PieceSettings)
-    model: BertModel = field(default_factory=BertModel)
-    train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
+    model: BertModel | GptModel = field(default_factory=BertModel)
+    train: LabelTrain = field(default_factory=lambda: LabelTrain(epochs=3))
 
     def __post_init__(self) -> None:
         check_best(self.train, ("accuracy", "f1", "loss"))
+        if self.train.language_loss and not isinstance(self.model, GptModel):
+            raise ValueError('train.language_loss: a BERT guesses no next token; model.kind = "gpt" does')
         if self.data.pair is not None and not self.data.pairs:
             raise ValueError("data.pair: a second text is read where data.pairs is true, and it is false")
 
@@ -187,7 +201,7 @@ class AnsweringRecipe:
 
 
 TextRecipe = EncoderRecipe | PretrainingRecipe | ClassificationRecipe | TaggingRecipe | AnsweringRecipe
-"""Every recipe whose model is a BERT."""
+"""Every recipe whose model is a BERT, or in the case of labels perhaps a GPT."""
 
 
 def check_best(train: TextTrain, allowed: tuple[str, ...]) -> None:

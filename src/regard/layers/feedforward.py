@@ -1,6 +1,7 @@
 """The position-wise network: each token thinks by itself about what it has just seen."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -11,11 +12,12 @@ from regard.attention.heads import projection
 from regard.layers.dropout import Dropout, chance
 from regard.native import address, in_c, kernels, laid_out, product
 
-Activation = Literal["relu", "gelu", "silu", "swiglu"]
+Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
+    "gelu-tanh": partial(functional.gelu, approximate="tanh"),
     "silu": functional.silu,
 }
 
@@ -23,13 +25,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """d_model -> d_ff -> d_model with ReLU, GELU or SiLU between, or gated: silu(W_g x) * (W x) (SwiGLU).
 
+    "gelu-tanh" is GELU by the tanh that is close to it, as GPT has it (Hendrycks and Gimpel 2016).
     SwiGLU has a third matrix (Shazeer 2020); give it 2/3 of the d_ff for the same number of parameters.
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu", dropout: float = 0.0) -> None:
         super().__init__()
         if activation not in ("swiglu", *ACTIVATIONS):
-            raise ValueError(f"activation {activation!r} is none of relu, gelu, silu, swiglu")
+            raise ValueError(f"activation {activation!r} is none of {', '.join(ACTIVATIONS)}, swiglu")
         self.activation = activation
         self.widen = projection(d_model, d_ff)
         self.gate = projection(d_model, d_ff) if activation == "swiglu" else None

@@ -65,15 +65,15 @@ class Bert(nn.Module):
 
 
 class BertReader(nn.Module):
-    """A BERT that answers with a vector for each text: the mean of its tokens' vectors."""
+    """A BERT, or what reads like one, that answers with a vector for each text: the mean of its tokens'."""
 
-    def __init__(self, bert: Bert) -> None:
+    def __init__(self, bert: nn.Module) -> None:
         super().__init__()
         self.bert = bert
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
         """(texts, length) -> (texts, d_model)."""
-        return mean_of(self.bert(ids, segments), ids != self.bert.padding)
+        return mean_of(self.bert(ids, segments), ids.ne(cast(int, self.bert.padding)))
 
 
 class BertPretrainer(nn.Module):

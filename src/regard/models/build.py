@@ -4,8 +4,9 @@ from typing import Literal
 
 from torch import nn
 
-from regard.config import BertModel, RnnModel, TransformerModel
+from regard.config import BertModel, GptModel, RnnModel, TransformerModel
 from regard.models.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
+from regard.models.gpt import SYMBOLS, Gpt, GptClassifier, GptWriter
 from regard.models.pairs import PairModel
 from regard.models.rnn import Rnn
 from regard.models.transformer import Transformer
@@ -22,8 +23,27 @@ def build(
             return Rnn(config, source_vocabulary, target_vocabulary, padding)
 
 
-Head = Literal["none", "pretraining", "classes", "tags", "span"]
-"""What a BERT is asked for."""
+Head = Literal["none", "pretraining", "classes", "tags", "span", "language"]
+"""What a BERT or a GPT is asked for."""
+
+
+def build_reader(
+    config: BertModel | GptModel, head: Head, vocabulary: int, padding: int, labels: int = 0
+) -> nn.Module:
+    """A BERT or a GPT with fresh weights and a head; `labels` is how many classes or tags there are."""
+    match config:
+        case BertModel():
+            return build_bert(config, head, vocabulary, padding, labels)
+        case GptModel():
+            return build_gpt(config, head, vocabulary, labels)
+
+
+def build_gpt(config: GptModel, head: Head, vocabulary: int, labels: int = 0) -> nn.Module:
+    """A GPT that writes on, or one that labels texts: the last three ids of its vocabulary are symbols."""
+    if head == "classes":
+        return GptClassifier(Gpt(config, vocabulary - SYMBOLS, SYMBOLS), config, labels)
+    assert head == "language"
+    return GptWriter(Gpt(config, vocabulary))
 
 
 def build_bert(config: BertModel, head: Head, vocabulary: int, padding: int, labels: int = 0) -> nn.Module:
@@ -40,3 +60,5 @@ def build_bert(config: BertModel, head: Head, vocabulary: int, padding: int, lab
             return BertTagger(bert, config, labels)
         case "span":
             return BertAnswerer(bert, config)
+        case "language":
+            raise ValueError("a BERT sees what comes next, so it cannot be asked for it")

@@ -22,7 +22,7 @@ from regard.attention import (
     causal_mask,
     padding_mask,
 )
-from regard.config import TransformerModel
+from regard.config import GptModel, TransformerModel
 from regard.layers import BlockShape, DecoderBlock, Dropout, EncoderBlock
 from regard.models.pairs import PairModel
 from regard.native import kernels
@@ -38,7 +38,7 @@ class Transformer(PairModel):
             config.share, config.d_model, config.d_model, source_vocabulary, target_vocabulary, padding
         )
         self.encoder = Encoder(config)
-        self.decoder = Decoder(config)
+        self.decoder = Decoder(config, config.decoder_layers)
         self.dropout = Dropout(config.dropout)
         self.may_lie_end_to_end = config.position in ("sinusoidal", "learned")
         """Whether positions are added to the embeddings: those inside attention go by one row of places."""
@@ -157,13 +157,13 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Blocks in which a token sees what stands before it, and the encoder's output."""
+    """Blocks in which a token sees what stands before it, and the encoder's output; GPT has no encoder."""
 
-    def __init__(self, config: TransformerModel) -> None:
+    def __init__(self, config: TransformerModel | GptModel, layers: int, *, cross: bool = True) -> None:
         super().__init__()
         self.position = absolute_position(config)
         self.blocks = nn.ModuleList(
-            DecoderBlock(shape_of(config), inner_position(config)) for _ in range(config.decoder_layers)
+            DecoderBlock(shape_of(config), inner_position(config), cross=cross) for _ in range(layers)
         )
         self.norm = last_norm(config)
 
@@ -174,7 +174,7 @@ class Decoder(nn.Module):
     def forward(
         self,
         embedded: Tensor,
-        source: list[KeyValue] | Tensor,
+        source: list[KeyValue] | Tensor | None = None,
         *,
         may_look: Tensor | Apart | None = None,
         may_look_source: Tensor | Apart | None = None,
@@ -184,14 +184,15 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """(batch, target, d_model) embeddings -> the same shape; with caches the tokens continue those.
 
-        The source is what `remember` gave, or the encoder's output where it is asked once.
+        The source is what `remember` gave, or the encoder's output where it is asked once; a decoder without
+        cross-attention has none.
         """
         x = placed(self.position, embedded, may_look, caches[0].length if caches else 0)
         x = x if dropout is None else dropout(x)
         for number, block in enumerate(self.blocks):
             x = block(
                 x,
-                source if isinstance(source, Tensor) else source[number],
+                source[number] if isinstance(source, list) else source,
                 may_look=may_look,
                 may_look_source=may_look_source,
                 cache=caches[number] if caches else None,
@@ -207,24 +208,27 @@ def placed(position: Position, embedded: Tensor, may_look: Tensor | Apart | None
     return position.embed(embedded, start)
 
 
-def shape_of(config: TransformerModel) -> BlockShape:
-    return BlockShape(
+def shape_of(config: TransformerModel | GptModel) -> BlockShape:
+    shape = BlockShape(
         d_model=config.d_model,
         heads=config.heads,
         d_ff=config.d_ff,
         dropout=config.dropout,
         attention_dropout=config.attention_dropout,
-        norm=config.norm,
+        norm=config.norm or "pre",
         activation=config.activation,
     )
+    if isinstance(config, GptModel):
+        return replace(shape, epsilon=config.epsilon, inner_dropout=0.0)
+    return shape
 
 
-def last_norm(config: TransformerModel) -> nn.Module:
+def last_norm(config: TransformerModel | GptModel) -> nn.Module:
     """Pre-norm leaves the residual stream unnormed at the end; post-norm does not."""
-    return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+    return nn.LayerNorm(config.d_model, eps=shape_of(config).epsilon) if config.norm == "pre" else nn.Identity()
 
 
-def absolute_position(config: TransformerModel) -> Position:
+def absolute_position(config: TransformerModel | GptModel) -> Position:
     """The scheme that is added to the embeddings, if it is of that sort."""
     match config.position:
         case "sinusoidal":
@@ -235,7 +239,7 @@ def absolute_position(config: TransformerModel) -> Position:
             return Position()
 
 
-def inner_position(config: TransformerModel) -> Callable[[], Position]:
+def inner_position(config: TransformerModel | GptModel) -> Callable[[], Position]:
     """Makes the scheme that acts inside one layer's self-attention, if it is of that sort."""
     size = config.d_model // config.heads
     match config.position:

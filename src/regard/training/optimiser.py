@@ -17,8 +17,8 @@ OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon
 def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimizer:
     """Adam as the paper has it, AdamW, whose decay leaves norms, biases and embeddings alone, or Muon."""
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    matrices = [each for name, each in named if each.dim() > 1 and "embedding" not in name]
-    rest = [each for name, each in named if each.dim() <= 1 or "embedding" in name]
+    matrices = [each for name, each in named if each.dim() > 1 and not is_table(name)]
+    rest = [each for name, each in named if each.dim() <= 1 or is_table(name)]
     groups: list[dict[str, Any]] = [
         {"params": matrices, "weight_decay": train.weight_decay},
         {"params": rest, "weight_decay": 0.0},
@@ -33,6 +33,11 @@ def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimiz
         eps=train.epsilon,
         fused=True,
     )
+
+
+def is_table(name: str) -> bool:
+    """Whether a parameter holds vectors that are looked up: of words, or of places."""
+    return "embedding" in name or name.endswith("position.table")
 
 
 def hidden_apart(groups: list[dict[str, Any]], model: nn.Module) -> list[dict[str, Any]]:
