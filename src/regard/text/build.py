@@ -9,12 +9,15 @@ import tokenizers
 
 from regard.errors import RegardError
 from regard.text.bert import bert_from_json, is_bert
+from regard.text.gpt import gpt_from_json, is_gpt, train_gpt
+from regard.text.letters import FORMAT as LETTERS
+from regard.text.letters import LETTER_KINDS, letters_from_json, train_letters
 from regard.text.subword_training import train_bert, train_subwords
 from regard.text.subwords import SUBWORD_KINDS, SubwordTokenizer
 from regard.text.tokenizer import SPECIALS, Tokenizer, refuse_surrogates
 from regard.text.words import FORMAT, WORD_KINDS, WordOptions, train_words, words_from_json
 
-KINDS = (*WORD_KINDS, *SUBWORD_KINDS, "bert")
+KINDS = (*WORD_KINDS, *SUBWORD_KINDS, "bert", "gpt", *LETTER_KINDS)
 DEFAULT_SUBWORDS = 8000
 
 
@@ -36,7 +39,8 @@ def train(
     min_count: how often a word (words, spacy, space) or a merged pair (bpe, wordpiece) must have been seen.
     normal: none, nfc or nfkc. language: spaCy's rules to use. pretokenised: subwords of text already tokenised,
     which is split at blanks only. unseen: a character not in the texts is spelled in bytes, or unknown. The
-    kind bert cleans and splits text in BERT's own way; of these it asks size, min_count and lower.
+    kinds bert and gpt clean and split text in those models' own ways; of these they ask size, min_count and
+    lower. characters and bytes ask none of them.
     """
     _refuse_other("kind", kind, KINDS)
     _refuse_other("normal", normal, ("none", "nfc", "nfkc"))
@@ -49,9 +53,13 @@ def train(
     if kind in WORD_KINDS:
         options = WordOptions(kind, language if kind == "spacy" else None, lower, normal)
         return train_words(options, texts, size=size, min_count=min_count)
+    if kind in LETTER_KINDS:
+        return train_letters(kind, texts)
     size = DEFAULT_SUBWORDS if size is None else size
     if kind == "bert":
         return train_bert(texts, size=size, min_count=min_count, lower=lower)
+    if kind == "gpt":
+        return train_gpt(texts, size=size, min_count=min_count, lower=lower)
     return train_subwords(
         kind,
         texts,
@@ -102,6 +110,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _from_json(content: dict[str, Any]) -> Tokenizer:
     if content.get("format") == FORMAT:
         return words_from_json(content)
+    if content.get("format") == LETTERS:
+        return letters_from_json(content)
     model = content.get("model")
     if not isinstance(model, dict):
         raise ValueError(f'it has neither "format": "{FORMAT}" nor the "model" of a tokenizer.json')
@@ -109,6 +119,8 @@ def _from_json(content: dict[str, Any]) -> Tokenizer:
         raise ValueError(f"its model is {model.get('type')!r}, allowed are {', '.join(SUBWORD_KINDS.values())}")
     if is_bert(model):
         return bert_from_json(content)
+    if is_gpt(content):
+        return gpt_from_json(content)
     _check_ids(_ids(model))
     return SubwordTokenizer(_opened(json.dumps(content)))
 

@@ -12,7 +12,7 @@ SPECIALS = ("<s>", "</s>", "<blank>", "<unk>")
 class Tokenizer(ABC):
     """Text to ids and back; typed text never becomes one of the special symbols but the unknown one.
 
-    They are ids 0 to 3; BERT's own vocabulary has them elsewhere.
+    They are ids 0 to 3; BERT's and GPT's own vocabularies have theirs elsewhere.
     """
 
     begin: int = 0
@@ -23,7 +23,7 @@ class Tokenizer(ABC):
     @property
     @abstractmethod
     def kind(self) -> str:
-        """One of words, spacy, space, bpe, wordpiece, unigram, bert."""
+        """One of words, spacy, space, bpe, wordpiece, unigram, bert, gpt, characters, bytes."""
 
     @property
     @abstractmethod
