@@ -1,21 +1,32 @@
-"""Run folders that hold a BERT: its vocabulary, its labels, and what another training takes from it."""
+"""Run folders that hold a BERT or a GPT: vocabulary, labels, and what another training takes from it."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from regard import text
-from regard.config import BertModel, KernelRecipe, PieceSettings, TextRecipe, TranslationRecipe
+from regard.config import (
+    BertModel,
+    GptModel,
+    KernelRecipe,
+    LanguageRecipe,
+    LanguageText,
+    NgramModel,
+    PieceSettings,
+    TextRecipe,
+    TranslationRecipe,
+)
 from regard.errors import RecipeError, RegardError
 from regard.jobs.folder import LARGEST_CONFIG, RunFolder
 from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
-from regard.models.build import Head, build_bert
-from regard.text import BertTokenizer
+from regard.models.build import Head, build_reader
+from regard.text import BertTokenizer, GptTokenizer, LetterTokenizer, MarkedTokenizer, Tokenizer
 
 LABELS = "labels.json"
 
@@ -25,23 +36,31 @@ HEADS: dict[str, Head] = {
     "classification": "classes",
     "tagging": "tags",
     "answering": "span",
+    "language": "language",
 }
 """The head of each task."""
 
 
 @dataclass(frozen=True)
 class BertFolder:
-    """A run folder that holds a BERT, and its recipe."""
+    """A run folder that holds a BERT or a GPT, and its recipe."""
 
     folder: RunFolder
-    recipe: TextRecipe
+    recipe: TextRecipe | LanguageRecipe
+
+    @property
+    def config(self) -> BertModel | GptModel:
+        """The model section; counts of tokens are no network."""
+        if isinstance(self.recipe.model, NgramModel):
+            raise RegardError(f"{self.folder.path} holds {self.recipe.model}, which is no network")
+        return self.recipe.model
 
     @property
     def labels(self) -> list[str]:
         return read_labels(self.folder.path) if self.recipe.task in ("classification", "tagging") else []
 
-    def tokenizer(self) -> BertTokenizer:
-        return load_tokenizer(self.folder.path)
+    def tokenizer(self) -> Any:
+        return load_tokenizer(self.folder.path, self.config, self.recipe.task)
 
     def model(self) -> nn.Module:
         """The model with its weights; nothing is believed, and no memory taken, before the shapes agree."""
@@ -49,7 +68,7 @@ class BertFolder:
 
         def fresh() -> nn.Module:
             head = HEADS[self.recipe.task]
-            return build_bert(self.recipe.model, head, tokenizer.size, tokenizer.padding, len(labels))
+            return build_reader(self.config, head, tokenizer.size, tokenizer.padding, len(labels))
 
         with torch.device("meta"):
             self.folder.check_weights(fresh())
@@ -59,18 +78,23 @@ class BertFolder:
 
 
 def open_bert(path: Path) -> BertFolder:
-    """A finished run whose model is a BERT, whatever its task."""
+    """A finished run whose model is a BERT or a GPT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
     if isinstance(recipe, KernelRecipe | TranslationRecipe):
-        raise RegardError(f"{path} holds a {recipe.task} model, not a BERT")
+        raise RegardError(f"{path} holds a {recipe.task} model, not a BERT or a GPT")
     return BertFolder(folder, recipe)
 
 
 def write_bert(
-    out: Path, recipe: TextRecipe, model: nn.Module, tokenizer: BertTokenizer, labels: Sequence[str], card: str
+    out: Path,
+    recipe: TextRecipe | LanguageRecipe,
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
+    card: str,
 ) -> RunFolder:
-    """A BERT that was not trained here, as a finished run."""
+    """A model that was not trained here, as a finished run."""
     folder = RunFolder.create(out)
     with folder.alone():
         tokenizer.save(folder.path / JOINT)
@@ -101,16 +125,18 @@ def read_labels(folder: Path) -> list[str]:
     return found
 
 
-def shape_of(model: BertModel) -> dict[str, int]:
+def shape_of(model: BertModel | GptModel) -> dict[str, int]:
     return {name: getattr(model, name) for name in ("layers", "d_model", "heads", "d_ff")}
 
 
-def started(model: BertModel) -> BertModel:
+def started(model: BertModel | GptModel) -> BertModel | GptModel:
     """The model section with the sizes of the run to start from."""
     if model.start is None:
         return model
-    theirs = open_bert(Path(model.start)).recipe.model
-    usual = shape_of(BertModel())
+    theirs = open_bert(Path(model.start)).config
+    if not isinstance(theirs, type(model)):
+        raise RecipeError(f"model.kind: {model.start} holds a {theirs.kind}, not a {model.kind}")
+    usual = shape_of(type(model)())
     for name, value in shape_of(model).items():
         other = shape_of(theirs)[name]
         if value not in (usual[name], other):
@@ -128,7 +154,7 @@ def start_from(path: Path, model: nn.Module) -> str:
         for name, each in saved.items()
         if name in parameters and parameters[name].shape == each.shape
     }
-    if not any(name.startswith("bert.blocks.") for name in used):
+    if not any(".blocks." in name for name in used):
         raise RegardError(f"model.start: the weights of {path} do not fit this model")
     with torch.no_grad():
         for name, each in used.items():
@@ -138,20 +164,36 @@ def start_from(path: Path, model: nn.Module) -> str:
 
 
 def make_tokenizer(
-    model: BertModel, settings: PieceSettings, texts: Callable[[], Iterable[str]], folder: RunFolder
-) -> BertTokenizer:
+    model: BertModel | GptModel,
+    settings: PieceSettings | LanguageText,
+    texts: Callable[[], Iterable[str]],
+    folder: RunFolder,
+    task: str,
+) -> Any:
     """The folder's own on resuming, that of the run to start from, or a new one from the training texts."""
     if (folder.path / JOINT).exists():
-        return load_tokenizer(folder.path)
+        return load_tokenizer(folder.path, model, task)
     if model.start:
-        return load_tokenizer(Path(model.start))
-    found = text.train("bert", texts(), size=settings.size, min_count=settings.min_count, lower=settings.lower)
-    assert isinstance(found, BertTokenizer)
-    return found
+        return load_tokenizer(Path(model.start), model, task)
+    if isinstance(settings, LanguageText):
+        return learned(settings, texts())
+    kind = "gpt" if isinstance(model, GptModel) else "bert"
+    found = text.train(kind, texts(), size=settings.size, min_count=settings.min_count, lower=settings.lower)
+    return MarkedTokenizer(found) if isinstance(model, GptModel) else found
 
 
-def load_tokenizer(folder: Path) -> BertTokenizer:
+def learned(settings: LanguageText, texts: Iterable[str]) -> Tokenizer:
+    """The tokens of a language model, from its text."""
+    return text.train("gpt" if settings.kind == "bpe" else settings.kind, texts, size=settings.size)
+
+
+def load_tokenizer(folder: Path, model: BertModel | GptModel, task: str) -> Any:
+    """The vocabulary as the task has it: a GPT that labels knows three symbols more than one that writes."""
     found = text.load(RunFolder(folder).file(JOINT))
-    if not isinstance(found, BertTokenizer):
-        raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not BERT's")
-    return found
+    if isinstance(model, BertModel):
+        if not isinstance(found, BertTokenizer):
+            raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not BERT's")
+        return found
+    if not isinstance(found, GptTokenizer | LetterTokenizer):
+        raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not one that a GPT has")
+    return found if task == "language" else MarkedTokenizer(found)

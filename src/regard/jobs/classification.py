@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from torch import nn
 
-from regard.config import ClassificationRecipe
+from regard.config import ClassificationRecipe, GptModel
 from regard.data.examples import Example, Ready
 from regard.data.labelled import Columns, Labelled, balance, check_labels, labels_of, read_labelled
 from regard.evaluation import score_labels
 from regard.jobs import texts
 from regard.jobs.journal import Audience
-from regard.jobs.texts import Measured, TextRun, asked
+from regard.jobs.texts import MakeObjective, Measured, TextRun, asked
 from regard.models.build import Head
-from regard.text import BertTokenizer
-from regard.training.heads import ClassObjective
+from regard.text import BertTokenizer, MarkedTokenizer
+from regard.training.heads import ClassObjective, GptClassObjective
 
 
 def train(
@@ -30,10 +31,12 @@ class Classification:
     """The work of a classification recipe."""
 
     head: Head = "classes"
-    objective = ClassObjective
 
     def __init__(self, recipe: ClassificationRecipe) -> None:
         self.data = recipe.data
+        self.objective: MakeObjective = ClassObjective
+        if isinstance(recipe.model, GptModel):
+            self.objective = partial(GptClassObjective, language=recipe.train.language_loss)
         self.longest = min(recipe.data.longest, recipe.model.longest)
         self.labels: list[str] = []
         self.splits: dict[str, list[Labelled]] = {}
@@ -61,20 +64,20 @@ class Classification:
             if each.pair is not None:
                 yield each.pair
 
-    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Ready:
+    def encode(self, tokenizer: BertTokenizer | MarkedTokenizer, tell: Callable[[str], object]) -> Ready:
         examples, cut = self.examples(tokenizer, "train")
         if cut:
             tell(f"{cut:,} of {len(examples):,} examples are longer than {self.longest} tokens, and cut")
         return Ready(examples)
 
-    def examples(self, tokenizer: BertTokenizer, split: str) -> tuple[list[Example], int]:
+    def examples(self, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> tuple[list[Example], int]:
         examples = self.splits[split]
         numbers = [self.labels.index(each.label) for each in examples]
         return encode_texts(
             tokenizer, [each.text for each in examples], [each.pair for each in examples], self.longest, numbers
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> Measured:
         gold = [each.label for each in self.splits[split]]
         examples, _ = self.examples(tokenizer, split)
         shares = probabilities(model, examples, tokenizer.padding)
@@ -87,13 +90,16 @@ class Classification:
 
 
 def encode_texts(
-    tokenizer: BertTokenizer,
+    tokenizer: BertTokenizer | MarkedTokenizer,
     first: Sequence[str],
     second: Sequence[str | None],
     longest: int,
     labels: Sequence[int] = (),
 ) -> tuple[list[Example], int]:
-    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], and how many were too long and lost the end of a side."""
+    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], and how many were too long and lost the end of a side.
+
+    For a GPT it is [START] A [EXTRACT] and [START] A [DELIM] B [EXTRACT]: as many symbols.
+    """
     ones = tokenizer.encode_batch(first)
     others = tokenizer.encode_batch([each or "" for each in second])
     found, cut = [], 0

@@ -1,4 +1,4 @@
-"""What every task of a BERT shares: the run it starts from, its vocabulary, its examples, its measuring."""
+"""What every task of a BERT or a GPT shares: the run it starts from, vocabulary, examples, measuring."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,7 +9,15 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from regard.config import AnsweringRecipe, ClassificationRecipe, Files, PretrainingRecipe, TaggingRecipe
+from regard.config import (
+    AnsweringRecipe,
+    ClassificationRecipe,
+    Files,
+    LanguageRecipe,
+    NgramModel,
+    PretrainingRecipe,
+    TaggingRecipe,
+)
 from regard.data.examples import Example, Source, TextBatch, TextBatches, all_batches
 from regard.data.lines import CorpusError
 from regard.errors import RecipeError
@@ -30,15 +38,18 @@ from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import JOINT
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
-from regard.models.build import Head, build_bert
-from regard.text import BertTokenizer
+from regard.models.build import Head, build_reader
 from regard.training.distributed import World
 from regard.training.heads import HeadObjective
 from regard.training.loop import Scores, Training
 
-TrainedRecipe = PretrainingRecipe | ClassificationRecipe | TaggingRecipe | AnsweringRecipe
+TrainedRecipe = PretrainingRecipe | ClassificationRecipe | TaggingRecipe | AnsweringRecipe | LanguageRecipe
 Item = TypeVar("Item")
-AnyRecipe = TypeVar("AnyRecipe", PretrainingRecipe, ClassificationRecipe, TaggingRecipe, AnsweringRecipe)
+AnyRecipe = TypeVar(
+    "AnyRecipe", PretrainingRecipe, ClassificationRecipe, TaggingRecipe, AnsweringRecipe, LanguageRecipe
+)
+MakeObjective = Callable[[nn.Module, float, torch.dtype], HeadObjective]
+"""The loss from a model, the smoothing and the precision."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class TextRun:
-    """What `regard train` made of a recipe for a BERT."""
+    """What `regard train` made of a recipe for a BERT, a GPT, or counts of tokens."""
 
     folder: Path
     task: str
@@ -89,7 +100,7 @@ class Work(Protocol):
     def head(self) -> Head: ...
 
     @property
-    def objective(self) -> type[HeadObjective]: ...
+    def objective(self) -> MakeObjective: ...
 
     def open(self, split: str, path: Path) -> None:
         """Read a file as a split; labels are those known, or else those found in it."""
@@ -103,10 +114,10 @@ class Work(Protocol):
     def texts(self) -> Iterable[str]:
         """What a vocabulary may be learned from."""
 
-    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Source:
+    def encode(self, tokenizer: Any, tell: Callable[[str], object]) -> Source:
         """The training examples; what became of long ones is told."""
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: Any, split: str) -> Measured:
         """Scores on the validation or test examples; `loss` is among them."""
 
 
@@ -114,8 +125,10 @@ class TextTask:
     """A work as the task of a training."""
 
     def __init__(self, recipe: TrainedRecipe, work: Work) -> None:
-        self.recipe, self.settings, self.width, self.work = recipe, recipe.train, recipe.model.width, work
-        self.tokenizer: BertTokenizer
+        assert not isinstance(recipe.model, NgramModel)
+        self.recipe, self.settings, self.model, self.work = recipe, recipe.train, recipe.model, work
+        self.width = self.model.width
+        self.tokenizer: Any  # as the model has it
         self.source: Source
 
     def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
@@ -126,23 +139,25 @@ class TextTask:
             audience.say(sentence)
         if world.first:
             folder.write_recipe(self.recipe)
-            self.tokenizer = make_tokenizer(self.recipe.model, self.recipe.text, self.work.texts, folder)
+            self.tokenizer = make_tokenizer(
+                self.model, self.recipe.text, self.work.texts, folder, self.recipe.task
+            )
             self.tokenizer.save(folder.path / JOINT)
             write_labels(folder, self.work.labels)
             world.wait()
         else:
-            self.tokenizer = load_tokenizer(folder.path)
+            self.tokenizer = load_tokenizer(folder.path, self.model, self.recipe.task)
         audience.say(f"vocabulary: {self.tokenizer.size:,} pieces")
         self.source = self.work.encode(self.tokenizer, audience.say)
-        model = build_bert(
-            self.recipe.model,
+        model = build_reader(
+            self.model,
             self.work.head,
             self.tokenizer.size,
             self.tokenizer.padding,
             len(self.work.labels),
         )
-        if self.recipe.model.start:
-            audience.say(start_from(Path(self.recipe.model.start), model))
+        if self.model.start:
+            audience.say(start_from(Path(self.model.start), model))
         return model
 
     def batches(self, world: World) -> TextBatches:
@@ -202,7 +217,8 @@ def train(
     resume: bool,
 ) -> TextRun | None:
     """Train a recipe into a folder; `make` gives the work of its task."""
-    recipe = replace(recipe, model=started(recipe.model))
+    assert not isinstance(recipe.model, NgramModel)
+    recipe = replace(recipe, model=started(recipe.model))  # type: ignore[arg-type]  # the same kind of model
     return training.train(TextTask(recipe, make(recipe)), out, audience, resume=resume)
 
 

@@ -69,6 +69,11 @@ class Vocabulary:
         return f"{self.source.size:,} source and {self.target.size:,} target ids ({self.source.kind})"
 
 
+def digest_of(tokenizer: Tokenizer) -> str:
+    """A digest of what a tokenizer's file holds."""
+    return Vocabulary(tokenizer, tokenizer).digest()
+
+
 def _resampled(tokenizer: Tokenizer, dropout: float, texts: list[str], seed: int) -> list[list[int]]:
     return tokenizer.encode_batch(texts, dropout=dropout, seed=seed)
 

@@ -1,4 +1,4 @@
-"""What each head of a BERT makes smaller, summed over its decisions."""
+"""What each head of a BERT or a GPT makes smaller, summed over its decisions."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -89,3 +89,52 @@ class PretrainingObjective(HeadObjective):
             scores.float(), batch.gold[:, 0], reduction="sum", ignore_index=NOTHING
         )
         return words, following
+
+
+class LanguageObjective(HeadObjective):
+    """Cross-entropy of the token that follows, at each place."""
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        rows, ends = cast(Any, self.model).gpt.rows(batch.ids)
+        return next_token_loss(self.model, rows, batch.marks[ends.real])
+
+
+class GptClassObjective(ClassObjective):
+    """Cross-entropy of the label, and `language` times the mean one of the text's own tokens.
+
+    A text's label weighs as much as it does alone.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        smoothing: float = 0.0,
+        precision: torch.dtype = torch.float32,
+        *,
+        language: float = 0.0,
+    ) -> None:
+        super().__init__(model, smoothing, precision)
+        self.language = language
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        model = cast(Any, self.model)
+        rows, ends = model.gpt.rows(batch.ids)
+        scores = model.judged(rows, ends).float()
+        label = functional.cross_entropy(
+            scores, batch.gold[:, 0], reduction="sum", label_smoothing=self.smoothing
+        )
+        # The symbols between and after texts are not asked for: they are no part of what it writes.
+        following = functional.pad(batch.ids[:, 1:], (0, 1), value=model.gpt.padding)
+        gold = following[ends.real]
+        asked = ((gold >= 0) & (gold < model.gpt.token_embedding.num_embeddings)).nonzero().squeeze(1)
+        if not self.language or not len(asked):
+            return label
+        own = next_token_loss(model, rows.index_select(0, asked), gold.index_select(0, asked))
+        return label + self.language * own * (len(batch.ids) / len(asked))
+
+
+def next_token_loss(model: nn.Module, rows: Tensor, gold: Tensor) -> Tensor:
+    """Cross-entropy of gold tokens from vectors (tokens, size), by the table of the model's embeddings."""
+    weight = cast(Any, model).gpt.token_embedding.weight
+    no_bias = weight.new_zeros(len(weight))
+    return smoothed_kl(rows.float(), weight, no_bias, gold, padding=0, smoothing=0.0)
