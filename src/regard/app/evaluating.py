@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.app.results import print_measured, print_quality
+from regard.app.terminal import plain_warnings
 from regard.errors import RegardError
 from regard.jobs import load, load_translator
 from regard.jobs.loaded import Evaluation, pairs_of_files
+from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
 
 
@@ -20,13 +22,13 @@ def run(
 ) -> None:
     """Measure on files, or on the test split of the run's own data."""
     opened = load(folder)
-    if isinstance(opened, LoadedEncoder):
+    if isinstance(opened, LoadedEncoder | LoadedWriter):
         if source or target or beam:
             raise RegardError(f"{folder} does not translate: its file is given with --data")
         run_texts(opened, data, as_json)
         return
     if data:
-        raise RegardError("--data is for labels, tags and answers; translations have --source and --target")
+        raise RegardError("--data is for labels, tags, answers and texts; translations have --source, --target")
     loaded = load_translator(folder)
     found = loaded.evaluate(pairs_of_files(source, target) or loaded.test_pairs(), beam=beam)
     if as_json:
@@ -35,9 +37,10 @@ def run(
         print_result(found)
 
 
-def run_texts(loaded: LoadedEncoder, data: Path | None, as_json: bool) -> None:
-    """Measure labels, tags or answers."""
-    measured = loaded.evaluate(data)
+def run_texts(loaded: LoadedEncoder | LoadedWriter, data: Path | None, as_json: bool) -> None:
+    """Measure labels, tags or answers, or how well a text is foretold."""
+    with plain_warnings():
+        measured = loaded.evaluate(data)
     if as_json:
         print(json.dumps(asdict(measured)))
     else:

@@ -4,7 +4,7 @@ The text does not depend on the batch a sentence is in: the sentences of a batch
 is no padding, and rows come in fours (`FOURS`), so that every row goes through the same arithmetic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,18 +55,24 @@ def search(
     All sentences must have the same length. With prefixes, each translation begins with its own.
     """
     beams = Beams(source, options, limits, prefixes or [()] * len(source))
-    state = model.start(in_fours(source))
-    tokens = torch.full((len(source),), limits.begin, device=source.device)
+    read, tokens = limits.opened(source)
+    fill = filling(model)
+    state = model.start(fill(read))
     while beams.active:
         record = Recorder() if options.coverage else None
-        scores, state = model.step(in_fours(tokens), state, record)
+        scores, state = model.step(fill(tokens), state, record)
         choice = beams.advance(scores[: len(tokens)], looked_at(record, len(tokens)))
         if choice is None:
             break
         rows, tokens = choice
         if rows is not None:
-            state = state.select(in_fours(rows))
+            state = state.select(fill(rows))
     return [beams.best(sentence) for sentence in range(len(source))]
+
+
+def filling(model: Decodable) -> Callable[[Tensor], Tensor]:
+    """What is done to the rows of a batch: nothing for a model whose rows have the same bits in any company."""
+    return (lambda rows: rows) if getattr(model, "exact", False) else in_fours
 
 
 def in_fours(rows: Tensor) -> Tensor:
@@ -104,6 +110,7 @@ class Beams:
     ) -> None:
         self.options, self.limits = options, limits
         self.prefixes = prefixes
+        self.source = source
         self.room = min(limits.room_for(source.size(1)), options.longest)
         self.active = list(range(len(source)))
         self.width = 1  # open translations a sentence: one until the first token is chosen
@@ -124,7 +131,7 @@ class Beams:
         if looked is not None:
             self.seen = self.seen + looked
         log_probability, parent, token = self._candidates(
-            self.limits.apply(scores, self.written, self._forced())
+            self.limits.apply(scores, self.written, self._forced(), self._read())
         )
         ends = token == self.limits.end
         self._finish(log_probability, parent, token, ends)
@@ -145,6 +152,13 @@ class Beams:
             for prefix in demanded
             for _ in range(self.width)
         ]
+
+    def _read(self) -> Tensor | None:
+        """For each row what it goes on with; nothing where it is a translation."""
+        if self.limits.begin is not None or self.limits.repetition == 1.0:
+            return None
+        active = torch.tensor(self.active, device=self.source.device)
+        return self.source.index_select(0, active.repeat_interleave(self.width))
 
     def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The 2 x beam best continuations of each sentence: log probability, row they come from, token."""

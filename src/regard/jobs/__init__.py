@@ -12,6 +12,7 @@ from regard.config import (
     ClassificationRecipe,
     EncoderRecipe,
     KernelRecipe,
+    LanguageRecipe,
     PretrainingRecipe,
     TaggingRecipe,
     TranslationRecipe,
@@ -19,18 +20,21 @@ from regard.config import (
 )
 from regard.config.schema import toml_value
 from regard.errors import RegardError
-from regard.jobs import answering, classification, kernel, pretraining, tagging, translation
+from regard.jobs import answering, classification, kernel, language, pretraining, tagging, translation
 from regard.jobs.bert import BertFolder
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience
 from regard.jobs.kernel import KernelRun, LoadedKernel
 from regard.jobs.loaded import LoadedTranslator
+from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger, loaded_of
 from regard.jobs.texts import TextRun
 from regard.jobs.translation import TranslationRun
 from regard.training.distributed import processes
 
-Loaded = TypeVar("Loaded", LoadedTranslator, LoadedEncoder, LoadedClassifier, LoadedTagger, LoadedAnswerer)
+Loaded = TypeVar(
+    "Loaded", LoadedTranslator, LoadedEncoder, LoadedClassifier, LoadedTagger, LoadedAnswerer, LoadedWriter
+)
 
 
 def train(
@@ -69,13 +73,15 @@ def train(
             return answering.train(resolved, folder, audience, resume=resume)
         case PretrainingRecipe():
             return pretraining.train(resolved, folder, audience, resume=resume)
+        case LanguageRecipe():
+            return language.train(resolved, folder, audience, resume=resume)
         case EncoderRecipe():
             raise RegardError(
                 "an encoder by itself has nothing to learn; start another task from it: model.start"
             )
 
 
-def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder:
+def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter:
     """Open a run folder; it needs nothing but what is in it."""
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
@@ -84,6 +90,8 @@ def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder:
             return LoadedKernel(folder, recipe)
         case TranslationRecipe():
             return LoadedTranslator(folder, recipe)
+        case LanguageRecipe():
+            return LoadedWriter(folder, recipe)
         case _:
             return loaded_of(BertFolder(folder, recipe))
 
@@ -106,6 +114,11 @@ def load_tagger(run: str | Path) -> LoadedTagger:
 def load_answerer(run: str | Path) -> LoadedAnswerer:
     """Open a run folder whose model must find answers."""
     return load_as(LoadedAnswerer, run, "answers questions")
+
+
+def load_writer(run: str | Path) -> LoadedWriter:
+    """Open a run folder whose model must go on with texts."""
+    return load_as(LoadedWriter, run, "goes on with a text")
 
 
 def load_encoder(run: str | Path) -> LoadedEncoder:

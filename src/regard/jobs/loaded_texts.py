@@ -1,4 +1,4 @@
-"""A BERT opened: vectors for texts, labels, tags, answers, and where it looked."""
+"""A model that reads, opened: vectors for texts, labels, tags, answers, and where it looked."""
 
 import warnings
 from collections.abc import Sequence
@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from regard.attention import Recorder
 from regard.config import (
     AnsweringRecipe,
     ClassificationRecipe,
     EncoderRecipe,
+    LanguageRecipe,
     PretrainingRecipe,
     TaggingRecipe,
 )
@@ -19,12 +21,14 @@ from regard.errors import RegardError
 from regard.jobs.answering import Answered, Answering, spans, windows_of
 from regard.jobs.bert import BertFolder
 from regard.jobs.classification import Classification, Judged, encode_texts, judged, probabilities
+from regard.jobs.language import Language
 from regard.jobs.loaded import side
 from regard.jobs.pretraining import Pretraining
 from regard.jobs.tagging import TaggedWords, Tagging, encode_words, tagged, word_shares
 from regard.jobs.texts import Measured, TrainedRecipe, Work, asked, file_of
 from regard.look.payload import Layer, Looked
 from regard.models.bert import Bert, BertReader
+from regard.models.gpt import Gpt
 from regard.text import split
 
 Texts = Sequence[str | tuple[str, str]]
@@ -32,15 +36,14 @@ Texts = Sequence[str | tuple[str, str]]
 
 
 class LoadedEncoder:
-    """What `regard.load` gives for every run that holds a BERT."""
+    """What `regard.load` gives for every run that holds a BERT, or a GPT that labels."""
 
     def __init__(self, opened: BertFolder) -> None:
+        assert not isinstance(opened.recipe, LanguageRecipe)
         self.folder, self.recipe, self.labels = opened.folder, opened.recipe, opened.labels
         self.tokenizer = opened.tokenizer()
         self.model = opened.model()
-        bert = self.model.bert
-        assert isinstance(bert, Bert)
-        self.bert = bert
+        self.body = body_of(self.model)
 
     @property
     def longest(self) -> int:
@@ -58,7 +61,7 @@ class LoadedEncoder:
         settings = self.recipe.embed if isinstance(self.recipe, EncoderRecipe) else None
         examples, _ = encode_texts(self.tokenizer, *sides(texts), self.longest)
         vectors = np.zeros((len(examples), self.recipe.model.d_model), np.float32)
-        for batch, found in asked(BertReader(self.bert), examples, self.tokenizer.padding):
+        for batch, found in asked(BertReader(self.body), examples, self.tokenizer.padding):
             vectors[list(batch.sentences)] = found.cpu().numpy()
         if settings is None or settings.normal:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -92,11 +95,11 @@ class LoadedEncoder:
                 "the rest is left out",
                 stacklevel=2,
             )
-        device = next(self.bert.parameters()).device
+        device = next(self.body.parameters()).device
         ids = torch.from_numpy(example.ids).unsqueeze(0).to(device)
         segments = (torch.arange(ids.size(1), device=device) >= example.second).long().unsqueeze(0)
         record = Recorder()
-        self.bert(ids, segments, record)
+        self.body(ids, segments, record)
         whole = text if pair is None else f"{text}\n{pair}"
         read = side("text" if pair is None else "texts", whole, self.tokenizer, example.ids.tolist())
         layers = {name: Layer(read, read, weights[0].float().cpu().numpy()) for name, weights in record.items()}
@@ -162,6 +165,13 @@ class LoadedAnswerer(LoadedEncoder):
         return spans(self.model, windows, self.tokenizer.padding, contexts, data.longest_answer)[0]
 
 
+def body_of(model: nn.Module) -> Bert | Gpt:
+    """What stands below a model's head."""
+    body = getattr(model, "bert", None) or model.gpt
+    assert isinstance(body, Bert | Gpt)
+    return body
+
+
 def sides(texts: Texts) -> tuple[list[str], list[str | None]]:
     """First and second texts; None where there is no second."""
     first = [each if isinstance(each, str) else each[0] for each in texts]
@@ -179,6 +189,8 @@ def work_of(recipe: TrainedRecipe) -> Work:
             return Answering(recipe)
         case PretrainingRecipe():
             return Pretraining(recipe)
+        case LanguageRecipe():
+            return Language(recipe)
 
 
 def loaded_of(opened: BertFolder) -> LoadedEncoder:

@@ -1,0 +1,204 @@
+"""Prompts in, what comes next out: drawn by chance and told piece by piece, or searched for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import nn
+
+from regard.decoding.limits import Limits
+from regard.decoding.sampling import Chance, Drawing
+from regard.decoding.search import Options, search
+from regard.decoding.translator import same_length
+from regard.errors import RegardError
+from regard.models.interface import Decodable
+from regard.text import LetterTokenizer, Tokenizer
+
+HALF = "\ufffd"
+"""What the first bytes of a character are shown as, as long as the others are missing."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to write, and how."""
+
+    tokens: int = 200
+    """The most tokens to write."""
+    chance: Chance = field(default_factory=lambda: Chance(1))
+    """How it is drawn: texts with the same prompt and the same seed are the same."""
+    beam: int = 0
+    """So many texts kept open in a search for the likeliest; 0 means that it is drawn."""
+    repetition: float = 1.0
+    """Above 1: what was said before is less likely to be said again."""
+    stop: tuple[str, ...] = ()
+    """The text ends before the first of these."""
+    batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1 or self.batch_size < 1 or self.beam < 0:
+            raise RegardError("at least one token is written, and at least one prompt at a time")
+        if self.repetition <= 0:
+            raise RegardError(f"a repetition penalty is above 0; given: {self.repetition:g}")
+        if "" in self.stop:
+            raise RegardError("a stop string is empty: the text would end before it begins")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written after a prompt, and why it ends: end, stop or length."""
+
+    prompt: str
+    text: str
+    tokens: int
+    why: str
+
+
+class Writer:
+    """A model that goes on with a text; `longest` is its window, None where it has none."""
+
+    def __init__(
+        self, model: nn.Module, tokenizer: Tokenizer, longest: int | None, device: torch.device
+    ) -> None:
+        self.model: Decodable = model  # type: ignore[assignment]  # a module gains `start` and `step` by its class
+        self.tokenizer, self.longest, self.device = tokenizer, longest, device
+
+    def write(self, prompts: Sequence[str], wish: Wish) -> list[Written]:
+        """What comes after each prompt, the same as for each alone."""
+        found = {number: whole for number, _, whole in self.events(prompts, wish) if whole is not None}
+        return [found[number] for number in range(len(prompts))]
+
+    def stream(self, prompt: str, wish: Wish) -> Iterator[str]:
+        """The same text, piece by piece as it comes."""
+        return (piece for _, piece, _ in self.events([prompt], wish) if piece)
+
+    @torch.inference_mode()
+    def events(self, prompts: Sequence[str], wish: Wish) -> Iterator[tuple[int, str, Written | None]]:
+        """The number of a prompt, a piece of its text, and at last the whole."""
+        encoded = self.encoded(prompts)
+        self.check_stops(wish)
+        for numbers in same_length(encoded, wish.batch_size):
+            source = torch.tensor([encoded[number] for number in numbers], device=self.device)
+            texts = [Unfolding(prompts[number], self.tokenizer, wish) for number in numbers]
+            told = self.searched(source, texts, wish) if wish.beam else self.drawn(source, texts, wish)
+            for place, piece, whole in told:
+                yield numbers[place], piece, whole
+
+    def drawn(
+        self, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
+    ) -> Iterator[tuple[int, str, Written | None]]:
+        seeds = [wish.chance.seed] * len(texts)
+        drawing = Drawing(self.model, source, self.limits(wish), wish.chance, seeds)
+        going = list(range(len(texts)))
+        while going:
+            tokens, _ = drawing.step()
+            for place, token in zip(going, tokens.tolist(), strict=True):
+                piece = texts[place].add(token)
+                yield place, piece, texts[place].whole
+            kept = [row for row, place in enumerate(going) if texts[place].whole is None]
+            if kept and len(kept) < len(going):
+                drawing.keep(kept)
+            going = [going[row] for row in kept]
+
+    def searched(
+        self, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
+    ) -> Iterator[tuple[int, str, Written | None]]:
+        """A search knows its text when it is done: one piece."""
+        options = Options(beam=wish.beam, longest=wish.tokens)
+        for place, found in enumerate(search(self.model, source, self.limits(wish), options)):
+            text = texts[place]
+            ids = (*found[0].ids, self.tokenizer.end)
+            pieces = [text.add(token) for token in ids if text.whole is None]
+            yield place, "".join(pieces), text.whole
+
+    def limits(self, wish: Wish) -> Limits:
+        tokenizer = self.tokenizer
+        never: tuple[int, ...] = ()
+        if isinstance(tokenizer, LetterTokenizer):  # text made of letters has no symbols in it, and no end
+            never = (tokenizer.begin, tokenizer.end, tokenizer.padding, tokenizer.unknown)
+        return Limits(None, tokenizer.end, never, room=wish.tokens, repetition=wish.repetition)
+
+    def encoded(self, prompts: Sequence[str]) -> list[list[int]]:
+        """The ids of prompts; what a model cannot go on with is refused."""
+        found = self.tokenizer.encode_batch(prompts)
+        for number, (prompt, ids) in enumerate(zip(prompts, found, strict=True), start=1):
+            which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
+            if not ids:
+                raise RegardError(f"{which} is empty; there is nothing to go on with")
+            if unseen := self.unseen(prompt):
+                raise RegardError(f"{which} has {unseen!r}, a character that the model never saw")
+            if self.longest is not None and len(ids) > self.longest:
+                raise RegardError(
+                    f"{which} has {len(ids)} tokens, the model's window {self.longest}; give the end of it only"
+                )
+        return found
+
+    def check_stops(self, wish: Wish) -> None:
+        for stop in wish.stop:
+            if unseen := self.unseen(stop):
+                raise RegardError(f"the stop string {stop!r} cannot occur: the model never saw {unseen!r}")
+
+    def unseen(self, text: str) -> str | None:
+        """The first character that a character model does not know."""
+        if not isinstance(self.tokenizer, LetterTokenizer) or self.tokenizer.kind != "characters":
+            return None
+        return next((letter for letter in text if letter not in self.tokenizer.letters), None)
+
+
+class Unfolding:
+    """A text that becomes known token by token; what may yet turn out otherwise is held back."""
+
+    def __init__(self, prompt: str, tokenizer: Tokenizer, wish: Wish) -> None:
+        self.prompt, self.tokenizer, self.wish = prompt, tokenizer, wish
+        self.pending: list[int] = []  # tokens whose letters are not complete
+        self.held = ""  # letters that could be the beginning of a stop string
+        self.told: list[str] = []
+        self.tokens = 0
+        self.whole: Written | None = None
+
+    def add(self, token: int) -> str:
+        """Take a token; give the piece of text that is certain now."""
+        if token == self.tokenizer.end:
+            return self.close("end")
+        self.tokens += 1
+        self.pending.append(token)
+        letters = self.tokenizer.decode(self.pending)
+        if not letters.endswith(HALF) or len(self.pending) > 4:  # a character has four bytes at most
+            self.pending = []
+            self.held += letters
+            cut = min((place for stop in self.wish.stop if (place := self.held.find(stop)) >= 0), default=None)
+            if cut is not None:
+                self.held = self.held[:cut]
+                return self.close("stop")
+        if self.tokens == self.wish.tokens:
+            return self.close("length")
+        safe = len(self.held) - self.beginning_of_stop()
+        piece, self.held = self.held[:safe], self.held[safe:]
+        self.told.append(piece)
+        return piece
+
+    def beginning_of_stop(self) -> int:
+        """How many of the last letters could be the beginning of a stop string."""
+        return max(
+            (
+                size
+                for stop in self.wish.stop
+                for size in range(1, min(len(stop), len(self.held) + 1))
+                if self.held.endswith(stop[:size])
+            ),
+            default=0,
+        )
+
+    def close(self, why: str) -> str:
+        """The end: what was held back is told, and the whole is known."""
+        if why != "stop":
+            self.held += self.tokenizer.decode(self.pending)
+        piece, self.held = self.held, ""
+        self.told.append(piece)
+        self.whole = Written(self.prompt, "".join(self.told), self.tokens, why)
+        return piece
+
+
+def samples(wish: Wish, count: int) -> list[Wish]:
+    """The same wish with other seeds: the first is as it was."""
+    chance = wish.chance
+    return [replace(wish, chance=replace(chance, seed=chance.seed + number)) for number in range(count)]
