@@ -168,6 +168,52 @@ JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object a line.
 
 
 @cli.command()
+def generate(
+    run: Run,
+    prompts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PROMPT]...", help="To go on with; none: standard input."),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Prompts, one a line.")] = None,
+    output: Output = None,
+    tokens: Annotated[int, typer.Option(min=1, help="The most tokens to write.")] = 200,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.01, help="Above 1 is bolder.", show_default="1")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from so many likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the likeliest tokens with this share together.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same text.", show_default="1")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Texts a prompt, with seeds that follow.")] = 1,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Above 1, what was said is less likely to be said again.")
+    ] = 1.0,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Search for the likeliest text instead; 1 is greedy.")
+    ] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this; may be given several times.")] = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Go on with texts, token by token; one prompt is told as it is written.
+
+    Examples:
+
+    regard generate runs/shakespeare "ROMEO:" --temperature 0.8 --top-k 40
+
+    regard generate runs/gpt --file prompts.txt --tokens 50 --seed 7 --json
+    """
+    from regard.app import generating
+
+    wish = generating.wish_of(tokens, seed, temperature, top_k, top_p, beam, repetition_penalty, stop or [])
+    if beam is not None and samples > 1:
+        raise RegardError("--beam finds one text a prompt; --samples is for drawing")
+    generating.run(run, prompts or [], file, output, wish, samples, as_json)
+
+
+@cli.command()
 def classify(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
     """Label texts, line for line, with the label's probability; pairs are two texts with a tab between.
 
@@ -244,13 +290,13 @@ def import_folder(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A Hugging Face BERT folder: config.json, model.safetensors, vocabulary."
+            metavar="DIR", help="A Hugging Face folder: config.json, model.safetensors, vocabulary."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of a Hugging Face BERT, with or without a head; only safetensors, JSON and text are read.
+    """Make a run of a Hugging Face BERT, with or without a head, or GPT-2; only safetensors, JSON, text read.
 
     Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
     """
@@ -260,15 +306,33 @@ def import_folder(
 
 
 @cli.command()
+def export(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    to: Annotated[Literal["huggingface"], typer.Option("--to", help="The tool it is for.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write a GPT as a Hugging Face GPT-2 folder.
+
+    Example:  regard export runs/gpt exported --to huggingface
+    """
+    from regard.app import exporting_language
+
+    exporting_language.run(run, folder, as_json)
+
+
+@cli.command()
 def evaluate(
     run: Run,
     source: Source = None,
     target: Target = None,
     beam: Beam = None,
-    data: Annotated[Path | None, typer.Option(help="For labels, tags, answers: a file of them.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A file of labels, tags or answers; or a text, for a GPT.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss; or accuracy, F1, exact match.
+    """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss; accuracy, F1, exact match; bits a byte.
 
     Examples:
 
@@ -314,7 +378,7 @@ def compare(
 @cli.command()
 def look(
     run: Run,
-    text: Annotated[str, typer.Argument(help="The text to translate or read, and look into.")],
+    text: Annotated[str, typer.Argument(help="The text to translate, read or go on with, and look into.")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -326,7 +390,9 @@ def look(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="A translation to look at instead of the model's own; for BERT, a second text."),
+        typer.Option(
+            help="What to look at instead of the model's own translation or text; for BERT, a second text."
+        ),
     ] = None,
     layer: Annotated[
         str | None,

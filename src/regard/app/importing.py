@@ -8,11 +8,13 @@ from regard.config import (
     ClassificationRecipe,
     EmbedSettings,
     EncoderRecipe,
+    GptModel,
+    LanguageRecipe,
     PretrainingRecipe,
     TaggingRecipe,
     TextRecipe,
 )
-from regard.exchange import huggingface
+from regard.exchange import gpt2, huggingface
 from regard.exchange.huggingface import Imported
 from regard.jobs.bert import write_bert
 from regard.jobs.card import harmless
@@ -21,7 +23,7 @@ from regard.jobs.training import count_parameters
 
 def run(folder: Path, out: Path, as_json: bool) -> None:
     """Read a Hugging Face folder, write a run folder, and tell what it holds."""
-    found = huggingface.read(folder)
+    found = gpt2.read(folder) if huggingface.kind_of(folder) == "gpt2" else huggingface.read(folder)
     recipe = recipe_of(found)
     parameters = count_parameters(found.model)
     card = f"# {harmless(folder.name)}\n\nImported: {recipe.task}, {found.config}, {parameters:,} parameters.\n"
@@ -43,8 +45,10 @@ def run(folder: Path, out: Path, as_json: bool) -> None:
     print(f"run:     {out}")
 
 
-def recipe_of(found: Imported) -> TextRecipe:
+def recipe_of(found: Imported) -> TextRecipe | LanguageRecipe:
     """The recipe that such a model could have come from."""
+    if isinstance(found.config, GptModel):
+        return LanguageRecipe("language", model=found.config)
     match found.head:
         case "classes":
             return ClassificationRecipe("classification", model=found.config)
@@ -54,5 +58,5 @@ def recipe_of(found: Imported) -> TextRecipe:
             return AnsweringRecipe("answering", model=found.config)
         case "pretraining":
             return PretrainingRecipe("pretraining", model=found.config)
-        case "none":
+        case _:
             return EncoderRecipe("encoder", found.config, EmbedSettings(found.normal, found.longest))

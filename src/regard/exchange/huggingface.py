@@ -15,12 +15,12 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from regard import disk, text
-from regard.config import BertModel
+from regard.config import BertModel, GptModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.models.build import Head, build_bert
 from regard.models.tensors import check_shapes, shapes_in
-from regard.text import BertOptions, BertTokenizer, bert_tokenizer
+from regard.text import BertOptions, BertTokenizer, Tokenizer, bert_tokenizer
 
 LARGEST_JSON = 1 << 24
 """Bytes of a JSON or text file; a vocabulary of a million pieces has as many."""
@@ -60,11 +60,11 @@ MAY_BE_MISSING = ("bert.pooler.", "next_sentence.")
 class Imported:
     """A checkpoint as regard has it."""
 
-    config: BertModel
+    config: BertModel | GptModel
     head: Head
     labels: tuple[str, ...]
     """Classes or tags, in the order of their scores."""
-    tokenizer: BertTokenizer
+    tokenizer: Tokenizer
     model: nn.Module
     normal: bool
     """Whether its text vectors are meant to have length 1."""
@@ -72,6 +72,13 @@ class Imported:
     """The most tokens that its text vectors are meant for; 0 where nothing is said."""
     fresh: tuple[str, ...]
     """Weights that the checkpoint does not have."""
+
+
+def kind_of(folder: Path) -> str:
+    """What the folder's config.json says it holds."""
+    if not folder.is_dir():
+        raise RegardError(f"there is no folder {folder}")
+    return str(read_json(folder, "config.json").get("model_type"))
 
 
 def read(folder: Path) -> Imported:
@@ -124,7 +131,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
     where = folder / "config.json"
     kind = told.get("model_type")
     if kind != "bert":
-        raise RegardError(f"{where}: its model_type is {kind!r}; only 'bert' can be imported")
+        raise RegardError(f"{where}: its model_type is {kind!r}; only 'bert' and 'gpt2' can be imported")
     if told.get("position_embedding_type", "absolute") != "absolute":
         raise RegardError(f"{where}: positions are {told['position_embedding_type']!r}; allowed is 'absolute'")
     if told.get("is_decoder") or told.get("add_cross_attention"):
