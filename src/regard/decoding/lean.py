@@ -103,6 +103,7 @@ class LeanStack:
             cast(FeedForward, first.feed_forward.sublayer).widen.out_features,
             0 if output is None else output[0].size(0),
             first.self_attention.placement == "post",
+            cast(FeedForward, first.feed_forward.sublayer).activation == "gelu-tanh",
             scale,
             cast(nn.LayerNorm, first.self_attention.norm).eps,
             address(self.table),
@@ -189,7 +190,7 @@ def stamp_of(modules: tuple[nn.Module, ...]) -> tuple[int, ...]:
 
 
 def is_known(model: Transformer) -> bool:
-    """Whether the kernels do what this model does: ReLU, positions on the embeddings, float32 on the CPU."""
+    """Whether the kernels do what this model does: ReLU or GELU, positions on the embeddings, float32, CPU."""
     stacks = (model.encoder, model.decoder)
     return (
         kernels() is not None
@@ -206,7 +207,7 @@ def is_plain(block: EncoderBlock | DecoderBlock) -> bool:
     weight = forward.widen.weight
     sizes = (weight.size(0), weight.size(1) // attention_of(block.self_attention).heads)
     return (
-        forward.activation == "relu"
+        forward.activation in ("relu", "gelu-tanh")
         and weight.dtype == torch.float32
         and weight.device.type == "cpu"
         and not any(size % 8 for size in sizes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
+from regard.decoding.lean_gpt import lean_gpt
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, Drawing
 from regard.decoding.search import Options, search
@@ -60,6 +61,7 @@ class Writer:
         self, model: nn.Module, tokenizer: Tokenizer, longest: int | None, device: torch.device
     ) -> None:
         self.model: Decodable = model  # type: ignore[assignment]  # a module gains `start` and `step` by its class
+        self.model = lean_gpt(model) or self.model
         self.tokenizer, self.longest, self.device = tokenizer, longest, device
 
     def write(self, prompts: Sequence[str], wish: Wish) -> list[Written]:

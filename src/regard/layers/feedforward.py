@@ -43,6 +43,8 @@ class FeedForward(nn.Module):
         """x (..., d_model) -> (..., d_model)."""
         if self.activation == "relu" and in_c(x):
             return cast(Tensor, self.narrow(widened(x, self.widen, self.dropout.bytes)))
+        if self.activation == "gelu-tanh" and not self.dropout.active and in_c(x):
+            return cast(Tensor, self.narrow(widened_gelu(x, self.widen)))
         wide = self.widen(x)
         if self.gate is not None:
             wide = functional.silu(self.gate(x)) * wide
@@ -57,6 +59,36 @@ def widened(x: Tensor, widen: nn.Linear, bytes_dropped: int, seed: int | None = 
     flat = x.view(-1, x.size(-1))
     out = cast(Tensor, _Widened.apply(flat, widen.weight, widen.bias, bytes_dropped, seed))  # type: ignore[no-untyped-call]
     return out.view(*x.shape[:-1], out.size(-1))
+
+
+def widened_gelu(x: Tensor, widen: nn.Linear) -> Tensor:
+    """gelu(widen(x)) by the tanh, bias and GELU in one pass by the kernel."""
+    flat = x.view(-1, x.size(-1))
+    out = cast(Tensor, _WidenedGelu.apply(flat, widen.weight, widen.bias))  # type: ignore[no-untyped-call]
+    return out.view(*x.shape[:-1], out.size(-1))
+
+
+class _WidenedGelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        native = kernels()
+        assert native is not None
+        inner = product(x, laid_out(weight), len(weight))
+        out = torch.empty_like(inner)
+        native.gelu(*map(address, (inner, bias, out)), *out.shape)
+        ctx.save_for_backward(x, weight, inner)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        native = kernels()
+        assert native is not None
+        x, weight, inner = ctx.saved_tensors
+        gradient = upstream[0].contiguous()
+        of_inner, of_bias = torch.empty_like(inner), inner.new_empty(inner.size(1))
+        native.gelu_backward(*map(address, (gradient, inner, of_inner, of_bias)), *inner.shape)
+        of_x = product(of_inner, laid_out(weight, turned=True), weight.size(1))
+        return of_x, of_inner.T @ x, of_bias
 
 
 class _Widened(torch.autograd.Function):

@@ -148,6 +148,54 @@ static inline v8 exponentials(v8 x) {
     return y * (v8)((__builtin_convertvector(whole, i8) + 127) << 23);
 }
 
+/* ---- GELU by the tanh that is close to it: x times a share, which is a logistic curve of x + 0.044715 x^3. ---- */
+
+static inline float gelu_share(float x) {
+    float u = 1.5957691216f * (x + 0.044715f * x * x * x);
+    float e = exponential(u < 0 ? u : -u), all = 1.0f / (1.0f + e);
+    return u < 0 ? e * all : all;
+}
+
+/* x (rows, columns) becomes x + bias, and out its GELU. */
+void gelu(float *x, const float *bias, float *out, int64_t rows, int64_t columns) {
+#pragma omp parallel for schedule(static) if (rows * columns > SMALL)
+    for (int64_t row = 0; row < rows; row++) {
+        float *xr = x + row * columns, *outr = out + row * columns;
+#pragma omp simd
+        for (int64_t i = 0; i < columns; i++) {
+            float each = xr[i] + bias[i];
+            xr[i] = each;
+            outr[i] = each * gelu_share(each);
+        }
+    }
+}
+
+/* x is what `gelu` left there: gx = g times its slope; gbias is the sum of that over the rows. */
+void gelu_backward(const float *g, const float *x, float *gx, float *gbias, int64_t rows, int64_t columns) {
+    int threads = rows * columns > SMALL ? omp_get_max_threads() : 1;
+    float *sums = calloc((size_t)threads * columns, sizeof(float));
+#pragma omp parallel num_threads(threads)
+    {
+        float *sum = sums + (size_t)omp_get_thread_num() * columns;
+#pragma omp for schedule(static)
+        for (int64_t row = 0; row < rows; row++) {
+            const float *gr = g + row * columns, *xr = x + row * columns;
+            float *gxr = gx + row * columns;
+#pragma omp simd
+            for (int64_t i = 0; i < columns; i++) {
+                float s = gelu_share(xr[i]), steep = 1.5957691216f * (1.0f + 3 * 0.044715f * xr[i] * xr[i]);
+                float each = gr[i] * (s + xr[i] * s * (1.0f - s) * steep);
+                gxr[i] = each;
+                sum[i] += each;
+            }
+        }
+    }
+    memset(gbias, 0, columns * sizeof(float));
+    for (int t = 0; t < threads; t++)
+        for (int64_t i = 0; i < columns; i++) gbias[i] += sums[(size_t)t * columns + i];
+    free(sums);
+}
+
 static inline float added_up(v8 x) {
     return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7]));
 }
@@ -608,7 +656,7 @@ void orthogonal(float *matrices, int64_t count, int64_t rows, int64_t columns, i
 /* ---- One step of a Transformer's decoder for all rows: what DecoderBlock does, without leaving C. ---- */
 
 typedef struct {
-    int layers, width, heads, inner, words, post;
+    int layers, width, heads, inner, words, post, gelu;
     float scale, epsilon;
     const float *table;         /* vectors of words, before scaling */
     const float *const *weights; /* for each layer those named below; then the last norm's two, or NULL */
@@ -697,7 +745,18 @@ static void take_in(const Stack *d, const float *const *w, int norm, float *x, c
     if (d->post) norm_rows(x, w[norm], w[norm + 1], d->epsilon, rows, d->width, x);
 }
 
-/* scores (rows, words); scratch has room for rows * (4 width + inner) floats. */
+/* The position-wise network: in (rows, width) -> out, by way of wide (rows, inner). */
+static void think(const Stack *d, const float *const *w, const float *in, int rows, float *wide, float *out) {
+    multiply(in, rows, w[WIDEN], w[WIDEN_BIAS], d->width, d->inner, d->inner, !d->gelu, wide);
+    if (d->gelu) {
+        int64_t all = (int64_t)rows * d->inner;
+#pragma omp parallel for simd schedule(static) if (all > SMALL)
+        for (int64_t i = 0; i < all; i++) wide[i] *= gelu_share(wide[i]);
+    }
+    multiply(wide, rows, w[NARROW], w[NARROW_BIAS], d->inner, d->width, d->width, 0, out);
+}
+
+/* scores (rows, words); scratch has room for rows * (4 width + inner) floats. GPT has no cross-attention. */
 static void decoder_step(const Stack *d, const Written *s, float *scores, float *scratch) {
     int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
     int64_t all = (int64_t)rows * width, slice = (int64_t)s->room * width, side = slice * s->times;
@@ -706,7 +765,7 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
     for (int r = 0; r < rows; r++) {
         const float *word = d->table + s->tokens[r] * width;
         for (int i = 0; i < width; i++) x[(int64_t)r * width + i] = word[i] * d->scale + place[i];
-        int source = s->start[s->sentence[r] + 1] - s->start[s->sentence[r]];
+        int source = d->weights[ASK] ? s->start[s->sentence[r] + 1] - s->start[s->sentence[r]] : 0;
         most = source > most ? source : most;
     }
     int shared = all * most > SMALL; /* worth a second thread */
@@ -732,25 +791,25 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
         }
         multiply(y, rows, w[OUT], w[OUT_BIAS], width, width, width, 0, q);
         take_in(d, w, NORM_SELF, x, q, rows);
-        in = told(d, w, NORM_CROSS, x, rows, n);
-        multiply(in, rows, w[ASK], w[ASK_BIAS], width, width, width, 0, q);
+        if (w[ASK]) {
+            in = told(d, w, NORM_CROSS, x, rows, n);
+            multiply(in, rows, w[ASK], w[ASK_BIAS], width, width, width, 0, q);
 #pragma omp parallel if (shared)
-        {
-            const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
-            float *weights = (float *)(at + padded(most));
+            {
+                const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+                float *weights = (float *)(at + padded(most));
 #pragma omp for schedule(static)
-            for (int r = 0; r < rows; r++) {
-                int first = s->start[s->sentence[r]], count = s->start[s->sentence[r] + 1] - first;
-                for (int j = 0; j < count; j++) at[j] = s->memory + (l * s->sources + first + j) * 2 * width;
-                look(q + (int64_t)r * width, at, width, count, d->heads, size, weights, y + (int64_t)r * width);
+                for (int r = 0; r < rows; r++) {
+                    int first = s->start[s->sentence[r]], count = s->start[s->sentence[r] + 1] - first;
+                    for (int j = 0; j < count; j++) at[j] = s->memory + (l * s->sources + first + j) * 2 * width;
+                    look(q + (int64_t)r * width, at, width, count, d->heads, size, weights, y + (int64_t)r * width);
+                }
+                free(at);
             }
-            free(at);
+            multiply(y, rows, w[TELL], w[TELL_BIAS], width, width, width, 0, q);
+            take_in(d, w, NORM_CROSS, x, q, rows);
         }
-        multiply(y, rows, w[TELL], w[TELL_BIAS], width, width, width, 0, q);
-        take_in(d, w, NORM_CROSS, x, q, rows);
-        in = told(d, w, NORM_WIDE, x, rows, n);
-        multiply(in, rows, w[WIDEN], w[WIDEN_BIAS], width, d->inner, d->inner, 1, wide);
-        multiply(wide, rows, w[NARROW], w[NARROW_BIAS], d->inner, width, width, 0, q);
+        think(d, w, told(d, w, NORM_WIDE, x, rows, n), rows, wide, q);
         take_in(d, w, NORM_WIDE, x, q, rows);
     }
     const float *const *last = d->weights + (int64_t)d->layers * A_LAYER;
@@ -837,9 +896,7 @@ static void encode(const Stack *e, const Stack *d, const int64_t *ids, const int
         attend_apart(&asked, y, norms);
         multiply(y, tokens, w[OUT], w[OUT_BIAS], width, width, width, 0, q);
         take_in(e, w, NORM_SELF, x, q, tokens);
-        in = told(e, w, NORM_WIDE, x, tokens, n);
-        multiply(in, tokens, w[WIDEN], w[WIDEN_BIAS], width, e->inner, e->inner, 1, wide);
-        multiply(wide, tokens, w[NARROW], w[NARROW_BIAS], e->inner, width, width, 0, q);
+        think(e, w, told(e, w, NORM_WIDE, x, tokens, n), tokens, wide, q);
         take_in(e, w, NORM_WIDE, x, q, tokens);
     }
     const float *const *last = e->weights + (int64_t)e->layers * A_LAYER;
@@ -851,6 +908,52 @@ static void encode(const Stack *e, const Stack *d, const int64_t *ids, const int
         multiply(x, tokens, w[MEMORY_VALUE], w[MEMORY_VALUE_BIAS], width, width, 2 * width, 0, to + width);
     }
     free(x);
+}
+
+/* The first `length` tokens of each text (rows, length) -> the cache, as so many steps would leave it. */
+void read_first(const Stack *d, const int64_t *ids, int rows, int length, int room, int times, float *cache) {
+    int tokens = rows * length, width = d->width, size = width / d->heads;
+    int64_t all = (int64_t)tokens * width, slice = (int64_t)room * width, side = slice * times;
+    float *x = malloc(sizeof(float) * (6 * all + (int64_t)tokens * (d->inner + d->heads)));
+    float *n = x + all, *q = n + all, *k = q + all, *v = k + all, *y = v + all, *wide = y + all;
+    float *norms = wide + (int64_t)tokens * d->inner;
+    int32_t *start = malloc(sizeof(int32_t) * (rows + 1));
+    for (int r = 0; r <= rows; r++) start[r] = r * length;
+    for (int t = 0; t < tokens; t++) {
+        const float *word = d->table + ids[t] * width, *place = d->places + (int64_t)(t % length) * width;
+        for (int i = 0; i < width; i++) x[(int64_t)t * width + i] = word[i] * d->scale + place[i];
+    }
+    for (int l = 0; l < d->layers; l++) {
+        const float *const *w = d->weights + (int64_t)l * A_LAYER;
+        float *keys = cache + (int64_t)l * 2 * side;
+        const float *in = told(d, w, NORM_SELF, x, tokens, n);
+        multiply(in, tokens, w[KEY], w[KEY_BIAS], width, width, width, 0, k);
+        multiply(in, tokens, w[VALUE], w[VALUE_BIAS], width, width, width, 0, v);
+        for (int t = 0; t < tokens; t++) {
+            int64_t to = (t % length) * slice + (int64_t)(t / length) * width;
+            memcpy(keys + to, k + (int64_t)t * width, sizeof(float) * width);
+            memcpy(keys + side + to, v + (int64_t)t * width, sizeof(float) * width);
+        }
+        if (l + 1 == d->layers) break; /* nobody asks what it says of them */
+        multiply(in, tokens, w[QUERY], w[QUERY_BIAS], width, width, width, 0, q);
+        Asked asked = {q, k, v, width, width, width, start, start, rows, d->heads, size, 1, 0, 1 / sqrtf(size), 0};
+        attend_apart(&asked, y, norms);
+        multiply(y, tokens, w[OUT], w[OUT_BIAS], width, width, width, 0, q);
+        take_in(d, w, NORM_SELF, x, q, tokens);
+        think(d, w, told(d, w, NORM_WIDE, x, tokens, n), tokens, wide, q);
+        take_in(d, w, NORM_WIDE, x, q, tokens);
+    }
+    free(start);
+    free(x);
+}
+
+/* One token more for each text: scores (rows, words). */
+void next_token(const Stack *d, const int64_t *tokens, const int32_t *before, int rows, int step, int room, int times,
+                float *cache, float *scores) {
+    float *scratch = malloc(sizeof(float) * rows * (4 * (int64_t)d->width + d->inner));
+    Written written = {rows, step, room, times, tokens, before, NULL, NULL, NULL, 0, cache};
+    decoder_step(d, &written, scores, scratch);
+    free(scratch);
 }
 
 typedef struct {

@@ -1,0 +1,71 @@
+"""The next token without leaving C: the scores of the plain model, row by row the same bits in any company."""
+
+import pytest
+import torch
+
+from regard.config import GptModel
+from regard.decoding.lean_gpt import LeanGpt, lean_gpt
+from regard.models.build import build_gpt
+from regard.models.gpt import GptWriter
+from regard.native import kernels
+
+pytestmark = pytest.mark.skipif(kernels() is None, reason="there are no kernels on this machine")
+
+
+def model(**changes: object) -> GptWriter:
+    torch.manual_seed(0)
+    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "longest": 16}
+    made = build_gpt(GptModel(**{**shape, **changes}), "language", 50).eval()  # type: ignore[arg-type]
+    for each in made.parameters():
+        torch.nn.init.normal_(each, std=0.3)
+    assert isinstance(made, GptWriter)
+    return made
+
+
+def laid_out(plain: GptWriter) -> LeanGpt:
+    lean = lean_gpt(plain)
+    assert lean is not None
+    return lean
+
+
+@pytest.mark.parametrize("activation", ["gelu-tanh", "relu"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("position", ["learned", "sinusoidal"])
+@torch.no_grad()
+def test_scores_are_those_of_the_plain_model_beyond_the_window_too(
+    position: str, norm: str, activation: str
+) -> None:
+    plain = model(position=position, norm=norm, activation=activation)
+    lean, ids = laid_out(plain), torch.randint(50, (3, 40))
+    states = plain.start(ids[:, :5]), lean.start(ids[:, :5])
+    for place in range(5, 40):
+        wanted, first = plain.step(ids[:, place], states[0])
+        found, second = lean.step(ids[:, place], states[1])
+        states = first, second
+        assert torch.allclose(found, wanted, atol=1e-4), place
+
+
+@torch.no_grad()
+def test_rows_can_be_chosen_repeated_and_left_out() -> None:
+    plain = model()
+    lean, ids = laid_out(plain), torch.randint(50, (2, 12))
+    _, state = lean.step(ids[:, 5], lean.start(ids[:, :5]))
+    for rows in ([1, 0, 1, 1], [3, 0, 2], [1]):
+        state = state.select(torch.tensor(rows))
+        scores, state = lean.step(torch.arange(len(rows)), state)
+        assert torch.allclose(scores, plain(state.ids)[:, -1], atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_row_has_the_same_bits_in_any_company() -> None:
+    lean, ids = laid_out(model()), torch.randint(50, (9, 8))
+    scores, _ = lean.step(ids[:, 7], lean.start(ids[:, :7]))
+    for row in range(9):
+        alone, _ = lean.step(ids[row : row + 1, 7], lean.start(ids[row : row + 1, :7]))
+        assert torch.equal(alone[0], scores[row])
+
+
+@pytest.mark.parametrize("changes", [{"position": "rotary"}, {"activation": "swiglu"}, {"activation": "gelu"}])
+def test_what_the_kernels_do_not_know_is_left_to_the_plain_model(changes: dict[str, object]) -> None:
+    assert lean_gpt(model(**changes)) is None
+    assert lean_gpt(model().train()) is None
