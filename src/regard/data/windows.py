@@ -30,6 +30,8 @@ class RunningText:
     @staticmethod
     def of(path: Path) -> "RunningText":
         """All of a file."""
+        if not any(stretch.strip() for stretch in stretches(path, 0, None)):
+            raise CorpusError(f"{path} holds no text.")
         return measured(path, 0, None)
 
     def parted(self, share: float) -> tuple["RunningText", "RunningText"]:
@@ -55,15 +57,12 @@ class RunningText:
 def measured(path: Path, begin: int, end: int | None) -> RunningText:
     """A text with its size and its fingerprint, which asks for reading it once."""
     characters = size = 0
-    digest, blank = hashlib.sha256(), True
+    digest = hashlib.sha256()
     for stretch in stretches(path, begin, end):
         raw = stretch.encode()
         digest.update(raw)
         characters += len(stretch)
         size += len(raw)
-        blank = blank and not stretch.strip()
-    if blank:
-        raise CorpusError(f"{path} holds no text.")
     return RunningText(path, begin, begin + characters, size, digest.hexdigest())
 
 
