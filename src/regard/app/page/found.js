@@ -40,6 +40,18 @@ export function putLabels(place, texts, found) {
   });
 }
 
+// A prompt, and what was written after it.
+export function putTexts(place, prompts, found) {
+  place.replaceChildren();
+  found.forEach(({ text }, number) => {
+    const made = element("p", "finding");
+    made.dir = "auto";
+    made.style.whiteSpace = "pre-wrap";
+    made.append(element("mark", "", prompts[number]), text);
+    place.append(made);
+  });
+}
+
 // Puts a text with some stretches of it marked; the server counts characters, not UTF-16 units.
 function putMarked(made, text, stretches) {
   const characters = Array.from(text);

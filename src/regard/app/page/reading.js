@@ -1,6 +1,6 @@
-// Models that read: what they find appears while one types; late answers are dropped.
+// Models that read, or go on with a text: what they find appears while one types; late answers are dropped.
 
-import { putAnswers, putLabels, putLikeness, putNames } from "./found.js";
+import { putAnswers, putLabels, putLikeness, putNames, putTexts } from "./found.js";
 import { askPatiently, pause, refuseLong, sentence, show } from "./server.js";
 
 const REST = 250; // milliseconds without a key before the server is asked
@@ -10,6 +10,7 @@ const WAYS = {
   "/classify": { text: "Text", second: "Second text", found: "Labels", typed: "Type or paste; each line is labelled by itself." },
   "/tag": { text: "Text", found: "Names", typed: "Type or paste; each line is read by itself." },
   "/answer": { text: "Questions", second: "Paragraph", found: "Answers", typed: "A question a line." },
+  "/generate": { text: "Prompts", found: "What comes next", typed: "A prompt a line; each is gone on with by itself." },
   "/embed": { text: "Texts", found: "How alike the lines are", typed: "Two lines or more; each is compared with the first." },
 };
 
@@ -37,7 +38,7 @@ export class Reading {
     document.getElementById("second-title").textContent = second ?? "";
     document.getElementById("found-title").textContent = found;
     this.text.placeholder = pairs ? "Type or paste." : typed;
-    return { "/classify": "labels texts", "/tag": "finds names", "/answer": "answers questions", "/embed": "compares texts" }[this.way];
+    return { "/classify": "labels texts", "/tag": "finds names", "/answer": "answers questions", "/embed": "compares texts", "/generate": "goes on with texts" }[this.way];
   }
 
   changed(rest = REST) {
@@ -67,6 +68,7 @@ export class Reading {
   body() {
     const model = this.choices.model.name;
     const second = this.beside.hidden ? "" : whole(this.second.value);
+    if (this.way === "/generate") return { model, prompt: this.lines() };
     if (this.way === "/answer") return { model, question: this.lines(), paragraph: this.second.value };
     if (this.way === "/classify" && second !== "") return { model, text: whole(this.text.value), pair: second };
     return { model, text: this.lines() };
@@ -93,10 +95,11 @@ export class Reading {
   }
 
   put(way, body, told) {
-    const texts = [body.text ?? body.question].flat();
+    const texts = [body.text ?? body.question ?? body.prompt].flat();
     if (way === "/classify") putLabels(this.found, texts, told.classifications);
     else if (way === "/tag") putNames(this.found, texts, told.texts, this.choices.model.labels);
     else if (way === "/answer") putAnswers(this.found, body.question, body.paragraph, told.answers);
+    else if (way === "/generate") putTexts(this.found, texts, told.texts);
     else putLikeness(this.found, texts, told.embeddings);
   }
 

@@ -21,9 +21,12 @@ from regard.app.server.reading_routes import reading_routes
 from regard.app.server.translation_routes import attention_routes, translation_routes
 from regard.app.server.translator import ServedTranslator
 from regard.app.server.watch import Watch
+from regard.app.server.writing_routes import ASKED as WRITING
+from regard.app.server.writing_routes import writing_routes
 from regard.errors import RegardError
 
-ASKED: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked, **READING}
+OWN = {"/translate": TranslateAsked, "/attention": AttentionAsked}
+ASKED: dict[str, type[Asked]] = {**OWN, **READING, **WRITING}
 """What the body of a route holds, to say what is wrong with one."""
 
 
@@ -59,6 +62,7 @@ def application(house: House, rules: Rules) -> Application:
     if any(isinstance(model, ServedTranslator) for model in house.models.values()):
         routes.include_router(translation_routes(house), dependencies=locked)
     routes.include_router(reading_routes(house), dependencies=locked)
+    routes.include_router(writing_routes(house), dependencies=locked)
     routes.include_router(attention_routes(house), dependencies=locked)
     routes.include_router(about_routes(house), dependencies=locked)
     routes.include_router(page_routes())

@@ -12,12 +12,14 @@ from regard.app.server.reader import ServedReader
 from regard.app.server.translator import ServedTranslator
 from regard.app.server.views import Views
 from regard.app.server.watch import standard_error
+from regard.app.server.writer import ServedWriter
 from regard.errors import RegardError, did_you_mean
 from regard.jobs import load
 from regard.jobs.loaded import LoadedTranslator
+from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
 
-Served = ServedTranslator | ServedReader
+Served = ServedTranslator | ServedReader | ServedWriter
 
 
 class Refused(Exception):
@@ -102,6 +104,10 @@ def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -
         elif isinstance(loaded, LoadedEncoder):
             models[name] = ServedReader(
                 name, loaded, room=room, batch=batch, batched=told, read=partial(translated, name, tokens=0)
+            )
+        elif isinstance(loaded, LoadedWriter):
+            models[name] = ServedWriter(
+                name, loaded, room=room, batch=batch, batched=told, written=partial(translated, name)
             )
         else:
             raise RegardError(f"{folder} holds a {loaded.recipe.task} model, which is not served")

@@ -117,7 +117,7 @@ class ReaderAbout(BaseModel):
 
     name: str
     task: str
-    does: list[str] = Field(description="what may be asked of it: /classify, /tag, /answer, /embed")
+    does: list[str] = Field(description="what may be asked of it: /classify, /tag, /answer, /embed, /generate")
     labels: list[str]
     pairs: bool | None = Field(description="whether it labels pairs of texts; null where it may take both")
     longest: int = Field(description="tokens of a text that are read; the rest is left out, and told")
