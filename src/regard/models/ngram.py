@@ -164,17 +164,17 @@ def from_tensors(tensors: dict[str, Tensor], vocabulary: int) -> Ngram:
     order = len(tensors) // 2
     try:
         every = [
-            Runs(*(tensors[f"{part}_{length}"].numpy() for part in ("keys", "counts")))
+            Runs(*(tensors[f"{part}_{length}"].double().numpy() for part in ("keys", "counts")))
             for length in range(1, order + 1)
         ]
-        discounts = tensors["discounts"].tolist()
+        discounts = tensors["discounts"].flatten().tolist()
     except KeyError as problem:
         raise ValueError(f"{problem} is missing") from None
     contexts = 1
     for runs in every:
         check(runs, contexts * vocabulary)
         contexts = len(runs.keys)
-    if len(discounts) != order or not all(0 < each < 1 for each in discounts):
+    if not order or len(discounts) != order or not all(0 < each < 1 for each in discounts):
         raise ValueError("its discounts are not between 0 and 1, one for each length of run")
     return Ngram(vocabulary, [Runs(runs.keys.astype(np.int64), runs.counts) for runs in every], discounts)
 
