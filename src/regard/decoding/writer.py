@@ -60,8 +60,8 @@ class Writer:
     def __init__(
         self, model: nn.Module, tokenizer: Tokenizer, longest: int | None, device: torch.device
     ) -> None:
-        self.model: Decodable = model  # type: ignore[assignment]  # a module gains `start` and `step` by its class
-        self.model = lean_gpt(model) or self.model
+        # A module gains `start` and `step` by its class.
+        self.model: Decodable = lean_gpt(model) or model  # type: ignore[assignment]
         self.tokenizer, self.longest, self.device = tokenizer, longest, device
 
     def write(self, prompts: Sequence[str], wish: Wish) -> list[Written]:

@@ -25,7 +25,7 @@ from regard.app.server.writing_routes import ASKED as WRITING
 from regard.app.server.writing_routes import writing_routes
 from regard.errors import RegardError
 
-OWN = {"/translate": TranslateAsked, "/attention": AttentionAsked}
+OWN: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
 ASKED: dict[str, type[Asked]] = {**OWN, **READING, **WRITING}
 """What the body of a route holds, to say what is wrong with one."""
 
