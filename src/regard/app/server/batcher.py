@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-GATHERING = 0.004
+GATHERING = 0.002
 """Seconds a batch waits for company, where the one before it had some; a lone client is not kept waiting."""
 
 
