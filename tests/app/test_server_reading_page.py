@@ -127,7 +127,11 @@ def test_models_that_write_and_read_take_turns(page: Page) -> None:
 def test_nothing_is_wider_than_the_screen(browser: Browser, found: Served, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 844})
     page.goto(found.address)
-    for model, text in (("sentiment", "green " * 30), ("ner", "greengreygreen" * 20 + " black"), ("qa", "which colour")):
+    for model, text in (
+        ("sentiment", "green " * 30),
+        ("ner", "greengreygreen" * 20 + " black"),
+        ("qa", "which colour"),
+    ):
         page.select_option("#model", model)
         if model == "qa":
             page.fill("#read-second", "tree " * 40 + "green house")

@@ -191,6 +191,22 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
         assert float(apart) <= 1e-5
 
 
+def test_the_real_minilm_gives_the_numbers_that_were_recorded(minilm: Path) -> None:
+    """Those of transformers, by `python benchmarks/bert.py parity MINILM SENTENCES --record FILE`."""
+    found = huggingface.read(minilm)
+    model = found.model.eval()
+    recorded = json.loads((Path(__file__).parent / "minilm_recorded.json").read_text("utf-8"))
+    texts = [each["text"] for each in recorded]
+    assert [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(texts)] == [
+        each["ids"] for each in recorded
+    ]
+    for each in recorded:
+        row, wanted = torch.tensor([each["ids"]]), torch.tensor(each["hidden"])
+        with torch.no_grad():
+            hidden = model.bert(row, row * 0)[0, :, : wanted.size(1)]
+        assert float((hidden - wanted).abs().max()) <= 1e-5
+
+
 def test_the_real_minilm_knows_what_is_alike(minilm: Path, tmp_path: Path) -> None:
     importing.run(minilm, tmp_path / "minilm", as_json=False)
     model = regard.load(tmp_path / "minilm")
