@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="with parity: where to write the peer's numbers")
     parser.add_argument("--quick", action="store_true", help="with speed: fewer rounds, about two minutes")
     parser.add_argument("--json", action="store_true", help="with speed: print rows as JSON")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     places = [Path(each) for each in options.given if "=" not in each]
     assignments = [each for each in options.given if "=" in each]
     wanted = {"parity": 2, "speed": 0, "memory": 0, "pretraining": 1}.get(options.what, 2)
