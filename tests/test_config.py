@@ -51,7 +51,10 @@ WRONG_ASSIGNMENTS = [
     ("data.high=-1", "data.high: -1 is out of range; allowed is a number, above 0"),
     ("data.low=7", "data.high: 5 must be above low, which is 7"),
     ("data.samples=1", "data.samples: 1 is out of range; allowed is a whole number, at least 2"),
-    ("task=kernal", "task: \"kernal\" is not a choice; did you mean 'kernel'? allowed: kernel, translation"),
+    (
+        "task=kernal",
+        "task: \"kernal\" is not a choice; did you mean 'kernel'? allowed: kernel, translation, pretraining, classification, tagging, answering, encoder",
+    ),
     ("train.steps", "'train.steps' is not of the form key=value, such as train.steps=500"),
     ("=5", "'=5' is not of the form key=value, such as train.steps=500"),
     ("train..steps=5", "'train..steps=5' is not of the form key=value, such as train.steps=500"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from served import Served, served
+from small_readers import train_readers
 
 import regard
 
@@ -34,6 +35,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             train__batch_tokens=512, train__validate_every=125,
         )  # fmt: skip
     return folder / "numbers"
+
+
+@pytest.fixture(scope="session")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Run folders of models that read, by the recipe they were trained with."""
+    return train_readers(tmp_path_factory.mktemp("readers"))
 
 
 @pytest.fixture(scope="session")

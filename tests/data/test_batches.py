@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data.batches import Batches, Cursor
+from regard.data.batches import Batches
 from regard.data.store import TokenStore, open_or_build, store_key
+from regard.data.stream import Cursor
 from regard.errors import RegardError
 from regard.text import Tokenizer
 

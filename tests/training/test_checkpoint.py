@@ -15,7 +15,8 @@ from small_training import go, same, training
 from regard import disk
 from regard.data.store import TokenStore
 from regard.errors import DiskError, TrainingError
-from regard.training import checkpoint, tensors
+from regard.models import tensors
+from regard.training import checkpoint
 from regard.training.loop import Training
 
 

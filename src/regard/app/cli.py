@@ -160,25 +160,127 @@ def translate(
     translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
 
 
+Files = Annotated[
+    list[Path] | None, typer.Argument(metavar="[FILE]...", help="Texts, one a line; none: standard input.")
+]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; else standard output.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+@cli.command()
+def classify(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
+    """Label texts, line for line, with the label's probability; pairs are two texts with a tab between.
+
+    Examples:
+
+    echo "a warm , funny film" | regard classify runs/sentiment
+
+    regard classify runs/inference pairs.tsv --json -o labels.jsonl
+    """
+    from regard.app import asking
+
+    asking.classify(run, files or [], output, as_json)
+
+
+@cli.command()
+def tag(
+    run: Run,
+    files: Files = None,
+    output: Output = None,
+    words: Annotated[
+        bool, typer.Option("--words", help="The text is words already, with blanks between.")
+    ] = False,
+    as_json: JsonLines = False,
+) -> None:
+    """Tag the words of texts: word, tag and probability a line; with --json also the names they make.
+
+    Example:  echo "Empire State Building in New York" | regard tag runs/ner
+    """
+    from regard.app import asking
+
+    asking.tag(run, files or [], output, words, as_json)
+
+
+@cli.command()
+def answer(
+    run: Run,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Questions and their paragraphs, a tab between; none: standard input."
+        ),
+    ] = None,
+    output: Output = None,
+    question: Annotated[str | None, typer.Option(help="One question, with --paragraph.")] = None,
+    paragraph: Annotated[Path | None, typer.Option(help="The file that holds its answer.")] = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Find the answer to a question in its paragraph, with its probability and its place.
+
+    Examples:
+
+    regard answer runs/qa --question "Who led the team in sacks?" --paragraph panthers.txt
+
+    regard answer runs/qa questions.tsv --json
+    """
+    from regard.app import asking
+
+    asking.answer(run, files or [], output, question, paragraph, as_json)
+
+
+@cli.command()
+def embed(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
+    """Make a vector of each line, the mean of its tokens': numbers with tabs between; -o FILE.npy: one array.
+
+    Example:  regard embed runs/minilm sentences.txt -o vectors.npy
+    """
+    from regard.app import asking
+
+    asking.embed(run, files or [], output, as_json)
+
+
+@cli.command(name="import")
+def import_folder(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A Hugging Face BERT folder: config.json, model.safetensors, vocabulary."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a run of a Hugging Face BERT, with or without a head; only safetensors, JSON and text are read.
+
+    Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
+    """
+    from regard.app import importing
+
+    importing.run(folder, out, as_json)
+
+
 @cli.command()
 def evaluate(
     run: Run,
     source: Source = None,
     target: Target = None,
     beam: Beam = None,
+    data: Annotated[Path | None, typer.Option(help="For labels, tags, answers: a file of them.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss, BLEU by length.
+    """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss; or accuracy, F1, exact match.
 
     Examples:
 
     regard evaluate runs/picturebook
 
     regard evaluate runs/mine --source test.de --target test.en --json
+
+    regard evaluate runs/ner --data test.conll
     """
     from regard.app import evaluating
 
-    evaluating.run(run, source, target, beam, as_json)
+    evaluating.run(run, source, target, beam, data, as_json)
 
 
 @cli.command()
@@ -212,7 +314,7 @@ def compare(
 @cli.command()
 def look(
     run: Run,
-    text: Annotated[str, typer.Argument(help="The sentence to translate and look into.")],
+    text: Annotated[str, typer.Argument(help="The text to translate or read, and look into.")],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -223,7 +325,8 @@ def look(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="A translation to look at instead of the model's own.")
+        str | None,
+        typer.Option(help="A translation to look at instead of the model's own; for BERT, a second text."),
     ] = None,
     layer: Annotated[
         str | None,

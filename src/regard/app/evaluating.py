@@ -8,19 +8,40 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from regard.app.results import print_quality
-from regard.jobs import load_translator
+from regard.app.results import print_measured, print_quality
+from regard.errors import RegardError
+from regard.jobs import load, load_translator
 from regard.jobs.loaded import Evaluation, pairs_of_files
+from regard.jobs.loaded_texts import LoadedEncoder
 
 
-def run(folder: Path, source: Path | None, target: Path | None, beam: int | None, as_json: bool) -> None:
-    """Measure on two files, or on the test split of the run's own data."""
+def run(
+    folder: Path, source: Path | None, target: Path | None, beam: int | None, data: Path | None, as_json: bool
+) -> None:
+    """Measure on files, or on the test split of the run's own data."""
+    opened = load(folder)
+    if isinstance(opened, LoadedEncoder):
+        if source or target or beam:
+            raise RegardError(f"{folder} does not translate: its file is given with --data")
+        run_texts(opened, data, as_json)
+        return
+    if data:
+        raise RegardError("--data is for labels, tags and answers; translations have --source and --target")
     loaded = load_translator(folder)
     found = loaded.evaluate(pairs_of_files(source, target) or loaded.test_pairs(), beam=beam)
     if as_json:
         print(json.dumps(as_dict(found)))
     else:
         print_result(found)
+
+
+def run_texts(loaded: LoadedEncoder, data: Path | None, as_json: bool) -> None:
+    """Measure labels, tags or answers."""
+    measured = loaded.evaluate(data)
+    if as_json:
+        print(json.dumps(asdict(measured)))
+    else:
+        print_measured(Console(highlight=False), measured, "examples")
 
 
 def as_dict(found: Evaluation) -> dict[str, object]:

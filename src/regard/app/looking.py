@@ -1,4 +1,4 @@
-"""`regard look`: a translation, and who looked where in it, as a page, a picture, JSON or in the terminal."""
+"""`regard look`: who looked where in a translation, or in a text: a page, a picture, JSON, or the terminal."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from rich.console import Console
 from regard import disk
 from regard.app.terminal import plain_warnings
 from regard.errors import RegardError
-from regard.jobs import load_translator
+from regard.jobs import load
+from regard.jobs.kernel import LoadedKernel
 from regard.look.choice import check_head, chosen_layer, every_layer
 from regard.look.figure import save_as
 from regard.look.heads import draw_heads, draw_matrix
@@ -50,12 +51,14 @@ def run(
     head: int | None,
     words: bool,
 ) -> None:
-    """Look, write what was asked for, and print the translation; without a file, the heat map after it."""
+    """Look, write what was asked for, and print what was written; without a file, the heat map after it."""
     if output is not None and output.suffix not in KINDS:
         raise RegardError(f"{output}: what was looked at is written as .html, .json, .png or .svg")
     if not text.strip():
-        raise RegardError("there is no text to translate")
-    loaded = load_translator(folder)
+        raise RegardError("there is no text to look into")
+    loaded = load(folder)
+    if isinstance(loaded, LoadedKernel):
+        raise RegardError(f"{folder} holds a kernel model, which reads no text")
     with plain_warnings():
         looked = loaded.attention(text, target)
         view = View.of(looked, layer, head, words)
@@ -65,7 +68,8 @@ def run(
             write(output, json.dumps(payload(view).as_json(), separators=(",", ":")) + "\n")
         elif output is not None:
             save_as(picture(view), output)
-    print(harmless(looked.written.text))
+    if looked.written is not looked.read:  # a model that only reads has written nothing
+        print(harmless(looked.written.text))
     print(f"{KINDS[output.suffix]}: {output}" if output is not None else in_shades(view))
 
 

@@ -5,16 +5,36 @@ from rich.table import Table
 
 from regard.evaluation import Quality
 from regard.jobs.kernel import KernelRun, curve_cell
+from regard.jobs.texts import Measured, TextRun
 from regard.jobs.translation import TranslationRun
 
 
-def print_run(run: KernelRun | TranslationRun) -> None:
+def print_run(run: KernelRun | TranslationRun | TextRun) -> None:
     """What a training made."""
     match run:
         case KernelRun():
             print_kernel(run)
         case TranslationRun():
             print_translation(run)
+        case TextRun():
+            print_texts(run)
+
+
+def print_texts(run: TextRun) -> None:
+    console = Console(highlight=False)
+    print_measured(console, run.measured, f"{run.on} examples, {run.steps:,} steps, {run.minutes:.1f} minutes")
+    console.print(f"run:     {run.folder}", soft_wrap=True)
+
+
+def print_measured(console: Console, measured: Measured, note: str) -> None:
+    """The scores in one line, and label by label where there are labels."""
+    scores = "   ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in measured.scores.items())
+    console.print(f"{scores}   ({measured.examples:,} {note})", soft_wrap=True)
+    if measured.rows:
+        table = Table(*measured.rows[0])
+        for row in measured.rows:
+            table.add_row(*(f"{each:.3f}" if isinstance(each, float) else str(each) for each in row.values()))
+        console.print(table)
 
 
 def print_translation(run: TranslationRun) -> None:

@@ -10,8 +10,26 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from regard.config.bert import BertModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.schema import one_of, override, suggest, to_toml
+from regard.config.texts import (
+    AnsweringRecipe,
+    ClassificationRecipe,
+    DocumentData,
+    EmbedSettings,
+    EncoderRecipe,
+    Files,
+    LabelledData,
+    PieceSettings,
+    PretrainingRecipe,
+    QuestionData,
+    TaggedData,
+    TaggingRecipe,
+    TextRecipe,
+    TextTrain,
+)
+from regard.config.training import LoopSettings
 from regard.config.translation import (
     DecodeSettings,
     PairData,
@@ -24,15 +42,31 @@ from regard.config.translation import (
 from regard.errors import RecipeError
 
 __all__ = [
+    "AnsweringRecipe",
+    "BertModel",
+    "ClassificationRecipe",
     "CurveData",
     "DecodeSettings",
+    "DocumentData",
+    "EmbedSettings",
+    "EncoderRecipe",
+    "Files",
     "KernelModel",
     "KernelRecipe",
     "KernelTrain",
+    "LabelledData",
+    "LoopSettings",
     "PairData",
+    "PieceSettings",
+    "PretrainingRecipe",
+    "QuestionData",
     "Recipe",
     "RnnModel",
+    "TaggedData",
+    "TaggingRecipe",
+    "TextRecipe",
     "TextSettings",
+    "TextTrain",
     "TrainSettings",
     "TransformerModel",
     "TranslationRecipe",
@@ -42,8 +76,16 @@ __all__ = [
     "to_toml",
 ]
 
-Recipe = KernelRecipe | TranslationRecipe
-RECIPES = (KernelRecipe, TranslationRecipe)
+Recipe = KernelRecipe | TranslationRecipe | TextRecipe
+RECIPES = (
+    KernelRecipe,
+    TranslationRecipe,
+    PretrainingRecipe,
+    ClassificationRecipe,
+    TaggingRecipe,
+    AnsweringRecipe,
+    EncoderRecipe,
+)
 
 
 def load_recipe(name: str, assignments: Iterable[str] = ()) -> Recipe:

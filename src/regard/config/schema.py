@@ -45,6 +45,10 @@ Positive = Annotated[float, Range(above=0)]
 NotNegative = Annotated[float, Range(at_least=0)]
 Share = Annotated[float, Range(at_least=0, below=1)]
 
+# A configuration may come from a stranger: no number in it makes a machine try what it cannot do.
+Layers = Annotated[int, Range(at_least=0, at_most=1000)]
+Size = Annotated[int, Range(at_least=0, at_most=1 << 17)]
+
 
 @dataclass(frozen=True)
 class Typed:

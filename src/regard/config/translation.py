@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from regard.config.schema import Count, NotNegative, Positive, Range, Share, Whole
+from regard.config.schema import Count, Layers, NotNegative, Range, Share, Size, Whole
+from regard.config.training import LoopSettings
 
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "heads": 4, "d_ff": 256},
@@ -11,10 +12,6 @@ SIZES: dict[str, dict[str, int]] = {
     "base": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "heads": 8, "d_ff": 2048},
     "big": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096},
 }
-
-# A configuration may come from a stranger: no number in it makes a machine try what it cannot do.
-Layers = Annotated[int, Range(at_least=0, at_most=1000)]
-Size = Annotated[int, Range(at_least=0, at_most=1 << 17)]
 
 SCORES = {"bahdanau": ("additive", "concat"), "luong": ("general", "dot", "concat")}
 """The scores each attention of an RNN is defined with; the first unless another is named."""
@@ -226,71 +223,15 @@ class TextSettings:
 
 
 @dataclass(frozen=True)
-class TrainSettings:
+class TrainSettings(LoopSettings):
     """How a translation model learns."""
 
-    minutes: Positive | None = None
-    steps: Count | None = None
-    epochs: Count | None = None
-    """The budget: training ends when the first of these is used up."""
-    seed: Whole = 1
-    batch_tokens: Count = 4096
-    """Tokens a batch on the longer side, padding counted."""
-    batch_sentences: Whole = 0
-    """Sentences a batch instead; 0 means that batch_tokens decides."""
-    accumulate: Count = 1
-    """Batches whose gradients are added up before an update."""
-    optimiser: Literal["adam", "adamw", "muon"] = "adam"
-    beta1: Share = 0.9
-    beta2: Share = 0.98
-    epsilon: Positive = 1e-9
-    weight_decay: NotNegative = 0.0
-    schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
-    rate: Positive = 0.001
-    """The highest rate; with the noam schedule, the factor."""
-    warmup: Whole = 1000
-    rate_by: Literal["updates", "batches"] = "updates"
-    """What the schedule counts; they differ where gradients are accumulated."""
     smoothing: Share = 0.1
-    clip: NotNegative = 1.0
-    """The largest norm of the gradient; 0 means any."""
     r_drop: NotNegative = 0.0
     """Weight of the divergence between two passes with different dropout; 0 means one pass."""
-    average: Literal["none", "exponential", "last"] = "exponential"
-    decay: Share = 0.999
-    """Exponential average: how much of the old stays at each step."""
-    average_last: Count = 5
-    """Average of the last so many validations' weights."""
-    validate_every: Whole = 0
-    """Steps between validations; 0 means once an epoch."""
     validate_sentences: Count = 200
     """Sentences translated at a validation; the loss is taken over all."""
-    checkpoint_every: Whole = 0
-    """Steps between checkpoints; 0 means at each validation."""
-    keep: Count = 2
-    """Checkpoints kept."""
-    patience: Whole = 0
-    """Validations without a better score before training ends; 0 means never."""
     best_by: Literal["bleu", "loss"] = "bleu"
-    not_finite: Literal["stop", "skip"] = "stop"
-    """What to do when a loss or a gradient is not finite: end the training, or leave the batch out."""
-    unwritable: Literal["stop", "go-on"] = "stop"
-    """What to do when a checkpoint cannot be written: end the training, or go on without it."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Numbers in matrix products; auto: bfloat16 on a GPU that has it, float32 otherwise."""
-    log_every: Count = 50
-    log_style: Literal["short", "report"] = "short"
-    """Log lines as regard writes them, or in the wording of the report on re-implementing the paper."""
-    shard: bool = False
-    """For a model that does not fit: under torchrun each process holds a part of weights and optimiser."""
-    tensorboard: bool = False
-    """Write the same numbers for TensorBoard, into the run folder."""
-
-    def __post_init__(self) -> None:
-        if self.minutes is None and self.steps is None and self.epochs is None:
-            raise ValueError("minutes: a budget is missing; give minutes, steps or epochs")
-        if self.schedule == "noam" and not self.warmup:
-            raise ValueError("warmup: the noam schedule rises over at least 1 step, not 0")
 
 
 @dataclass(frozen=True)

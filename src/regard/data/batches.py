@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.data.store import Side, TokenStore
+from regard.data.stream import Cursor, by_budget, per_epoch, stream
 from regard.text import Tokenizer
 
 
@@ -25,6 +26,20 @@ class Batch:
     sentences: tuple[int, ...]
     """Which pairs of the store these are."""
 
+    @property
+    def golds(self) -> int:
+        """Decisions that the loss is a sum over: one a gold token."""
+        return self.tokens
+
+    @property
+    def rows(self) -> int:
+        return len(self.source)
+
+    def __str__(self) -> str:
+        """Its size, for a sentence."""
+        sentences, source = self.source.shape
+        return f"{sentences} sentences of {source} source and {self.target.size(1)} target tokens"
+
     def to(self, device: torch.device) -> "Batch":
         source, target, gold = (
             each.to(device, non_blocking=True) for each in (self.source, self.target, self.gold)
@@ -41,18 +56,6 @@ class Batch:
         source, target, gold = (each.pin_memory() for each in (self.source, self.target, self.gold))
         return Batch(source, target, gold, self.tokens, self.sentences)
 
-
-@dataclass(frozen=True)
-class Cursor:
-    """A place in the endless stream of batches: the next one to come."""
-
-    epoch: int = 0
-    pool: int = 0
-    batch: int = 0
-
-
-COUNTED = 4
-"""Pools of a large store that are cut to tell how many batches an epoch has."""
 
 Resample = Callable[[list[str], int], list[list[int]]]
 """Texts and a seed to freshly sampled ids (BPE-dropout)."""
@@ -75,29 +78,21 @@ class Batches:
 
     def stream(self, cursor: Cursor = Cursor()) -> Iterator[tuple[Batch, Cursor]]:  # noqa: B008
         """Batches from the cursor on, without end, each with the cursor of the one after it."""
-        epoch = cursor.epoch
-        while True:
-            pools = self._pools(epoch)
-            for pool in range(cursor.pool if epoch == cursor.epoch else 0, len(pools)):
-                members = self._members(epoch, *pools[pool])
-                done = cursor.batch if (epoch, pool) == (cursor.epoch, cursor.pool) else 0
-                batches = self._cut(members, epoch, pool)
-                for number in range(done, len(batches)):
-                    last = number + 1 == len(batches)
-                    after = Cursor(epoch, pool + 1, 0) if last else Cursor(epoch, pool, number + 1)
-                    if last and pool + 1 == len(pools):
-                        after = Cursor(epoch + 1, 0, 0)
-                    yield batches[number](*self.share), after
-            epoch += 1
+        return stream(self, cursor)
 
     def per_epoch(self) -> int:
         """How many batches an epoch has; with BPE-dropout or in a large store, about how many."""
-        as_stored = replace(self, resample=None)
-        firsts = range(0, len(self.store), self.pool)
-        some = firsts if len(firsts) <= COUNTED else firsts[:: len(firsts) // COUNTED][:COUNTED]
-        pools = [np.arange(first, min(first + self.pool, len(self.store))) for first in some]
-        counted = sum(len(as_stored._cut(pool, 0, 0)) for pool in pools)
-        return round(counted * len(self.store) / max(1, sum(map(len, pools))))
+        return per_epoch(replace(self, resample=None))
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def parts(self) -> list[range]:
+        return self.store.parts()
+
+    def cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
+        """The pairs of one pool as batches, neighbours in length together."""
+        return grouped(self._load(members, epoch, pool), self.tokens, self.sentences)
 
     @staticmethod
     def of_pairs(pairs: Sequence[tuple[list[int], list[int]]], tokens: int, longest: int) -> Iterator[Batch]:
@@ -107,29 +102,6 @@ class Batches:
             _Pair(number, np.array(source), np.array(target)) for number, (source, target) in enumerate(cut)
         ]
         return (make() for make in grouped(known, tokens))
-
-    def _pools(self, epoch: int) -> list[tuple[int, int]]:
-        """Part of the store, and which pool of it: those of several parts are mixed."""
-        parts = self.store.parts()
-        pools = [
-            (part, number) for part, pairs in enumerate(parts) for number in range(-(-len(pairs) // self.pool))
-        ]
-        if len(parts) <= 1:
-            return pools  # random as they are
-        order = np.random.default_rng((self.seed, epoch, len(parts), 3)).permutation(len(pools))
-        return [pools[number] for number in order]
-
-    def _members(self, epoch: int, part: int, number: int) -> np.ndarray:
-        """The pairs of one pool, drawn from one part: no memory is taken for the order of a whole corpus."""
-        pairs = self.store.parts()[part]
-        order = np.random.default_rng((self.seed, epoch, part)).permutation(len(pairs))
-        chosen: np.ndarray = pairs.start + order[number * self.pool : (number + 1) * self.pool]
-        return chosen
-
-    def _cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
-        batches = grouped(self._load(members, epoch, pool), self.tokens, self.sentences)
-        order = np.random.default_rng((self.seed, epoch, pool, 1)).permutation(len(batches))
-        return [batches[number] for number in order]
 
     def _load(self, members: np.ndarray, epoch: int, pool: int) -> list["_Pair"]:
         sides = []
@@ -157,20 +129,9 @@ class _Pair:
 
 def grouped(pairs: list[_Pair], tokens: int, sentences: int = 0) -> list["_Make"]:
     """Neighbours in length together, until the longest of them times their number is the budget."""
-    groups: list[list[_Pair]] = []
-    width = 0
-    for pair in sorted(pairs, key=lambda pair: (len(pair.target), len(pair.source), pair.member)):
-        needed = max(len(pair.source), len(pair.target)) + 1
-        width = max(width, needed)
-        if not groups or is_full(len(groups[-1]), width, tokens, sentences):
-            groups.append([])
-            width = needed
-        groups[-1].append(pair)
-    return [_Make(group) for group in groups]
-
-
-def is_full(members: int, width: int, tokens: int, sentences: int) -> bool:
-    return members >= sentences if sentences else width * (members + 1) > tokens
+    in_order = sorted(pairs, key=lambda pair: (len(pair.target), len(pair.source), pair.member))
+    widths = [max(len(pair.source), len(pair.target)) + 1 for pair in in_order]
+    return [_Make(group) for group in by_budget(in_order, widths, tokens, sentences)]
 
 
 @dataclass(frozen=True)

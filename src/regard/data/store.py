@@ -222,6 +222,14 @@ class Side:
         part, row = divmod(number, self.size)
         return self.part(part).text(row)
 
+    def lengths(self, part: range) -> np.ndarray:
+        """How many ids each sentence of a part has."""
+        return np.diff(self.part(part.start // self.size).starts)
+
+    def flat(self, part: range) -> np.ndarray:
+        """The ids of all sentences of a part, one after another."""
+        return self.part(part.start // self.size).ids
+
 
 @dataclass(frozen=True)
 class SidePart:

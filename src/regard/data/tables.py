@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,15 @@ def kind(path: Path) -> str:
 
 def read_columns(path: Path, columns: Sequence[Column | None]) -> Iterator[tuple[str, ...]]:
     """The cells of ``columns``, row by row; a file that is neither .csv nor .jsonl is read as TSV."""
+    return (cells for _, cells in numbered_rows(path, columns))
+
+
+def numbered_rows(
+    path: Path, columns: Sequence[Column | None], numbers: Collection[Column | None] = ()
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """``read_columns`` with the line of each row; in JSON lines, ``numbers`` may be whole numbers too."""
     wanted = [_as_number(column) for column in columns]
-    rows = _read_jsonl(path, wanted) if kind(path) == ".jsonl" else _read_rows(path, wanted)
+    rows = _read_jsonl(path, wanted, numbers) if kind(path) == ".jsonl" else _read_rows(path, wanted)
     empty = True
     for row in rows:
         empty = False
@@ -32,24 +39,36 @@ def read_columns(path: Path, columns: Sequence[Column | None]) -> Iterator[tuple
         raise CorpusError(f"{path} has no rows; it must hold at least one.")
 
 
+def first_cells(path: Path) -> list[str]:
+    """What the first row holds: names where it is a header; in JSON lines its keys."""
+    if kind(path) == ".jsonl":
+        for number, line in numbered_lines(path):
+            if line.strip():
+                return list(_cells(_parse(line, path, number)))
+        return []
+    rows = _csv_rows(path) if kind(path) == ".csv" else _tsv_rows(path)
+    _, first = next(rows, (0, []))
+    return [cell.strip() for cell in first]
+
+
 def _as_number(column: Column | None) -> Column | None:
     return int(column) if isinstance(column, str) and column.isdecimal() else column
 
 
-def _read_rows(path: Path, wanted: Sequence[Column | None]) -> Iterator[tuple[str, ...]]:
+def _read_rows(path: Path, wanted: Sequence[Column | None]) -> Iterator[tuple[int, tuple[str, ...]]]:
     rows = _csv_rows(path) if kind(path) == ".csv" else _tsv_rows(path)
     number, first = next(rows, (0, []))
     if not number:
         return
     places = _places(path, first, wanted)
     if all(isinstance(column, int) for column in wanted):  # numbers: there is no header, the first row is data
-        yield tuple(first[place] for place in places)
+        yield number, tuple(first[place] for place in places)
     for number, row in rows:
         if len(row) != len(first):
             raise CorpusError(
                 f"{path}, line {number}: {_count(len(row), 'column')} where the first row has {len(first)}."
             )
-        yield tuple(row[place] for place in places)
+        yield number, tuple(row[place] for place in places)
 
 
 def _places(path: Path, header: Sequence[str], wanted: Sequence[Column | None]) -> list[int]:
@@ -94,11 +113,16 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise CorpusError(f"{path}, line {reader.line_num}: not valid CSV ({error}).") from error
 
 
-def _read_jsonl(path: Path, wanted: Sequence[Column | None]) -> Iterator[tuple[str, ...]]:
+def _read_jsonl(
+    path: Path, wanted: Sequence[Column | None], numbers: Collection[Column | None]
+) -> Iterator[tuple[int, tuple[str, ...]]]:
     for number, line in numbered_lines(path):
         if line.strip():
             record = _parse(line, path, number)
-            yield tuple(_value(record, column, path, number) for column in wanted)
+            yield (
+                number,
+                tuple(_value(record, column, path, number, whole=column in numbers) for column in wanted),
+            )
 
 
 def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
@@ -118,11 +142,15 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
     return record
 
 
-def _value(record: dict[str, Any], column: Column | None, path: Path, number: int) -> str:
+def _value(
+    record: dict[str, Any], column: Column | None, path: Path, number: int, *, whole: bool = False
+) -> str:
     """The text under a key; a dot steps inside, as in ``translation.de``."""
     where = f"{path}, line {number}"
     cells = _cells(record)
     value = cells[_known(where, column, list(cells))]
+    if whole and type(value) is int:
+        return str(value)
     if not isinstance(value, str):
         raise CorpusError(f"{where}: {column} is a JSON {_json_type(value)}; it must be a string.")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):

@@ -5,17 +5,32 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
-from regard.config import KernelRecipe, TranslationRecipe, load_recipe
+from regard.config import (
+    AnsweringRecipe,
+    ClassificationRecipe,
+    EncoderRecipe,
+    KernelRecipe,
+    PretrainingRecipe,
+    TaggingRecipe,
+    TranslationRecipe,
+    load_recipe,
+)
 from regard.config.schema import toml_value
 from regard.errors import RegardError
-from regard.jobs import kernel, translation
+from regard.jobs import answering, classification, kernel, pretraining, tagging, translation
+from regard.jobs.bert import BertFolder
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience
 from regard.jobs.kernel import KernelRun, LoadedKernel
 from regard.jobs.loaded import LoadedTranslator
+from regard.jobs.loaded_texts import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger, loaded_of
+from regard.jobs.texts import TextRun
 from regard.jobs.translation import TranslationRun
 from regard.training.distributed import processes
+
+Loaded = TypeVar("Loaded", LoadedTranslator, LoadedEncoder, LoadedClassifier, LoadedTagger, LoadedAnswerer)
 
 
 def train(
@@ -26,7 +41,7 @@ def train(
     resume: bool = False,
     audience: Audience | None = None,
     **overrides: object,
-) -> KernelRun | TranslationRun | None:
+) -> KernelRun | TranslationRun | TextRun | None:
     """Train a recipe, shipped or a TOML file, into a run folder.
 
     `train("kernel", out="runs/mine", assignments=["train.steps=50"])`; keyword overrides name a key with two
@@ -46,9 +61,21 @@ def train(
             return kernel.train(resolved, folder)
         case TranslationRecipe():
             return translation.train(resolved, folder, audience, resume=resume)
+        case ClassificationRecipe():
+            return classification.train(resolved, folder, audience, resume=resume)
+        case TaggingRecipe():
+            return tagging.train(resolved, folder, audience, resume=resume)
+        case AnsweringRecipe():
+            return answering.train(resolved, folder, audience, resume=resume)
+        case PretrainingRecipe():
+            return pretraining.train(resolved, folder, audience, resume=resume)
+        case EncoderRecipe():
+            raise RegardError(
+                "an encoder by itself has nothing to learn; start another task from it: model.start"
+            )
 
 
-def load(run: str | Path) -> LoadedKernel | LoadedTranslator:
+def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder:
     """Open a run folder; it needs nothing but what is in it."""
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
@@ -57,13 +84,40 @@ def load(run: str | Path) -> LoadedKernel | LoadedTranslator:
             return LoadedKernel(folder, recipe)
         case TranslationRecipe():
             return LoadedTranslator(folder, recipe)
+        case _:
+            return loaded_of(BertFolder(folder, recipe))
 
 
 def load_translator(run: str | Path) -> LoadedTranslator:
     """Open a run folder that must hold a translation model."""
+    return load_as(LoadedTranslator, run, "translates")
+
+
+def load_classifier(run: str | Path) -> LoadedClassifier:
+    """Open a run folder whose model must label texts."""
+    return load_as(LoadedClassifier, run, "labels texts")
+
+
+def load_tagger(run: str | Path) -> LoadedTagger:
+    """Open a run folder whose model must tag words."""
+    return load_as(LoadedTagger, run, "tags words")
+
+
+def load_answerer(run: str | Path) -> LoadedAnswerer:
+    """Open a run folder whose model must find answers."""
+    return load_as(LoadedAnswerer, run, "answers questions")
+
+
+def load_encoder(run: str | Path) -> LoadedEncoder:
+    """Open a run folder that must hold a BERT, for whatever task."""
+    return load_as(LoadedEncoder, run, "makes vectors of texts")
+
+
+def load_as(kind: type[Loaded], run: str | Path, does: str) -> Loaded:
+    """Open a run folder that must hold a model of a kind; `does` says what that kind does."""
     loaded = load(run)
-    if not isinstance(loaded, LoadedTranslator):
-        raise RegardError(f"{run} holds a {loaded.recipe.task} model, not one that translates")
+    if not isinstance(loaded, kind):
+        raise RegardError(f"{run} holds a {loaded.recipe.task} model, not one that {does}")
     return loaded
 
 

@@ -1,6 +1,8 @@
 """The model card of a run: what it was made of and how good it is, comparable by its signature."""
 
 import html
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from regard.config import TranslationRecipe
 from regard.data.filters import Report
@@ -39,6 +41,50 @@ On {quality.sentences:,} test sentences, beam {recipe.decode.beam}:
 
 BLEU signature: `{quality.signature}`
 """
+
+
+def text_card(
+    task: str,
+    files: Sequence[str],
+    model: str,
+    facts: Mapping[str, Any],
+    scores: Mapping[str, float],
+    rows: Sequence[Mapping[str, Any]],
+) -> str:
+    """The README.md of a run of a BERT."""
+    heads, values = " | ".join(scores), " | ".join(f"{value:.4f}" for value in scores.values())
+    by_label = ""
+    if rows:
+        names = list(rows[0])
+        cells = [" | ".join(cell(row[name]) for name in names) for row in rows]
+        by_label = "\n".join(
+            [f"\n| {' | '.join(names)} |", f"|{'---|' * len(names)}", *(f"| {each} |" for each in cells)]
+        )
+    told = "\n".join(f"| {name} | {cell(value)} |" for name, value in facts.items())
+    return f"""# {task.capitalize()}
+
+| | |
+|---|---|
+| data | {harmless(", ".join(files))} |
+| model | {model} |
+{told}
+
+| {heads} |
+|{"---|" * len(scores)}
+| {values} |
+{by_label}
+"""
+
+
+def cell(value: object) -> str:
+    """A value in a table."""
+    return (
+        f"{value:.4f}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else harmless(str(value))
+    )
 
 
 def harmless(words: str) -> str:

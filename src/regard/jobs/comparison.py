@@ -15,7 +15,8 @@ from regard.jobs import load_translator
 from regard.jobs.history import History, read_history
 from regard.jobs.journal import Audience, Nobody
 from regard.jobs.loaded import Evaluation, LoadedTranslator, pairs_of_files
-from regard.jobs.translation import count_parameters, is_tokenised
+from regard.jobs.training import count_parameters
+from regard.jobs.translation import is_tokenised
 
 WAY_OUT = "give --source and --target to compare them on sentences of your own"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard import disk
-from regard.config import TrainSettings
+from regard.config import LoopSettings
 from regard.errors import DiskError, RegardError
 from regard.training.loop import Progress, Scores
 
@@ -32,7 +32,7 @@ class Nobody:
 class Journal:
     """Writes each report as a line of metrics.jsonl, tells the audience, and TensorBoard where it is wanted."""
 
-    def __init__(self, folder: Path, audience: Audience, train: TrainSettings, step: int = 0) -> None:
+    def __init__(self, folder: Path, audience: Audience, train: LoopSettings, step: int = 0) -> None:
         self.path, self.audience, self.train = folder / "metrics.jsonl", audience, train
         self.samples: list[tuple[str, str]] = []
         """Source and translation of a few validation sentences, left here by the validation."""
@@ -100,7 +100,7 @@ def short_line(progress: Progress) -> str:
     )
 
 
-def report_line(progress: Progress, train: TrainSettings) -> str:
+def report_line(progress: Progress, train: LoopSettings) -> str:
     """Batch, updates, loss, speed and rate, in the order in which the report prints them."""
     batch = progress.step * train.accumulate
     return (

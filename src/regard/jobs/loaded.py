@@ -16,7 +16,8 @@ from regard.decoding import Options, Policy, Translator
 from regard.errors import RegardError
 from regard.evaluation import Quality, by_length, measure
 from regard.jobs.folder import RunFolder
-from regard.jobs.translation import device, is_tokenised, mean_loss, options_of
+from regard.jobs.training import device
+from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
 from regard.look.payload import Layer, Looked, Side
 from regard.models.build import build

@@ -14,7 +14,7 @@ from regard.jobs.environment import environment
 from regard.jobs.history import history_of, number
 from regard.jobs.journal import Audience, Nobody, read_journal
 from regard.jobs.loaded import Evaluation, LoadedTranslator
-from regard.jobs.translation import count_parameters
+from regard.jobs.training import count_parameters
 from regard.look.comparison import draw_lengths
 from regard.look.curves import draw_training
 from regard.look.document import Document

@@ -23,12 +23,15 @@ class BlockShape:
     norm: Placement = "post"
     activation: Activation = "relu"
     epsilon: float = 1e-5
+    inner_dropout: float | None = None
+    """Dropout inside the feed-forward network; as `dropout` unless given."""
 
     def attention(self, position: Position | None = None) -> MultiHead:
         return MultiHead(self.d_model, self.heads, position=position, dropout=self.attention_dropout)
 
     def feed_forward(self) -> FeedForward:
-        return FeedForward(self.d_model, self.d_ff, self.activation, self.dropout)
+        inner = self.dropout if self.inner_dropout is None else self.inner_dropout
+        return FeedForward(self.d_model, self.d_ff, self.activation, inner)
 
     def residual(self, sublayer: nn.Module) -> Residual:
         return Residual(sublayer, nn.LayerNorm(self.d_model, eps=self.epsilon), self.norm, self.dropout)

@@ -8,12 +8,13 @@ from typing import Any
 import tokenizers
 
 from regard.errors import RegardError
-from regard.text.subword_training import train_subwords
+from regard.text.bert import bert_from_json, is_bert
+from regard.text.subword_training import train_bert, train_subwords
 from regard.text.subwords import SUBWORD_KINDS, SubwordTokenizer
 from regard.text.tokenizer import SPECIALS, Tokenizer, refuse_surrogates
 from regard.text.words import FORMAT, WORD_KINDS, WordOptions, train_words, words_from_json
 
-KINDS = (*WORD_KINDS, *SUBWORD_KINDS)
+KINDS = (*WORD_KINDS, *SUBWORD_KINDS, "bert")
 DEFAULT_SUBWORDS = 8000
 
 
@@ -34,7 +35,8 @@ def train(
     size: ids in all; None is every frequent word, or 8,000 subwords.
     min_count: how often a word (words, spacy, space) or a merged pair (bpe, wordpiece) must have been seen.
     normal: none, nfc or nfkc. language: spaCy's rules to use. pretokenised: subwords of text already tokenised,
-    which is split at blanks only. unseen: a character not in the texts is spelled in bytes, or unknown.
+    which is split at blanks only. unseen: a character not in the texts is spelled in bytes, or unknown. The
+    kind bert cleans and splits text in BERT's own way; of these it asks size, min_count and lower.
     """
     _refuse_other("kind", kind, KINDS)
     _refuse_other("normal", normal, ("none", "nfc", "nfkc"))
@@ -47,10 +49,13 @@ def train(
     if kind in WORD_KINDS:
         options = WordOptions(kind, language if kind == "spacy" else None, lower, normal)
         return train_words(options, texts, size=size, min_count=min_count)
+    size = DEFAULT_SUBWORDS if size is None else size
+    if kind == "bert":
+        return train_bert(texts, size=size, min_count=min_count, lower=lower)
     return train_subwords(
         kind,
         texts,
-        size=DEFAULT_SUBWORDS if size is None else size,
+        size=size,
         min_count=min_count,
         lower=lower,
         normal=normal,
@@ -102,6 +107,8 @@ def _from_json(content: dict[str, Any]) -> Tokenizer:
         raise ValueError(f'it has neither "format": "{FORMAT}" nor the "model" of a tokenizer.json')
     if model.get("type") not in SUBWORD_KINDS.values():
         raise ValueError(f"its model is {model.get('type')!r}, allowed are {', '.join(SUBWORD_KINDS.values())}")
+    if is_bert(model):
+        return bert_from_json(content)
     _check_ids(_ids(model))
     return SubwordTokenizer(_opened(json.dumps(content)))
 

@@ -8,6 +8,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.errors import RegardError
+from regard.text.bert import BERT_SPECIALS, BertOptions, BertTokenizer, bert_tokenizer
 from regard.text.subwords import BLANK, CONTINUES, SubwordTokenizer
 from regard.text.tokenizer import SPECIALS
 
@@ -47,6 +48,32 @@ def train_subwords(
         ) from None
     model = _finished(kind, json.loads(learner.to_str())["model"], spelled)
     return SubwordTokenizer(_assembled(model, normalizer, splitter, kind, size))
+
+
+def train_bert(texts: Iterable[str], *, size: int, min_count: int, lower: bool) -> BertTokenizer:
+    """BERT's WordPiece from texts: its symbols, every letter, then the pieces learned."""
+    options = BertOptions(lower=lower)
+    normalizer = options.normalizer()
+    seen = list(texts)
+    letters = _letters(seen, normalizer)
+    learner = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    learner.normalizer, learner.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
+    first = [*BERT_SPECIALS, *(CONTINUES + letter for letter in letters)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=max(size, len(first)),
+        min_frequency=min_count,
+        special_tokens=first,
+        initial_alphabet=letters,
+        show_progress=False,
+    )
+    learner.train_from_iterator(_some(seen, normalizer), trainer)
+    if learner.get_vocab_size() > size:
+        raise RegardError(
+            f"size={size} is too small for bert: special symbols and letters alone need "
+            f"{len(first) + len(letters)} ids."
+        )
+    ids = learner.get_vocab()
+    return bert_tokenizer(sorted(ids, key=ids.__getitem__), options)
 
 
 _EMPTY: dict[str, Any] = {"bpe": models.BPE, "wordpiece": models.WordPiece, "unigram": models.Unigram}

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from regard.errors import RegardError
 
@@ -11,17 +10,20 @@ SPECIALS = ("<s>", "</s>", "<blank>", "<unk>")
 
 
 class Tokenizer(ABC):
-    """Text to ids and back; ids 0 to 3 are the special symbols, and typed text never becomes 0, 1 or 2."""
+    """Text to ids and back; typed text never becomes one of the special symbols but the unknown one.
 
-    begin: ClassVar[int] = 0
-    end: ClassVar[int] = 1
-    padding: ClassVar[int] = 2
-    unknown: ClassVar[int] = 3
+    They are ids 0 to 3; BERT's own vocabulary has them elsewhere.
+    """
+
+    begin: int = 0
+    end: int = 1
+    padding: int = 2
+    unknown: int = 3
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """One of words, spacy, space, bpe, wordpiece, unigram."""
+        """One of words, spacy, space, bpe, wordpiece, unigram, bert."""
 
     @property
     @abstractmethod

@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from regard import disk
-from regard.data.batches import Cursor
+from regard.data.stream import Cursor
 from regard.errors import DiskError, TrainingError
+from regard.models.tensors import write_tensors
 from regard.training.average import fill
 from regard.training.loop import Training, Window
 from regard.training.sharding import part_of, whole
-from regard.training.tensors import write_tensors
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 
@@ -135,7 +135,7 @@ def numbers_of(training: Training) -> dict[str, Any]:
         "cursor": asdict(training.cursor),
         "averaged": training.average.steps,
         "last": len(training.average.last),
-        "window": {"loss": float(training.window.loss), "tokens": training.window.tokens},
+        "window": {"loss": float(training.window.loss), "golds": training.window.golds},
     }
 
 

@@ -3,17 +3,17 @@
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.config import TrainSettings
-from regard.data.batches import Batch, Batches, Cursor
+from regard.config import LoopSettings
+from regard.data.stream import Cursor
 from regard.errors import Stopped, TrainingError
 from regard.training.ahead import ahead
 from regard.training.average import Average
@@ -57,12 +57,46 @@ def update(optimiser: Optimizer, rate: float) -> None:
     optimiser.step()
 
 
-Objective = Callable[[Batch], Tensor]
-"""The loss of a batch, summed over its gold tokens."""
+class Batch(Protocol):
+    """Examples that are computed together, whatever they are."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are not padding, of the whole batch: also where this is one process's share of it."""
+
+    @property
+    def golds(self) -> int:
+        """Decisions that the loss is a sum over, of the whole batch."""
+
+    @property
+    def rows(self) -> int:
+        """Examples in this process's share."""
+
+    @property
+    def sentences(self) -> tuple[int, ...]:
+        """Which examples these are."""
+
+    def stand_in(self) -> Self:
+        """One example of nothing, for a process that has no row but must compute with the others."""
+
+    def pinned(self) -> Self:
+        """The same in memory that a GPU can fetch by itself."""
+
+
+class Batches(Protocol):
+    """Where batches come from: without end, from any cursor on."""
+
+    def stream(self, cursor: Cursor) -> Iterator[tuple[Any, Cursor]]: ...
+
+    def per_epoch(self) -> int: ...
+
+
+Objective = Callable[[Any], Tensor]
+"""The loss of a batch, summed over its golds."""
 
 Scores = dict[str, float]
 Validate = Callable[[nn.Module, int], Scores]
-"""Measures a model after so many steps: `loss`, and `bleu` where it is wanted."""
+"""Measures a model after so many steps: `loss`, and what else the task has scores for."""
 
 
 @dataclass(frozen=True)
@@ -92,16 +126,16 @@ class Watcher(Protocol):
 class Window:
     """Loss and speed since the last report."""
 
-    def __init__(self, loss: float = 0.0, tokens: int = 0) -> None:
+    def __init__(self, loss: float = 0.0, golds: int = 0) -> None:
         self.loss = torch.tensor(loss)
-        self.tokens = tokens
+        self.golds = golds
         self.timed = 0
         """Tokens since the clock was started: not those before an interruption."""
         self.since = time.perf_counter()
 
-    def add(self, loss: Tensor, tokens: int) -> None:
+    def add(self, loss: Tensor, golds: int, tokens: int) -> None:
         self.loss = self.loss.to(loss.device) + loss
-        self.tokens += tokens
+        self.golds += golds
         self.timed += tokens
 
     def report(self, training: "Training", rate: float) -> Progress:
@@ -110,13 +144,13 @@ class Window:
         progress = Progress(
             step=training.step,
             epoch=training.cursor.epoch + 1,
-            loss=float(self.loss) / max(1, self.tokens),
+            loss=float(self.loss) / max(1, self.golds),
             rate=rate,
             tokens_per_second=speed,
             minutes=training.seconds / 60,
             done=min(1.0, training.done()),
         )
-        self.loss, self.tokens, self.timed, self.since = torch.tensor(0.0), 0, 0, time.perf_counter()
+        self.loss, self.golds, self.timed, self.since = torch.tensor(0.0), 0, 0, time.perf_counter()
         return progress
 
     def leave_out(self, seconds: float) -> None:
@@ -129,7 +163,7 @@ class Training:
     """A training in progress: everything a checkpoint holds, so that it can go on as if never interrupted."""
 
     model: nn.Module
-    settings: TrainSettings
+    settings: LoopSettings
     batches: Batches
     width: int
     """Size of a token's vector, which the noam schedule asks for."""
@@ -226,32 +260,32 @@ def run(
                 )
 
 
-def pinned(model: nn.Module) -> Callable[[tuple[Batch, Cursor]], tuple[Batch, Cursor]]:
+def pinned(model: nn.Module) -> Callable[[tuple[Any, Cursor]], tuple[Any, Cursor]]:
     """For a GPU, batches lie in memory it can fetch by itself while it computes."""
     on_gpu = next(model.parameters()).device.type == "cuda"
     return lambda item: (item[0].pinned(), item[1]) if on_gpu else item
 
 
 def one_update(
-    training: Training, objective: Objective, batches: list[Batch], rate: float, watcher: Watcher
+    training: Training, objective: Objective, batches: Sequence[Batch], rate: float, watcher: Watcher
 ) -> None:
-    """Gradients of all batches over the tokens of all: equal to one large batch.
+    """Gradients of all batches over the golds of all: equal to one large batch.
 
     An update that is not finite is left out or ends the training, as set.
     """
-    tokens = sum(batch.tokens for batch in batches)
+    golds = sum(batch.golds for batch in batches)
     parameters = [each for each in training.model.parameters() if each.requires_grad]
     torch.manual_seed(chance_of(training))
     training.optimiser.zero_grad(set_to_none=True)
     total = torch.zeros((), device=parameters[0].device)
     for batch in batches:
-        if not len(batch.source):  # fewer rows than processes
+        if not batch.rows:  # fewer rows than processes
             if training.sharded:  # its part of the weights is asked for all the same
                 (objective(batch.stand_in()) * 0).backward()  # type: ignore[no-untyped-call]
             continue
         with memory_told(training, batch):
             loss = objective(batch)
-            (loss / tokens).backward()  # type: ignore[no-untyped-call]
+            (loss / golds).backward()  # type: ignore[no-untyped-call]
         total += loss.detach()
     if training.sharded:  # then gradients are added up already
         training.world.add_up([total])
@@ -263,12 +297,12 @@ def one_update(
     # To ask a GPU is to wait for it: there, only as often as a report is written.
     asked = norm.device.type == "cpu" or training.step % training.settings.log_every == 0
     if asked and not bool(torch.isfinite(norm) & torch.isfinite(total)):
-        leave_out(training, f"{float(total) / tokens}", f"{float(norm)}", batches, watcher)
+        leave_out(training, f"{float(total) / golds}", f"{float(norm)}", batches, watcher)
         return
     training.skipped = 0
     update(training.optimiser, rate)
     training.average.after_step()
-    training.window.add(total, tokens)
+    training.window.add(total, golds, sum(batch.tokens for batch in batches))
 
 
 def chance_of(training: Training) -> int:
@@ -277,7 +311,7 @@ def chance_of(training: Training) -> int:
     return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "little") >> 1
 
 
-def leave_out(training: Training, loss: str, norm: str, batches: list[Batch], watcher: Watcher) -> None:
+def leave_out(training: Training, loss: str, norm: str, batches: Sequence[Batch], watcher: Watcher) -> None:
     """No update from batches whose loss or gradient is not finite; end the training where that is set."""
     training.optimiser.zero_grad(set_to_none=True)
     pairs = [number for batch in batches for number in batch.sentences]
@@ -303,11 +337,9 @@ def memory_told(training: Training, batch: Batch) -> Iterator[None]:
             words in text for words in ("out of memory", "can't allocate memory", "not enough memory")
         ):
             raise
-        sentences, source = batch.source.shape
         raise TrainingError(
-            f"step {training.step + 1}: no memory for {sentences} sentences of {source} source and "
-            f"{batch.target.size(1)} target tokens; train.batch_tokens is {training.settings.batch_tokens}: "
-            "take less, with train.accumulate for updates of the same size"
+            f"step {training.step + 1}: no memory for {batch}; train.batch_tokens is "
+            f"{training.settings.batch_tokens}: take less, with train.accumulate for updates of the same size"
         ) from None
 
 
@@ -320,7 +352,8 @@ def validation(
         if training.world.first:
             model.eval()
             scores = validate(model, training.step)
-            score = scores["bleu"] if training.settings.best_by == "bleu" else -scores["loss"]
+            by = training.settings.best_by
+            score = -scores[by] if by == "loss" else scores[by]
             best = training.best is None or score > training.best
             if best:
                 training.best, training.stale = score, 0

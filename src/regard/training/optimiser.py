@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.config import TrainSettings
+from regard.config import LoopSettings
 from regard.training import schedule
 from regard.training.muon import Muon
 from regard.training.schedule import Schedule
@@ -14,7 +14,7 @@ from regard.training.schedule import Schedule
 OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}
 
 
-def make_optimiser(model: nn.Module, train: TrainSettings) -> torch.optim.Optimizer:
+def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimizer:
     """Adam as the paper has it, AdamW, whose decay leaves norms, biases and embeddings alone, or Muon."""
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     matrices = [each for name, each in named if each.dim() > 1 and "embedding" not in name]
@@ -44,7 +44,7 @@ def hidden_apart(groups: list[dict[str, Any]], model: nn.Module) -> list[dict[st
     return [{**matrices, "params": hidden, "orthogonal": True}, {**matrices, "params": other}, rest]
 
 
-def make_schedule(train: TrainSettings, d_model: int, total: float) -> Schedule:
+def make_schedule(train: LoopSettings, d_model: int, total: float) -> Schedule:
     """The rate at each step; `total` is how many steps the budget is expected to allow."""
     match train.schedule:
         case "noam":

@@ -25,7 +25,13 @@ export class Choices {
     return this.models.find((model) => model.name === this.chosen.value);
   }
 
+  // Whether the model writes translations; if not, it reads.
+  get writes() {
+    return this.model.task === "translation";
+  }
+
   offerBeams() {
+    if (!this.writes) return;
     const own = option("", `${this.model.beam} (the model's)`);
     this.beam.replaceChildren(own, ...BEAMS.map((beam) => option(beam, beam)));
   }

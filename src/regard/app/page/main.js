@@ -1,8 +1,9 @@
-// The page: asks for the models, then lets one type, look, and translate a file.
+// The page: asks for the models, then lets one type, look, and translate a file, or see what a model reads in a text.
 
 import { putCard } from "./card.js";
 import { Choices, language } from "./choices.js";
 import { WholeFile } from "./file.js";
+import { Reading } from "./reading.js";
 import { ask, sentence, show, useToken } from "./server.js";
 import { switchTheme } from "./theme.js";
 import { Typing } from "./typing.js";
@@ -43,21 +44,34 @@ function open({ models, limits }) {
   document.getElementById("main").hidden = false;
   const choices = new Choices(models);
   const typing = new Typing(choices, limits);
+  const reading = new Reading(choices, limits);
   new WholeFile(choices, limits);
-  introduce(choices.model, typing);
+  introduce(choices.model, typing, reading);
   choices.chosen.addEventListener("change", () => {
     choices.offerBeams();
-    introduce(choices.model, typing);
-    typing.changed(0);
+    introduce(choices.model, typing, reading);
+    (choices.writes ? typing : reading).changed(0);
   });
   for (const each of [choices.beam, choices.nbest]) each.addEventListener("change", () => typing.changed(0));
   document.getElementById("view").addEventListener("click", () => openHeads(typing, choices));
+  document.getElementById("found-view").addEventListener("click", () => openHeads(reading, choices));
   document.getElementById("heads-close").addEventListener("click", () => document.getElementById("heads").close());
-  typing.area.focus();
+  (choices.writes ? typing.area : reading.text).focus();
 }
 
 // What the page says about the model that is chosen.
-function introduce(model, typing) {
+function introduce(model, typing, reading) {
+  const { writes } = reading.choices;
+  for (const each of document.querySelectorAll(".writes")) each.hidden = !writes;
+  document.querySelector(".reads").hidden = writes;
+  putCard(document.getElementById("card-text"), model.card);
+  document.getElementById("card").hidden = model.card === "";
+  if (!writes) {
+    const does = reading.introduce(model);
+    document.title = `regard: ${model.name} ${does}`;
+    document.getElementById("what").textContent = does;
+    return;
+  }
   const [source, target] = [language(model.source_language), language(model.target_language)];
   document.title = `regard: ${source} to ${target}`;
   document.getElementById("what").textContent = `${source} to ${target}`;
@@ -77,8 +91,6 @@ function introduce(model, typing) {
       return button;
     }),
   );
-  putCard(document.getElementById("card-text"), model.card);
-  document.getElementById("card").hidden = model.card === "";
 }
 
 // The viewer's page for the line that is looked at, in a frame without any rights over this one.

@@ -16,11 +16,14 @@ from regard.app.server.batcher import Closed, Full, Gone
 from regard.app.server.gate import Gate, Rules
 from regard.app.server.house import House, Refused
 from regard.app.server.messages import Asked, AttentionAsked, TranslateAsked, sentence_of
-from regard.app.server.translation_routes import translation_routes
+from regard.app.server.reading_routes import ASKED as READING
+from regard.app.server.reading_routes import reading_routes
+from regard.app.server.translation_routes import attention_routes, translation_routes
+from regard.app.server.translator import ServedTranslator
 from regard.app.server.watch import Watch
 from regard.errors import RegardError
 
-ASKED: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
+ASKED: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked, **READING}
 """What the body of a route holds, to say what is wrong with one."""
 
 
@@ -48,12 +51,15 @@ def application(house: House, rules: Rules) -> Application:
     routes = FastAPI(
         title="regard",
         version=__version__,
-        description="Translation, and where the model looks while it translates.",
+        description="What the models of run folders write and read, and where they look meanwhile.",
         docs_url=None,  # FastAPI's pages load scripts from elsewhere
         redoc_url=None,
     )
     locked = [Security(HTTPBearer(auto_error=False))] if rules.token else []
-    routes.include_router(translation_routes(house), dependencies=locked)
+    if any(isinstance(model, ServedTranslator) for model in house.models.values()):
+        routes.include_router(translation_routes(house), dependencies=locked)
+    routes.include_router(reading_routes(house), dependencies=locked)
+    routes.include_router(attention_routes(house), dependencies=locked)
     routes.include_router(about_routes(house), dependencies=locked)
     routes.include_router(page_routes())
     tell_errors(routes, house)

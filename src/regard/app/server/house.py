@@ -8,11 +8,16 @@ from typing import Any
 from regard.app.server import messages
 from regard.app.server.gate import LARGEST_BODY
 from regard.app.server.metrics import Metrics
+from regard.app.server.reader import ServedReader
 from regard.app.server.translator import ServedTranslator
 from regard.app.server.views import Views
 from regard.app.server.watch import standard_error
-from regard.errors import did_you_mean
-from regard.jobs import load_translator
+from regard.errors import RegardError, did_you_mean
+from regard.jobs import load
+from regard.jobs.loaded import LoadedTranslator
+from regard.jobs.loaded_texts import LoadedEncoder
+
+Served = ServedTranslator | ServedReader
 
 
 class Refused(Exception):
@@ -27,7 +32,7 @@ class Refused(Exception):
 class House:
     """Everything behind the gate."""
 
-    models: Mapping[str, ServedTranslator]
+    models: Mapping[str, Served]
     metrics: Metrics
     seconds: float
     """How long a request may wait for its answer."""
@@ -35,7 +40,7 @@ class House:
     views: Views = field(default_factory=Views)
     stopping: bool = False
 
-    def model(self, name: str | None) -> ServedTranslator:
+    def model(self, name: str | None) -> Served:
         """The model of that name; the first one where none is named."""
         if name is None:
             return next(iter(self.models.values()))
@@ -43,6 +48,14 @@ class House:
             hint = did_you_mean(name, self.models)
             raise Refused(404, f"model: there is no model of this name{hint}; served: {', '.join(self.models)}")
         return self.models[name]
+
+    def translator(self, name: str | None) -> ServedTranslator:
+        """The model of that name, which must translate; the first that does where none is named."""
+        able = [model for model in self.models.values() if isinstance(model, ServedTranslator)]
+        model = able[0] if name is None else self.model(name)
+        if not isinstance(model, ServedTranslator):
+            raise Refused(422, f"model: {name} does not translate; of {', '.join(each.name for each in able)}")
+        return model
 
     def too_slow(self) -> str:
         return f"the answer took longer than {self.seconds:g} s; ask for less at once, or try again later"
@@ -69,7 +82,7 @@ class House:
 
 def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -> House:
     """The models of run folders by name, loaded and warmed up, each behind a queue of its own."""
-    models: dict[str, ServedTranslator] = {}
+    models: dict[str, Served] = {}
     metrics = Metrics(lambda: {name: model.batcher.waiting for name, model in models.items()})
 
     def batched(name: str, size: int) -> None:
@@ -80,12 +93,16 @@ def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -
         metrics.tokens.add(name, number=tokens)
 
     for name, folder in runs.items():
-        models[name] = ServedTranslator(
-            name,
-            load_translator(folder),
-            room=room,
-            batch=batch,
-            batched=partial(batched, name),
-            translated=partial(translated, name),
-        )
+        loaded = load(folder)
+        told = partial(batched, name)
+        if isinstance(loaded, LoadedTranslator):
+            models[name] = ServedTranslator(
+                name, loaded, room=room, batch=batch, batched=told, translated=partial(translated, name)
+            )
+        elif isinstance(loaded, LoadedEncoder):
+            models[name] = ServedReader(
+                name, loaded, room=room, batch=batch, batched=told, read=partial(translated, name, tokens=0)
+            )
+        else:
+            raise RegardError(f"{folder} holds a {loaded.recipe.task} model, which is not served")
     return House(models, metrics, seconds)

@@ -54,7 +54,8 @@ class AttentionAsked(Asked):
     model: str | None = Field(default=None, description="the name of a model; the first one's without it")
     target: Text | None = Field(
         default=None,
-        description=f"a translation of at most {CHARACTERS:,} characters to look at instead of the model's own",
+        description=f"at most {CHARACTERS:,} characters: a translation to look at instead of the model's own, "
+        "the second text of a pair, or a question's paragraph",
     )
 
 
@@ -98,7 +99,7 @@ class Translations(BaseModel):
 
 
 class ModelAbout(BaseModel):
-    """A model that is served."""
+    """A model that translates."""
 
     name: str
     task: str
@@ -106,6 +107,20 @@ class ModelAbout(BaseModel):
     target_language: str
     beam: int = Field(description="translations kept open where a request does not say how many")
     longest: int = Field(description="tokens the model has places for; longer texts are split, cut or refused")
+    attention: bool
+    examples: list[str]
+    card: str = Field(description="the model card, in Markdown")
+
+
+class ReaderAbout(BaseModel):
+    """A model that reads: it labels, tags, answers or makes vectors."""
+
+    name: str
+    task: str
+    does: list[str] = Field(description="what may be asked of it: /classify, /tag, /answer, /embed")
+    labels: list[str]
+    pairs: bool | None = Field(description="whether it labels pairs of texts; null where it may take both")
+    longest: int = Field(description="tokens of a text that are read; the rest is left out, and told")
     attention: bool
     examples: list[str]
     card: str = Field(description="the model card, in Markdown")
@@ -125,7 +140,7 @@ class Limits(BaseModel):
 class Models(BaseModel):
     """The models by which requests may name them; the first is taken where none is named."""
 
-    models: list[ModelAbout]
+    models: list[ModelAbout | ReaderAbout]
     limits: Limits
 
 

@@ -123,7 +123,7 @@ class Metrics:
             (1, 2, 4, 8, 16, 32, 64, 128, 256),
             ("model",),
         )
-        self.sentences = Counter("regard_sentences_total", "Sentences translated.", ("model",))
+        self.sentences = Counter("regard_sentences_total", "Sentences translated, or texts read.", ("model",))
         self.tokens = Counter("regard_tokens_total", "Tokens written in translations.", ("model",))
         self.refused = Counter("regard_refused_total", "Requests refused, by reason.", ("reason",))
         self.families: tuple[Metric, ...] = (

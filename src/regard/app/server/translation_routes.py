@@ -41,7 +41,7 @@ def translation_routes(house: House) -> APIRouter:
     )
     async def translate(asked: TranslateAsked, request: Request) -> Response:
         """Translate one text or many."""
-        model = house.model(asked.model)
+        model = house.translator(asked.model)
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         sentences = await in_sentences(model, texts, asked.long)
         items = [part for each in sentences for part in each.parts]
@@ -58,6 +58,12 @@ def translation_routes(house: House) -> APIRouter:
         async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
             return json_answer({"model": model.name, "translations": [each async for each in answers]})
 
+    return router
+
+
+def attention_routes(house: House) -> APIRouter:
+    router = APIRouter(tags=["attention"])
+
     @router.post(
         "/attention",
         responses={
@@ -70,7 +76,7 @@ def translation_routes(house: House) -> APIRouter:
         },
     )
     async def attention(asked: AttentionAsked, request: Request) -> Response:
-        """Look where a model looks while it translates a text, or writes a given translation."""
+        """Look where a model looks while it translates a text, writes a given translation, or reads."""
         model = house.model(asked.model)
         model.check_look(asked.text, asked.target)
         as_page = "text/html" in request.headers.get("accept", "")

@@ -11,6 +11,7 @@ from regard.decoding import Options, Policy, Translation
 from regard.decoding.fitting import Fitting
 from regard.decoding.translator import together
 from regard.errors import RegardError
+from regard.jobs.folder import RunFolder
 from regard.jobs.journal import whole_rows
 from regard.jobs.loaded import LoadedTranslator
 from regard.look.page import page
@@ -71,7 +72,7 @@ class ServedTranslator:
         translated: Callable[[int, int], object],
     ) -> None:
         self.name, self.loaded, self.translated = name, loaded, translated
-        self.examples, self.card = examples_of(loaded), card_of(loaded)
+        self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
         self.attentive = self.warm_up()
         threads = loaded.translator.searchers
         self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched)
@@ -181,8 +182,8 @@ def examples_of(loaded: LoadedTranslator) -> list[str]:
     return list(dict.fromkeys(text for text in texts if 0 < len(text) <= LONGEST_EXAMPLE))[:EXAMPLES]
 
 
-def card_of(loaded: LoadedTranslator) -> str:
-    path = loaded.folder.file("README.md")
+def card_of(folder: RunFolder) -> str:
+    path = folder.file("README.md")
     if not path.is_file():
         return ""
     with path.open("rb") as file:

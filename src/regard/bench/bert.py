@@ -1,0 +1,147 @@
+"""Fine-tuning a BERT, ours and the peer's: the same sizes, batches, dropout and clipping; and its memory."""
+
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.bench.turns import Player, Row, measured, rows_of, take_turns
+from regard.config import BertModel, TextTrain
+from regard.data.examples import Example, TextBatch, all_batches
+from regard.data.stream import Cursor
+from regard.models.build import build_bert
+from regard.training.heads import ClassObjective
+from regard.training.loop import Training, one_update
+from regard.training.memory import settled
+
+VOCABULARY, PADDING, LABELS, CLIP = 30522, 0, 3, 1.0
+TOKENS = 4096
+SIZES = {
+    "minilm": ("6 layers, 384/1536, 12 heads", {"layers": 6, "d_model": 384, "heads": 12, "d_ff": 1536}),
+    "tiny": ("2 layers, 128/512, 2 heads", {"layers": 2, "d_model": 128, "heads": 2, "d_ff": 512}),
+}
+TURN = {"minilm": 1, "tiny": 4}
+"""Batches in one turn: a few seconds at most."""
+PEER = "Hugging Face BERT"
+
+
+def pairs(count: int = 4000) -> list[TextBatch]:
+    """Batches of made-up pairs of sentences as long as SICK's, sorted by length as in training."""
+    chance = random.Random(1)
+    examples = []
+    for number in range(count):
+        first, second = (max(4, min(40, round(chance.gauss(11, 4)))) for _ in range(2))
+        ids = np.array([chance.randrange(1000, VOCABULARY) for _ in range(first + second + 3)])
+        examples.append(Example(number, ids, first + 2, (chance.randrange(LABELS),)))
+    batches = list(all_batches(examples, PADDING, TOKENS))
+    chance.shuffle(batches)
+    return batches
+
+
+def turns_of(step: Callable[[TextBatch], object], size: str) -> Callable[[], float]:
+    """A turn: the next few batches, in tokens a second, padding not counted."""
+    batches, place = pairs(), 0
+
+    def turn() -> float:
+        nonlocal place
+        some = [batches[(place + number) % len(batches)] for number in range(TURN[size])]
+        place += len(some)
+        start = time.perf_counter()
+        for batch in some:
+            step(batch)
+        return sum(batch.tokens for batch in some) / (time.perf_counter() - start)
+
+    return turn
+
+
+def ours(size: str) -> Callable[[TextBatch], object]:
+    torch.manual_seed(0)
+    config = BertModel(**SIZES[size][1])  # type: ignore[arg-type]
+    model = build_bert(config, "classes", VOCABULARY, PADDING, LABELS).train()
+    objective = ClassObjective(model)
+    training = Training(model, TextTrain(steps=1, clip=CLIP), _NoBatches(), config.width)
+    return lambda batch: one_update(training, objective, [batch], 5e-5, _Nobody())  # type: ignore[arg-type]
+
+
+class _NoBatches:
+    """The loop asks how long an epoch is; here the batches come from outside."""
+
+    def per_epoch(self) -> int:
+        return 1
+
+    def stream(self, cursor: Cursor) -> Iterator[tuple[TextBatch, Cursor]]:
+        return iter(())
+
+
+class _Nobody:
+    def skipped(self, step: int, why: str) -> None:
+        raise RuntimeError(why)
+
+
+def transformers(size: str) -> Callable[[TextBatch], object]:
+    """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    shape = SIZES[size][1]
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=shape["d_model"],
+        num_hidden_layers=shape["layers"],
+        num_attention_heads=shape["heads"],
+        intermediate_size=shape["d_ff"],
+        num_labels=LABELS,
+    )
+    model = BertForSequenceClassification(config).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-5)
+
+    def step(batch: TextBatch) -> None:
+        loss = model(
+            input_ids=batch.ids,
+            attention_mask=(batch.ids != PADDING).long(),
+            token_type_ids=batch.segments,
+            labels=batch.gold[:, 0],
+        ).loss
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimiser.step()
+
+    return step
+
+
+def speeds(size: str, rounds: int) -> list[Row]:
+    """Rows of ours beside the peer, where it is installed."""
+    with Player(__name__, "ours", size) as mine, Player(__name__, "transformers", size) as theirs:
+        found = measured({"ours": mine, PEER: theirs}, rounds)
+    return rows_of(f"fine-tuning {SIZES[size][0]}", found)
+
+
+def memory(size: str) -> float:
+    """The most memory, in GB, that a process of ours takes for three updates."""
+    command = [sys.executable, "-m", __name__, "memory", size]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    name, size = sys.argv[1:]
+    with settled():
+        if name == "memory":
+            step = ours(size)
+            for batch in pairs()[:3]:
+                step(batch)
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            print(most * (1 if sys.platform == "darwin" else 1024) / 1e9)
+        elif name == "ours":
+            take_turns(lambda: turns_of(ours(size), size))
+        else:
+            take_turns(lambda: turns_of(transformers(size), size))
+
+
+if __name__ == "__main__":
+    main()

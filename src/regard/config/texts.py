@@ -1,0 +1,195 @@
+"""What a BERT is trained for: pre-training, labels for texts and pairs, tags for words, answers."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from regard.config.bert import BertModel
+from regard.config.schema import Count, Positive, Range, Share, Whole
+from regard.config.training import LoopSettings
+
+
+@dataclass(frozen=True)
+class PieceSettings:
+    """How a vocabulary is learned where no run is started from; that run's own is used otherwise."""
+
+    size: Annotated[int, Range(at_least=8)] = 8000
+    min_count: Count = 2
+    lower: bool = True
+    """Letters are made small and lose their accents."""
+
+
+@dataclass(frozen=True)
+class TextTrain(LoopSettings):
+    """How a BERT learns a task; the defaults are those of fine-tuning."""
+
+    batch_tokens: Count = 2048
+    optimiser: Literal["adam", "adamw", "muon"] = "adamw"
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    weight_decay: Annotated[float, Range(at_least=0)] = 0.01
+    schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "linear"
+    rate: Positive = 5e-5
+    warmup: Whole = 50
+    average: Literal["none", "exponential", "last"] = "none"
+    smoothing: Share = 0.0
+    """Share of the aim that is spread over the wrong labels."""
+    best_by: Literal["accuracy", "f1", "exact", "loss"] = "loss"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where the examples are."""
+
+    path: str | None = None
+    """The folder that files are looked for in."""
+    train: str | None = None
+    valid: str | None = None
+    """Without a file for it, validation is held out from the training examples."""
+    test: str | None = None
+    """Without a file for it, the run is measured on the validation examples."""
+    held_out: Annotated[float, Range(above=0, at_most=0.5)] = 0.1
+    """Share of the training examples for validation, where it has no file."""
+
+
+@dataclass(frozen=True)
+class LabelledData(Files):
+    """Texts or pairs of texts with a label: .tsv, .csv or .jsonl, also as .gz."""
+
+    pairs: bool = False
+    """Whether an example is two texts."""
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+    """Columns by name, or by number from 1 where there is no header; usual names are found without."""
+    longest: Count = 256
+    """The most tokens of an example; longer ones are cut, and counted."""
+
+
+@dataclass(frozen=True)
+class TaggedData(Files):
+    """CoNLL columns: a word a line, its tag last, a blank line between sentences."""
+
+    longest: Count = 256
+    """The most tokens of a sentence; longer ones are read in pieces."""
+
+
+@dataclass(frozen=True)
+class QuestionData(Files):
+    """Questions on paragraphs: SQuAD 1.1's JSON."""
+
+    longest: Annotated[int, Range(at_least=32)] = 256
+    """The most tokens of a question with a window of its paragraph."""
+    overlap: Whole = 96
+    """Tokens that neighbouring windows of a long paragraph share."""
+    longest_question: Count = 48
+    """Tokens of a question; longer ones are cut."""
+    longest_answer: Count = 30
+    """Tokens of an answer."""
+
+    def __post_init__(self) -> None:
+        room = self.longest - self.longest_question - 3
+        if room <= self.overlap:
+            raise ValueError(
+                f"overlap: with longest {self.longest} and longest_question {self.longest_question} a window "
+                f"has {max(0, room)} tokens, which must be more than the overlap of {self.overlap}"
+            )
+
+
+@dataclass(frozen=True)
+class DocumentData(Files):
+    """Plain text: sentences or paragraphs in lines, a blank line between documents."""
+
+    longest: Annotated[int, Range(at_least=8)] = 128
+    """The most tokens of an example."""
+    mask: Annotated[float, Range(above=0, below=1)] = 0.15
+    """Share of the tokens to be guessed: 80% of them hidden, 10% replaced by chance, 10% left."""
+    whole_words: bool = False
+    """Hide all pieces of a word or none."""
+    next_sentence: bool = True
+    """Also learn whether the second part of a text follows the first."""
+
+
+@dataclass(frozen=True)
+class EmbedSettings:
+    """How a text becomes one vector."""
+
+    normal: bool = True
+    """Vectors of length 1."""
+    longest: Whole = 0
+    """The most tokens that are read; 0 means as many as the model has places."""
+
+
+@dataclass(frozen=True)
+class EncoderRecipe:
+    """A BERT without a task, as it is imported; other trainings start from it."""
+
+    task: Literal["encoder"]
+    model: BertModel = field(default_factory=BertModel)
+    embed: EmbedSettings = field(default_factory=EmbedSettings)
+
+
+@dataclass(frozen=True)
+class PretrainingRecipe:
+    """From plain text to a BERT: hidden words and next sentences."""
+
+    task: Literal["pretraining"]
+    data: DocumentData = field(default_factory=DocumentData)
+    text: PieceSettings = field(default_factory=PieceSettings)
+    model: BertModel = field(default_factory=BertModel)
+    train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
+
+    def __post_init__(self) -> None:
+        check_best(self.train, ("accuracy", "loss"))
+
+
+@dataclass(frozen=True)
+class ClassificationRecipe:
+    """From labelled texts or pairs to a model that labels others."""
+
+    task: Literal["classification"]
+    data: LabelledData = field(default_factory=LabelledData)
+    text: PieceSettings = field(default_factory=PieceSettings)
+    model: BertModel = field(default_factory=BertModel)
+    train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
+
+    def __post_init__(self) -> None:
+        check_best(self.train, ("accuracy", "f1", "loss"))
+        if self.data.pair is not None and not self.data.pairs:
+            raise ValueError("data.pair: a second text is read where data.pairs is true, and it is false")
+
+
+@dataclass(frozen=True)
+class TaggingRecipe:
+    """From sentences with a tag at each word to a model that finds names."""
+
+    task: Literal["tagging"]
+    data: TaggedData = field(default_factory=TaggedData)
+    text: PieceSettings = field(default_factory=PieceSettings)
+    model: BertModel = field(default_factory=BertModel)
+    train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
+
+    def __post_init__(self) -> None:
+        check_best(self.train, ("f1", "accuracy", "loss"))
+
+
+@dataclass(frozen=True)
+class AnsweringRecipe:
+    """From questions on paragraphs to a model that finds the answer in one."""
+
+    task: Literal["answering"]
+    data: QuestionData = field(default_factory=QuestionData)
+    text: PieceSettings = field(default_factory=PieceSettings)
+    model: BertModel = field(default_factory=BertModel)
+    train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
+
+    def __post_init__(self) -> None:
+        check_best(self.train, ("f1", "exact", "loss"))
+
+
+TextRecipe = EncoderRecipe | PretrainingRecipe | ClassificationRecipe | TaggingRecipe | AnsweringRecipe
+"""Every recipe whose model is a BERT."""
+
+
+def check_best(train: TextTrain, allowed: tuple[str, ...]) -> None:
+    if train.best_by not in allowed:
+        raise ValueError(f"train.best_by: this task has no {train.best_by}; allowed: {', '.join(allowed)}")

@@ -1,0 +1,271 @@
+"""A BERT out of a Hugging Face folder: config.json, model.safetensors, vocab.txt or tokenizer.json.
+
+Nothing but JSON, text and safetensors is read, and shapes are compared before memory is taken.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from regard import disk, text
+from regard.config import BertModel
+from regard.config.schema import build
+from regard.errors import RecipeError, RegardError
+from regard.models.build import Head, build_bert
+from regard.models.tensors import check_shapes, shapes_in
+from regard.text import BertOptions, BertTokenizer, bert_tokenizer
+
+LARGEST_JSON = 1 << 24
+"""Bytes of a JSON or text file; a vocabulary of a million pieces has as many."""
+
+NAMES = (
+    (r"bert\.token_embedding\.", "bert.embeddings.word_embeddings."),
+    (r"bert\.segment_embedding\.", "bert.embeddings.token_type_embeddings."),
+    (r"bert\.position_embedding\.table", "bert.embeddings.position_embeddings.weight"),
+    (r"bert\.norm\.", "bert.embeddings.LayerNorm."),
+    (r"bert\.pooler\.", "bert.pooler.dense."),
+    (r"bert\.blocks\.", "bert.encoder.layer."),
+    (r"\.self_attention\.sublayer\.attention\.output\.", ".attention.output.dense."),
+    (r"\.self_attention\.sublayer\.attention\.", ".attention.self."),
+    (r"\.self_attention\.norm\.", ".attention.output.LayerNorm."),
+    (r"\.feed_forward\.sublayer\.widen\.", ".intermediate.dense."),
+    (r"\.feed_forward\.sublayer\.narrow\.", ".output.dense."),
+    (r"\.feed_forward\.norm\.", ".output.LayerNorm."),
+    (r"^transform\.", "cls.predictions.transform.dense."),
+    (r"^norm\.", "cls.predictions.transform.LayerNorm."),
+    (r"^output_bias", "cls.predictions.bias"),
+    (r"^next_sentence\.", "cls.seq_relationship."),
+    (r"^(labels|tags)\.", "classifier."),
+    (r"^edges\.", "qa_outputs."),
+)
+"""Our names of weights, part by part, and theirs."""
+
+PASSED_OVER = (
+    r"(bert\.)?embeddings\.position_ids",
+    r"cls\.predictions\.decoder\.(weight|bias)",  # the table of the embeddings, and the bias, once more
+    r"(bert\.)?encoder\.layer\.\d+\.attention\.self\.key\.bias",  # adds the same to all scores of a query
+)
+MAY_BE_MISSING = ("bert.pooler.", "next_sentence.")
+"""Parts that not every checkpoint has; they start fresh."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A checkpoint as regard has it."""
+
+    config: BertModel
+    head: Head
+    labels: tuple[str, ...]
+    """Classes or tags, in the order of their scores."""
+    tokenizer: BertTokenizer
+    model: nn.Module
+    normal: bool
+    """Whether its text vectors are meant to have length 1."""
+    longest: int
+    """The most tokens that its text vectors are meant for; 0 where nothing is said."""
+    fresh: tuple[str, ...]
+    """Weights that the checkpoint does not have."""
+
+
+def read(folder: Path) -> Imported:
+    """Open a folder; what is missing or foreign is a RegardError of one sentence."""
+    if not folder.is_dir():
+        raise RegardError(f"there is no folder {folder}")
+    told = read_json(folder, "config.json")
+    config = config_of(told, folder)
+    tokenizer = read_tokenizer(folder)
+    path = weights_file(folder)
+    try:
+        found = shapes_in(path, passed_over)
+    except ValueError as problem:
+        raise RegardError(f"{path} is not a file of weights: {problem}") from None
+    head = head_of(told, found, path)
+    labels = labels_of(told, folder) if head in ("classes", "tags") else ()
+    with torch.device("meta"):
+        model = build_bert(config, head, int(told["vocab_size"]), tokenizer.padding, len(labels))
+    places = {ours: theirs_for(ours, found) for ours, _ in model.named_parameters()}
+    fresh = tuple(ours for ours in places if places[ours] not in found and ours.startswith(MAY_BE_MISSING))
+    wanted = {places[name]: tuple(each.shape) for name, each in model.named_parameters() if name not in fresh}
+    try:
+        check_shapes(found, wanted)
+    except ValueError as problem:
+        raise RegardError(f"{path} does not hold the BERT of its config.json: {problem}") from None
+    if tokenizer.size > int(told["vocab_size"]):
+        raise RegardError(
+            f"{folder}: the vocabulary has {tokenizer.size} pieces, and config.json says {told['vocab_size']}"
+        )
+    model = build_bert(config, head, tokenizer.size, tokenizer.padding, len(labels))
+    fill(model, path, {ours: theirs for ours, theirs in places.items() if ours not in fresh})
+    vectors = sentence_transformer(folder)
+    return Imported(config, head, labels, tokenizer, model, *vectors, fresh)
+
+
+def fill(model: nn.Module, path: Path, places: Mapping[str, str]) -> None:
+    """Weights one by one into the model; rows of words that the vocabulary does not have are left out."""
+    parameters = dict(model.named_parameters())
+    try:
+        with safe_open(path, "pt") as file, torch.no_grad():
+            for ours, theirs in places.items():
+                weight = file.get_tensor(theirs)
+                parameters[ours].copy_(weight[: len(parameters[ours])])
+    except (SafetensorError, OSError) as problem:
+        raise RegardError(f"{path} is damaged: {problem}") from None
+
+
+def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
+    """The model section; what regard's BERT cannot be is refused."""
+    where = folder / "config.json"
+    kind = told.get("model_type")
+    if kind != "bert":
+        raise RegardError(f"{where}: its model_type is {kind!r}; only 'bert' can be imported")
+    if told.get("position_embedding_type", "absolute") != "absolute":
+        raise RegardError(f"{where}: positions are {told['position_embedding_type']!r}; allowed is 'absolute'")
+    if told.get("is_decoder") or told.get("add_cross_attention"):
+        raise RegardError(f"{where}: this BERT is a decoder; only encoders can be imported")
+    if not isinstance(told.get("vocab_size"), int) or not 5 <= told["vocab_size"] <= 1 << 24:
+        raise RegardError(f"{where}: vocab_size is {told.get('vocab_size')!r}; it must be a whole number")
+    table = {
+        "layers": told.get("num_hidden_layers", 12),
+        "d_model": told.get("hidden_size", 768),
+        "heads": told.get("num_attention_heads", 12),
+        "d_ff": told.get("intermediate_size", 3072),
+        "dropout": told.get("hidden_dropout_prob", 0.1),
+        "attention_dropout": told.get("attention_probs_dropout_prob", 0.1),
+        "activation": told.get("hidden_act", "gelu"),
+        "epsilon": told.get("layer_norm_eps", 1e-12),
+        "segments": told.get("type_vocab_size", 2),
+        "longest": told.get("max_position_embeddings", 512),
+    }
+    try:
+        return build(BertModel, table)
+    except RecipeError as problem:
+        raise RegardError(f"{where} describes no BERT that regard has: {problem}") from None
+
+
+def head_of(told: Mapping[str, Any], found: Mapping[str, Any], path: Path) -> Head:
+    """What the checkpoint is for, by the weights it has; classes and tags differ in name alone."""
+    if "qa_outputs.weight" in found:
+        return "span"
+    if "cls.predictions.bias" in found:
+        return "pretraining"
+    if "classifier.weight" not in found:
+        return "none"
+    named = [str(each) for each in told.get("architectures") or ()]
+    if "BertForTokenClassification" in named:
+        return "tags"
+    if "BertForSequenceClassification" in named:
+        return "classes"
+    raise RegardError(
+        f"{path} has a classifier, and config.json does not say of what: architectures must name "
+        "BertForSequenceClassification or BertForTokenClassification"
+    )
+
+
+def labels_of(told: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    named = told.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    try:
+        return tuple(str(named[str(number)]) for number in range(len(named)))
+    except (TypeError, KeyError):
+        raise RegardError(f"{folder / 'config.json'}: id2label does not number its labels from 0") from None
+
+
+def theirs_for(ours: str, found: Mapping[str, Any]) -> str:
+    """The name of a weight in the checkpoint: with `bert.` before the body or without, gamma or weight."""
+    name = ours
+    for pattern, replacement in NAMES:
+        name = re.sub(pattern, replacement, name, count=1)
+    if "bert.embeddings.word_embeddings.weight" not in found:
+        name = name.removeprefix("bert.")
+    if name not in found and ".LayerNorm." in name:
+        older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+        return older if older in found else name
+    return name
+
+
+def passed_over(name: str) -> bool:
+    return any(re.fullmatch(pattern, name) for pattern in PASSED_OVER)
+
+
+def weights_file(folder: Path) -> Path:
+    path = disk.inside(folder, "model.safetensors")
+    if path.is_file():
+        return path
+    if (folder / "model.safetensors.index.json").exists():
+        raise RegardError(f"{folder} holds its weights in several files; save them as one model.safetensors")
+    if (folder / "pytorch_model.bin").exists():
+        raise RegardError(
+            f"{folder} has pytorch_model.bin only, a pickle, which is not opened; save it as model.safetensors"
+        )
+    raise RegardError(f"{folder} has no model.safetensors")
+
+
+def read_tokenizer(folder: Path) -> BertTokenizer:
+    """From tokenizer.json, else from vocab.txt and what tokenizer_config.json says of it."""
+    if (folder / "tokenizer.json").exists():
+        found = text.load(disk.inside(folder, "tokenizer.json"))
+        if not isinstance(found, BertTokenizer):
+            raise RegardError(f"{folder / 'tokenizer.json'} is a {found.kind} tokenizer, not BERT's WordPiece")
+        return found
+    if not (folder / "vocab.txt").exists():
+        raise RegardError(f"{folder} has no vocabulary: neither tokenizer.json nor vocab.txt is there")
+    path = disk.inside(folder, "vocab.txt")
+    told = read_json(folder, "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    options = BertOptions(
+        lower=bool(told.get("do_lower_case", True)),
+        strip_accents=told.get("strip_accents"),
+        cjk=bool(told.get("tokenize_chinese_chars", True)),
+    )
+    try:
+        return bert_tokenizer(read_text(path).removesuffix("\n").split("\n"), options)
+    except ValueError as problem:
+        raise RegardError(f"{path} is not BERT's vocabulary: {problem}") from None
+
+
+def sentence_transformer(folder: Path) -> tuple[bool, int]:
+    """Whether text vectors have length 1, and how many tokens are read, where the folder says so.
+
+    Only the mean of the tokens' vectors is known here; another way of pooling is refused.
+    """
+    if not (folder / "modules.json").exists():
+        return True, 0
+    modules = read_json(folder, "modules.json", list)
+    kinds = [str(each.get("type", "")).rsplit(".", 1)[-1] for each in modules if isinstance(each, dict)]
+    if "Pooling" in kinds and (folder / "1_Pooling" / "config.json").exists():
+        pooling = read_json(folder / "1_Pooling", "config.json")
+        if not pooling.get("pooling_mode_mean_tokens", True):
+            raise RegardError(f"{folder / '1_Pooling'}: vectors are pooled in another way than by their mean")
+    longest = 0
+    if (folder / "sentence_bert_config.json").exists():
+        longest = int(read_json(folder, "sentence_bert_config.json").get("max_seq_length") or 0)
+    return "Normalize" in kinds, longest
+
+
+def read_json(folder: Path, name: str, kind: type = dict) -> Any:
+    path = disk.inside(folder, name)
+    if not path.is_file():
+        raise RegardError(f"{folder} has no {name}")
+    try:
+        found = json.loads(read_text(path))
+    except (ValueError, RecursionError) as problem:
+        raise RegardError(f"{path} is not JSON: {problem}") from None
+    if not isinstance(found, kind):
+        raise RegardError(f"{path} holds no JSON {'object' if kind is dict else 'list'}")
+    return found
+
+
+def read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise RegardError(f"{path} has {path.stat().st_size:,} bytes; that is no such file")
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise RegardError(f"{path} is not UTF-8 text") from None
+    except OSError as problem:
+        raise RegardError(f"{path} cannot be read: {problem.strerror}") from None

@@ -1,0 +1,179 @@
+"""BERT (Devlin et al. 2019): an encoder that reads a text or a pair of them, and small heads that answer."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import Apart, Ends, Learned, Recorder, padding_mask
+from regard.config import BertModel
+from regard.layers import BlockShape, Dropout, EncoderBlock
+from regard.native import kernels
+
+STARTING_SPREAD = 0.02
+"""Standard deviation of fresh weights, as BERT has it."""
+
+
+class Bert(nn.Module):
+    """Token, segment and position embeddings, and blocks in which every token sees the whole text.
+
+    `padding` is the id that stands for nothing; it stands at the end of a row only.
+    """
+
+    def __init__(self, config: BertModel, vocabulary: int, padding: int) -> None:
+        super().__init__()
+        self.padding = padding
+        self.token_embedding = nn.Embedding(vocabulary, config.d_model)
+        self.segment_embedding = nn.Embedding(config.segments, config.d_model)
+        self.position_embedding = Learned(config.d_model, config.longest)
+        self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
+        self.dropout = Dropout(config.dropout)
+        self.blocks = nn.ModuleList(EncoderBlock(shape_of(config)) for _ in range(config.layers))
+        self.pooler = nn.Linear(config.d_model, config.d_model)
+        self.apply(start_weights)
+        nn.init.trunc_normal_(self.position_embedding.table, std=STARTING_SPREAD)
+
+    def forward(self, ids: Tensor, segments: Tensor, record: Recorder | None = None) -> Tensor:
+        """ids and segments (texts, length) -> (texts, length, d_model); what stands at padding means nothing.
+
+        On a CPU the texts lie end to end, so that no padding is computed; not where it is recorded.
+        """
+        if record is None and ids.device.type == "cpu" and kernels() is not None:
+            ends = Ends.of(ids, self.padding)
+            rows = self.encode(ids[ends.real], segments[ends.real], Apart(ends, ends))
+            return rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
+        return self.encode(ids, segments, padding_mask(ids, self.padding), record)
+
+    def encode(
+        self, ids: Tensor, segments: Tensor, may_look: Tensor | Apart, record: Recorder | None = None
+    ) -> Tensor:
+        """(..., length) ids -> (..., length, d_model)."""
+        x = self.token_embedding(ids) + self.segment_embedding(segments)
+        if isinstance(may_look, Apart):
+            x = self.position_embedding.embed_at(x, may_look.queries.places)
+        else:
+            x = self.position_embedding.embed(x)
+        x = self.dropout(self.norm(x))
+        for number, block in enumerate(self.blocks):
+            x = block(x, may_look=may_look, record=record and record.under("encoder").under(number))
+        return cast(Tensor, x)
+
+    def pooled(self, hidden: Tensor) -> Tensor:
+        """What [CLS] says of the whole text: (texts, length, d_model) -> (texts, d_model)."""
+        return torch.tanh(self.pooler(hidden[:, 0]))
+
+
+class BertReader(nn.Module):
+    """A BERT that answers with a vector for each text: the mean of its tokens' vectors."""
+
+    def __init__(self, bert: Bert) -> None:
+        super().__init__()
+        self.bert = bert
+
+    def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """(texts, length) -> (texts, d_model)."""
+        return mean_of(self.bert(ids, segments), ids != self.bert.padding)
+
+
+class BertPretrainer(nn.Module):
+    """Two heads: which word stood here, and did the second sentence follow the first."""
+
+    def __init__(self, bert: Bert, config: BertModel) -> None:
+        super().__init__()
+        self.bert = bert
+        self.transform = nn.Linear(config.d_model, config.d_model)
+        self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
+        self.output_bias = nn.Parameter(torch.zeros(bert.token_embedding.num_embeddings))
+        self.next_sentence = nn.Linear(config.d_model, 2)
+        for module in (self.transform, self.next_sentence):
+            start_weights(module)
+
+    def forward(self, ids: Tensor, segments: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors (places, d_model) for `output` at places counted through the batch, and scores (texts, 2).
+
+        Of the two scores the first is for a sentence that follows.
+        """
+        hidden = self.bert(ids, segments)
+        asked = hidden.flatten(0, 1).index_select(0, places)
+        rows = self.norm(functional.gelu(self.transform(asked)))
+        return rows, self.next_sentence(self.bert.pooled(hidden))
+
+    @property
+    def output(self) -> tuple[Tensor, Tensor]:
+        """Weight (vocabulary, d_model), the table of the embeddings, and bias (vocabulary,)."""
+        return self.bert.token_embedding.weight, self.output_bias
+
+
+class BertClassifier(nn.Module):
+    """One label for a text or a pair of texts, from what [CLS] says."""
+
+    def __init__(self, bert: Bert, config: BertModel, labels: int) -> None:
+        super().__init__()
+        self.bert = bert
+        self.dropout = Dropout(config.dropout)
+        self.labels = nn.Linear(config.d_model, labels)
+        start_weights(self.labels)
+
+    def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """(texts, length) -> scores (texts, labels)."""
+        return cast(Tensor, self.labels(self.dropout(self.bert.pooled(self.bert(ids, segments)))))
+
+
+class BertTagger(nn.Module):
+    """A tag for each token."""
+
+    def __init__(self, bert: Bert, config: BertModel, tags: int) -> None:
+        super().__init__()
+        self.bert = bert
+        self.dropout = Dropout(config.dropout)
+        self.tags = nn.Linear(config.d_model, tags)
+        start_weights(self.tags)
+
+    def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """(texts, length) -> scores (texts, length, tags)."""
+        return cast(Tensor, self.tags(self.dropout(self.bert(ids, segments))))
+
+
+class BertAnswerer(nn.Module):
+    """Where an answer begins and where it ends."""
+
+    def __init__(self, bert: Bert, config: BertModel) -> None:
+        super().__init__()
+        self.bert = bert
+        self.edges = nn.Linear(config.d_model, 2)
+        start_weights(self.edges)
+
+    def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """(texts, length) -> scores of beginning and end at each place (texts, 2, length); none at padding."""
+        scores = self.edges(self.bert(ids, segments)).transpose(1, 2)
+        lowest = torch.finfo(scores.dtype).min
+        return cast(Tensor, scores.masked_fill((ids == self.bert.padding).unsqueeze(1), lowest))
+
+
+def mean_of(hidden: Tensor, real: Tensor) -> Tensor:
+    """The mean over the real places: (texts, length, size), (texts, length) -> (texts, size)."""
+    weight = real.unsqueeze(-1).to(hidden.dtype)
+    return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+def shape_of(config: BertModel) -> BlockShape:
+    return BlockShape(
+        d_model=config.d_model,
+        heads=config.heads,
+        d_ff=config.d_ff,
+        dropout=config.dropout,
+        inner_dropout=0.0,
+        attention_dropout=config.attention_dropout,
+        norm="post",
+        activation=config.activation,
+        epsilon=config.epsilon,
+    )
+
+
+def start_weights(module: nn.Module) -> None:
+    """Matrices as BERT starts them: narrow, cut off at two spreads' distance; biases are 0."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=STARTING_SPREAD, a=-2 * STARTING_SPREAD, b=2 * STARTING_SPREAD)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

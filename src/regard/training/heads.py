@@ -1,0 +1,91 @@
+"""What each head of a BERT makes smaller, summed over its decisions."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.data.examples import NOTHING, TextBatch
+from regard.training.blockloss import smoothed_kl
+
+
+class HeadObjective:
+    """The loss of a batch; what a head is asked for, a subclass says in `loss`."""
+
+    def __init__(
+        self, model: nn.Module, smoothing: float = 0.0, precision: torch.dtype = torch.float32
+    ) -> None:
+        self.model, self.smoothing, self.precision = model, smoothing, precision
+        self.device = next(model.parameters()).device
+
+    def __call__(self, batch: TextBatch) -> Tensor:
+        batch = batch.to(self.device)
+        with self.autocast():
+            return self.loss(batch)
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        raise NotImplementedError
+
+    def autocast(self) -> AbstractContextManager[object]:
+        if self.precision == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.precision)
+
+
+class ClassObjective(HeadObjective):
+    """Cross-entropy of the label of each text."""
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        scores = self.model(batch.ids, batch.segments).float()
+        return functional.cross_entropy(
+            scores, batch.gold[:, 0], reduction="sum", label_smoothing=self.smoothing
+        )
+
+
+class TagObjective(HeadObjective):
+    """Cross-entropy of the tag of each word's first piece."""
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        scores = self.model(batch.ids, batch.segments).float()
+        return functional.cross_entropy(
+            scores.flatten(0, 1),
+            batch.marks.flatten(),
+            reduction="sum",
+            ignore_index=NOTHING,
+            label_smoothing=self.smoothing,
+        )
+
+
+class SpanObjective(HeadObjective):
+    """Mean of the cross-entropies of where an answer begins and where it ends."""
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        scores = self.model(batch.ids, batch.segments).float()
+        return functional.cross_entropy(scores.flatten(0, 1), batch.gold.flatten(), reduction="sum") / 2
+
+
+class PretrainingObjective(HeadObjective):
+    """Cross-entropy of hidden words, and of whether the second part follows: the sum of both means.
+
+    A text's decision weighs as much as its share of the hidden words of the batch.
+    """
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        words, following = self.parts(batch)
+        return words + following * (batch.golds / batch.texts)
+
+    def parts(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
+        """Both losses, each summed over its own decisions."""
+        places = (batch.marks != NOTHING).flatten().nonzero().squeeze(1)
+        gold = batch.marks.flatten().index_select(0, places)
+        rows, scores = self.model(batch.ids, batch.segments, places)
+        weight, bias = cast(Any, self.model).output
+        words = smoothed_kl(
+            rows.float(), weight, bias, gold, padding=cast(Any, self.model).bert.padding, smoothing=0.0
+        )
+        following = functional.cross_entropy(
+            scores.float(), batch.gold[:, 0], reduction="sum", ignore_index=NOTHING
+        )
+        return words, following

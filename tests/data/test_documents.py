@@ -1,0 +1,199 @@
+"""What is hidden, and what follows: the shares are BERT's, and nothing crosses from document to document."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.data.documents import FOLLOWS, FOREIGN, Documents, Hiding, Symbols, stretches
+from regard.data.examples import NOTHING, TextBatches
+from regard.data.lines import CorpusError
+from regard.data.plaintext import PlainText, read_sentences
+from regard.data.store import open_or_build
+
+VOCABULARY = 1000
+SYMBOLS = Symbols(2, 3, 4, np.arange(5, VOCABULARY), np.arange(VOCABULARY) % 3 == 0)
+
+
+Made = Callable[..., Documents]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Made:
+    """Documents of sentences of ids, laid into a store whose parts have so many sentences."""
+
+    def made(
+        documents: list[list[list[int]]],
+        longest: int = 64,
+        part: int = 10_000,
+        hiding: Hiding | None = None,
+        **more,
+    ) -> Documents:
+        def encode(texts: list[str]) -> list[list[int]]:
+            return [[int(each) for each in text.split()] for text in texts]
+
+        pairs = [
+            (" ".join(map(str, sentence)), str(number))
+            for number, document in enumerate(documents)
+            for sentence in document
+        ]
+        store = open_or_build(tmp_path / "store", lambda: pairs, encode, encode, part)
+        return Documents(store, longest, SYMBOLS, hiding or Hiding(), **more)
+
+    return made
+
+
+def corpus(documents: int, sentences: int = 12) -> list[list[list[int]]]:
+    """Documents whose ids tell where they come from: document d has ids 5 + 10 d to 14 + 10 d."""
+    chance = np.random.default_rng(0)
+    return [
+        [(5 + number * 10 + chance.integers(0, 10, chance.integers(3, 12))).tolist() for _ in range(sentences)]
+        for number in range(documents)
+    ]
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_a_million_tokens_are_hidden_in_berts_shares(whole_words: bool) -> None:
+    chance = np.random.default_rng(1)
+    ids = chance.integers(5, VOCABULARY, 1_000_000)
+    asked = np.ones(len(ids), bool)
+    seen, marks = Hiding(whole_words=whole_words)(ids, asked, SYMBOLS, chance)
+    hidden = marks != NOTHING
+    assert hidden.mean() == pytest.approx(0.15, abs=0.002)
+    assert (marks[hidden] == ids[hidden]).all()
+    assert (seen[~hidden] == ids[~hidden]).all()
+    masked = seen[hidden] == SYMBOLS.mask
+    unchanged = seen[hidden] == ids[hidden]
+    assert masked.mean() == pytest.approx(0.80, abs=0.002)
+    assert unchanged.mean() == pytest.approx(0.10, abs=0.002 + 0.1 / VOCABULARY)
+    assert (~masked & ~unchanged).mean() == pytest.approx(0.10, abs=0.002 + 0.1 / VOCABULARY)
+    assert np.isin(seen[hidden & (seen != ids) & (seen != SYMBOLS.mask)], SYMBOLS.ordinary).all()
+
+
+def test_whole_words_are_hidden_whole() -> None:
+    chance = np.random.default_rng(1)
+    ids = np.array([2, *chance.integers(5, VOCABULARY, 5000), 3])
+    asked = (ids != 2) & (ids != 3)
+    _, marks = Hiding(whole_words=True)(ids, asked, SYMBOLS, chance)
+    hidden = marks != NOTHING
+    goes_on = SYMBOLS.continues[ids] & asked
+    goes_on[1] = False  # nothing stands before it that it could go on from
+    assert (hidden[1:] == hidden[:-1])[goes_on[1:]].all()
+    assert not hidden[[0, -1]].any()
+
+
+def test_half_of_the_second_parts_follow_and_the_others_are_of_another_document(stored: Made) -> None:
+    # Nothing hidden, so that ids tell their document.
+    documents = stored(corpus(90), hiding=Hiding(share=0.0))
+    chance = np.random.default_rng(2)
+    examples = [each for _ in range(40) for each in documents.load(np.arange(len(documents)), chance)]
+    pairs = [each for each in examples if each.gold[0] != NOTHING]
+    assert len(pairs) > 7_000
+    assert np.mean([each.gold[0] == FOLLOWS for each in pairs]) == pytest.approx(0.5, abs=0.02)
+    for each in pairs:
+        first, second = (
+            (part[part > 4] - 5) // 10 for part in (each.ids[: each.second], each.ids[each.second :])
+        )
+        assert len(set(first)) == len(set(second)) == 1
+        assert (first[0] == second[0]) == (each.gold[0] == FOLLOWS)
+        assert (each.ids[0], each.ids[each.second - 1], each.ids[-1]) == (2, 3, 3)
+        assert len(each.ids) <= 64
+
+
+def test_second_parts_that_follow_are_real_neighbours(stored: Made) -> None:
+    documents = stored([[[10, 11], [12], [13, 14]], [[90], [91]]], hiding=Hiding(share=0.0))
+    chance = np.random.default_rng(3)
+    seen = {tuple(documents.example(0, chance).ids.tolist()) for _ in range(60)}
+    following = {ids for ids in seen if max(ids) < 90}
+    assert following == {(2, 10, 11, 3, 12, 13, 14, 3), (2, 10, 11, 12, 3, 13, 14, 3)}
+
+
+def test_what_does_not_follow_differs_in_nothing_but_what_it_says(stored: Made) -> None:
+    """Captions that nothing follows are never second parts, and the length of a text tells nothing."""
+    captions = [[[900 + number % 50] * 4] for number in range(300)]
+    documents = stored([*corpus(60, 40), *captions], hiding=Hiding(share=0.0))
+    chance = np.random.default_rng(4)
+    examples = [each for _ in range(20) for each in documents.load(documents.followed, chance)]
+    lengths = {
+        kind: [len(each.ids) for each in examples if each.gold == (kind,)] for kind in (FOLLOWS, FOREIGN)
+    }
+    assert max(max(each.ids) for each in examples) < 900
+    assert np.mean(lengths[FOLLOWS]) == pytest.approx(np.mean(lengths[FOREIGN]), rel=0.05)
+    told_by_length = max(
+        np.mean([each <= border for each in lengths[FOREIGN]])
+        - np.mean([each <= border for each in lengths[FOLLOWS]])
+        for border in range(64)
+    )
+    assert abs(told_by_length) < 0.15  # by how much more than chance one is right who goes by length, twice
+
+
+def test_a_sentence_alone_is_not_asked_what_follows(stored: Made) -> None:
+    documents = stored([[[10, 11]], [[12]]])
+    assert [each.gold for each in documents.load(np.arange(2), np.random.default_rng(0))] == [
+        (NOTHING,),
+        (NOTHING,),
+    ]
+    assert not len(documents.followed)
+
+
+def test_stretches_hold_everything_once_and_fit(stored: Made) -> None:
+    made = [[[5] * 5, [6] * 30, [7] * 4, [], [8] * 6], [[9] * 2]]
+    documents = stored(made, 15, hiding=Hiding(share=0.0), next_sentence=False)
+    texts = [
+        each.ids[1:-1].tolist() for each in documents.load(np.arange(len(documents)), np.random.default_rng(0))
+    ]
+    assert all(len(each) <= 12 for each in texts)
+    assert [one for each in texts for one in each] == [
+        one for document in made for sentence in document for one in sentence
+    ]
+    assert list(stretches(np.array([5, 30, 4, 0, 6, 2]), np.array([0, 0, 0, 0, 0, 1]), 12)) == [
+        (0, 0, 1), (1, 0, 1), (1, 12, 1), (1, 24, 2), (4, 0, 1), (5, 0, 1),
+    ]  # fmt: skip
+
+
+def test_a_store_in_parts_gives_every_sentence_once_an_epoch(stored: Made) -> None:
+    documents = stored(corpus(30), part=50, hiding=Hiding(share=0.0), next_sentence=False)
+    assert [len(part) > 0 for part in documents.parts()] == [True] * 8
+    assert [one for part in documents.parts() for one in part] == list(range(len(documents)))
+    batches, seen = TextBatches(documents, padding=0, tokens=512, pool=7), []
+    for batch, cursor in batches.stream():
+        seen += [one for row in batch.ids.tolist() for one in row if one > 4]
+        if cursor.epoch == 1:
+            break
+    assert sorted(seen) == sorted(one for document in corpus(30) for sentence in document for one in sentence)
+
+
+def test_other_words_are_hidden_in_each_epoch_and_the_same_again_from_a_cursor(stored: Made) -> None:
+    batches = TextBatches(stored(corpus(30)), padding=0, tokens=512, pool=40)
+    stream = batches.stream()
+    seen = [next(stream) for _ in range(3 * batches.per_epoch())]
+    cursor = seen[4][1]
+    again = next(batches.stream(cursor))[0]
+    assert (again.ids == seen[5][0].ids).all()
+    assert (again.marks == seen[5][0].marks).all()
+    epochs = {}
+    for batch, _ in seen:
+        for row, number in enumerate(batch.sentences):
+            epochs.setdefault(number, []).append(batch.marks[row].tolist())
+    assert any(one != other for one, other, *_ in (each for each in epochs.values() if len(each) > 1))
+    assert FOREIGN in {int(each) for batch, _ in seen for each in batch.gold[:, 0]}
+
+
+def test_documents_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("One. Two follows! three\n\n \nA second document , e.g. this . It ends .\nLine.\n")
+    assert list(read_sentences(path)) == [
+        (0, "One."),
+        (0, "Two follows! three"),
+        (1, "A second document , e.g. this ."),
+        (1, "It ends ."),
+        (1, "Line."),
+    ]
+    text = PlainText(path, lambda first: first != "One.")
+    assert (text.documents, text.sentences) == (1, 3)
+    assert next(text.pairs()) == ("A second document , e.g. this .", "1")
+    assert text.fingerprint != PlainText(path).fingerprint
+    path.write_text("\n \n")
+    with pytest.raises(CorpusError, match="holds no text"):
+        PlainText(path)
