@@ -17,8 +17,9 @@ from regard.data.examples import Example, TextBatch, all_batches
 from regard.data.stream import Cursor
 from regard.models.build import build_bert
 from regard.training.heads import ClassObjective
-from regard.training.loop import Training, one_update
 from regard.training.memory import settled
+from regard.training.state import Training
+from regard.training.update import one_update
 
 VOCABULARY, PADDING, LABELS, CLIP = 30522, 0, 3, 1.0
 TOKENS = 4096

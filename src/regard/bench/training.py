@@ -16,9 +16,10 @@ from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.models.build import build
 from regard.text import Tokenizer
-from regard.training.loop import Training, one_update
 from regard.training.memory import settled
 from regard.training.objective import PairObjective
+from regard.training.state import Training
+from regard.training.update import one_update
 
 VOCABULARY = 8000
 TOKENS = 2048

@@ -34,7 +34,7 @@ from regard.models.build import Head, build_bert
 from regard.text import BertTokenizer
 from regard.training.distributed import World
 from regard.training.heads import HeadObjective
-from regard.training.loop import Scores, Training
+from regard.training.state import Scores, Training
 
 TrainedRecipe = PretrainingRecipe | ClassificationRecipe | TaggingRecipe | AnsweringRecipe
 Item = TypeVar("Item")

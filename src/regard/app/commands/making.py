@@ -1,0 +1,61 @@
+"""Runs are made: trained, or brought from elsewhere."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.app.commands.arguments import AsJson
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="The name of a shipped recipe, or a TOML file.")],
+    assignments: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Laid over the recipe.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to make.", show_default="runs/RECIPE")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe into a run folder.
+
+    Examples:
+
+    regard train picturebook
+
+    regard train translation data.source=mine.de data.target=mine.en train.minutes=30 --out runs/mine
+    """
+    from regard.app import results
+    from regard.app.terminal import Terminal
+    from regard.jobs import train as train_recipe
+
+    with Terminal() as terminal:
+        run = train_recipe(recipe, out, assignments or [], resume=resume, audience=terminal)
+    if run is None:  # not the first process of several
+        return
+    if as_json:
+        print(json.dumps(run.as_json()))
+    else:
+        results.print_run(run)
+
+
+def import_folder(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A Hugging Face BERT folder: config.json, model.safetensors, vocabulary."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a run of a Hugging Face BERT, with or without a head; only safetensors, JSON and text are read.
+
+    Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
+    """
+    from regard.app import importing
+
+    importing.run(folder, out, as_json)
