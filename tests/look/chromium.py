@@ -22,6 +22,14 @@ class Opened:
         if not address.startswith(("file:", "data:", "about:")):
             self.complaints.append(f"asked the network for {address}")
 
+    def wait_until(self, true: str) -> None:
+        """Ask again and again, from outside: within the page, its policy forbids to evaluate anything."""
+        for _ in range(500):
+            if self.page.evaluate(true):
+                return
+            self.page.wait_for_timeout(20)
+        raise AssertionError(f"{true} did not become true")
+
     def told(self, part: str) -> str:
         """What a screen reader hears of a part of the page."""
         line = self.page.locator(f"#{part}-told")
