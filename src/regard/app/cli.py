@@ -77,6 +77,7 @@ def options(
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by `regard train`.")]
+Exported = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or what `regard export` made.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Source = Annotated[Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")]
 Target = Annotated[Path | None, typer.Option(help="Their references, line for line.")]
@@ -119,7 +120,7 @@ def train(
 
 @cli.command()
 def translate(
-    run: Run,
+    run: Exported,
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILE]...", help="Texts, a sentence a line; none: standard input."),
@@ -140,6 +141,10 @@ def translate(
         int | None, typer.Option(min=0, help="Draw translations by chance instead of searching.")
     ] = None,
     temperature: Annotated[float, typer.Option(min=0.01, help="With --seed: above 1 is bolder.")] = 1.0,
+    engine: Annotated[
+        Literal["regard", "ctranslate2", "onnx"] | None,
+        typer.Option(help="What runs the model.", show_default="what the folder is made for"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Translate text, line for line; files of any size, in constant memory.
@@ -149,15 +154,65 @@ def translate(
     regard translate runs/picturebook input.de -o output.en
 
     echo "Ein Hund schläft." | regard translate runs/picturebook
+
+    regard translate exported/ctranslate2 input.de --engine ctranslate2
     """
     from regard.app import translating
     from regard.decoding import Chance
-    from regard.jobs import load_translator
+    from regard.jobs.engines import open_engine
 
     translating.check_shares(files or [], output)
-    loaded = load_translator(run)
+    loaded = open_engine(run, engine)
     chance = None if seed is None else Chance(seed, temperature)
     translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
+
+
+@cli.command()
+def export(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    to: Annotated[
+        Literal["ctranslate2", "onnx", "huggingface"], typer.Option("--to", help="The tool it is for.")
+    ],
+    quantize: Annotated[
+        Literal["int8"] | None, typer.Option(help="ctranslate2: weights as small whole numbers.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Sentences to check it with; else those the run kept.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a translation model for CTranslate2, ONNX or Hugging Face, and check that it says the same there.
+
+    Examples:
+
+    regard export runs/mine --to ctranslate2 exported/ctranslate2 --quantize int8
+
+    regard export runs/mine --to huggingface exported/huggingface
+    """
+    from regard.app import exporting
+
+    exporting.run(run, to, folder, quantize, source, as_json)
+
+
+@cli.command(name="import")
+def import_folder(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A Hugging Face folder: config.json, model.safetensors, tokenizer."),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a run of a Hugging Face folder: a translation model that regard exported, trained further or not.
+
+    Only safetensors and JSON are read.
+
+    Example:  regard import exported/huggingface --out runs/again
+    """
+    from regard.app import importing
+
+    importing.run(folder, out, as_json)
 
 
 @cli.command()

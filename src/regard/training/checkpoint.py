@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from regard import disk
 from regard.data.batches import Cursor
 from regard.errors import DiskError, TrainingError
+from regard.models.tensors import write_tensors
 from regard.training.average import fill
 from regard.training.loop import Training, Window
 from regard.training.sharding import part_of, whole
-from regard.training.tensors import write_tensors
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 

@@ -3,7 +3,7 @@
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -29,11 +29,15 @@ def cause_of(problem: SafetensorError) -> tuple[int, str]:
     return number, os.strerror(number) if told else str(problem)
 
 
-def shapes_in(path: Path) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every tensor, from the header alone; ValueError where it is not a file of weights."""
+def shapes_in(path: Path, besides: Callable[[str], bool] = lambda name: False) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every tensor, from the header alone; ValueError where it is not a file of weights.
+
+    Tensors for which `besides` is true are passed over.
+    """
     try:
         with safe_open(path, "pt") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # not a mapping
+            names = [name for name in file.keys() if not besides(name)]  # noqa: SIM118  # not a mapping
+            slices = {name: file.get_slice(name) for name in names}
             for name, each in slices.items():
                 if each.get_dtype() not in NUMBERS:
                     raise ValueError(f"{name!r} is stored as {each.get_dtype()}")

@@ -1,0 +1,121 @@
+"""A translation model as two ONNX graphs, reader and step with cache, and as a model again over onnxruntime."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard import disk
+from regard.attention import Recorder
+from regard.errors import RegardError
+from regard.exchange.onnx_graphs import Graph, graphs
+from regard.exchange.packages import needed
+from regard.models.interface import State
+from regard.models.pairs import PairModel
+
+READER, STEP = "encoder.onnx", "decoder.onnx"
+OPSET = 18
+
+
+def write(model: PairModel, folder: Path, longest: int) -> None:
+    """Both graphs; sentences of any number, with at most `longest` tokens."""
+    for package in ("onnx", "onnxscript"):
+        needed(package)
+    folder.mkdir(parents=True, exist_ok=True)
+    reader, step = graphs(model, longest)
+    trace(reader, folder / READER)
+    trace(step, folder / STEP)
+
+
+@torch.no_grad()
+def trace(graph: Graph, path: Path) -> None:
+    shapes = [dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in graph.axes]
+    with warnings.catch_warnings(), quiet():
+        warnings.simplefilter("ignore")  # the tracer's, on its own workings
+        program = torch.onnx.export(
+            graph.eval(),
+            tuple(graph.example()),
+            dynamo=True,
+            input_names=graph.inputs,
+            output_names=graph.outputs,
+            dynamic_shapes=graph.arranged(shapes),
+            opset_version=OPSET,
+            verbose=False,
+        )
+    assert program is not None
+    program.save(str(path), external_data=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what the tracer logs of packages that it misses and we do not."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+@dataclass(frozen=True)
+class OnnxState:
+    """What the step takes in beside the tokens, by name; the first axis of each is the sentence."""
+
+    parts: dict[str, Any]
+
+    def select(self, rows: Tensor) -> "OnnxState":
+        chosen = rows.numpy()
+        return OnnxState({name: np.take(each, chosen, axis=0) for name, each in self.parts.items()})
+
+
+class OnnxModel:
+    """An exported folder over onnxruntime; the search asks it as it asks any model."""
+
+    def __init__(self, folder: Path) -> None:
+        package = needed("onnxruntime")
+        self.name = f"onnxruntime {package.__version__}"
+        self.reader, self.stepper = (opened(package, folder, name) for name in (READER, STEP))
+        given = {each.name for each in self.reader.get_outputs()}
+        asked = self.stepper.get_inputs()
+        self.found = [each.name for each in self.reader.get_outputs()]
+        self.moved = [each.name for each in self.stepper.get_outputs()]
+        self.empty = {each.name: each.shape for each in asked if each.name not in {"tokens", *given}}
+        """Caches, which begin with nothing in them."""
+        if self.moved[:1] != ["scores"] or "tokens" not in {each.name for each in asked}:
+            raise RegardError(f"{folder / STEP} is no step of a translation model that regard exported")
+        self.vocabulary = self.stepper.get_outputs()[0].shape[1]
+
+    def start(self, source: Tensor) -> OnnxState:
+        parts = dict(zip(self.found, self.reader.run(None, {"source": source.numpy()}), strict=True))
+        for name, (_, heads, _, size) in self.empty.items():
+            parts[name] = np.zeros((len(source), heads, 0, size), np.float32)
+        return OnnxState(parts)
+
+    def step(self, tokens: Tensor, state: State, record: Recorder | None = None) -> tuple[Tensor, OnnxState]:
+        assert isinstance(state, OnnxState)
+        if record is not None:
+            raise RegardError("an ONNX graph does not tell where it looks; decode.coverage must be 0")
+        scores, *after = self.stepper.run(self.moved, {"tokens": tokens.numpy(), **state.parts})
+        moved = {name.removeprefix("next."): each for name, each in zip(self.moved[1:], after, strict=True)}
+        return torch.from_numpy(scores), OnnxState({**state.parts, **moved})
+
+
+def opened(package: Any, folder: Path, name: str) -> Any:
+    path = disk.inside(folder, name)
+    if not path.is_file():
+        raise RegardError(f"{folder} is not an ONNX export of regard: it has no {name}")
+    settings = package.SessionOptions()
+    settings.intra_op_num_threads = torch.get_num_threads()
+    settings.log_severity_level = 3
+    try:
+        return package.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    except Exception as problem:  # the library has a family of its own for each kind of damage
+        raise RegardError(f"{path} is damaged: onnxruntime says {' '.join(str(problem).split())}") from None

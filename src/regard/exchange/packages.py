@@ -1,0 +1,15 @@
+"""Packages that only an exchange needs: there, or a sentence that says how to get them."""
+
+from importlib import import_module
+from typing import Any
+
+from regard.errors import RegardError
+
+
+def needed(name: str) -> Any:
+    """The package."""
+    try:
+        return import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise RegardError(f"{package} is not installed: pip install 'regard[exchange]'") from None
