@@ -69,6 +69,17 @@ def test_an_empty_line_stays_empty_and_a_long_one_is_split(tmp_path: Path) -> No
     assert len(told) == 1
 
 
+def test_nothing_is_longer_than_the_model_has_places_for(tmp_path: Path) -> None:
+    run = load_translator(write_run(tmp_path / "run", transformer(position="learned", longest=12)))
+    with torch.no_grad():
+        run.model.output_bias[Tokenizer.end] = -1e4  # it never ends by itself
+    write(run, "ctranslate2", tmp_path / "out")
+    exported = LoadedEngine(tmp_path / "out", "ctranslate2")
+    for beam in (1, 2):
+        ours, theirs = (each.translator.search_ids([[5, 6, 7]], run.options(beam)) for each in (run, exported))
+        assert len(ours[0][0].ids) == len(theirs[0][0].ids) == 12
+
+
 def test_int8_is_smaller_and_says_so(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", transformer(d_model=64, d_ff=128))
     whole, small = (

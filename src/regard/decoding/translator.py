@@ -134,6 +134,7 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
         options = options or Options()
+        options = replace(options, longest=min(options.longest, self.longest))  # places that the model has
         limits = self.limits(options)
         if self.engine is not None:
             if begun is not None or chance is not None:

@@ -17,16 +17,22 @@ def is_installed() -> bool:
     return find_spec("transformers") is not None
 
 
+def model_in(folder: Path) -> Any:
+    """The model of a folder, opened without a word."""
+    package = needed("transformers")
+    package.logging.set_verbosity_error()
+    package.logging.disable_progress_bar()
+    return package.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
+
+
 class Opened:
     """Model and tokenizer as `transformers` finds them in a folder."""
 
     def __init__(self, folder: Path) -> None:
         package = needed("transformers")
         self.name = f"transformers {package.__version__}"
-        package.logging.set_verbosity_error()
-        package.logging.disable_progress_bar()
+        self.model: Any = model_in(folder)
         self.tokenizer: Any = package.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self.model: Any = package.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
 
     @torch.inference_mode()
     def translate(self, sentences: Sequence[str], beam: int) -> list[str]:

@@ -229,7 +229,7 @@ def recipe_of(told: Mapping[str, Any], folder: Path) -> TranslationRecipe:
 
 def ours(model: PairModel) -> dict[str, Tensor]:
     """Our parameters, each once."""
-    return dict(model.named_parameters())
+    return {name: each.detach() for name, each in model.named_parameters()}
 
 
 def theirs_for(name: str) -> str:
@@ -241,12 +241,12 @@ def theirs_for(name: str) -> str:
 def turned(name: str, weight: Tensor, *, back: bool = False) -> Tensor:
     """A weight, under their name, with the stream's dimensions in their order, or back in ours."""
     if name == "final_logits_bias":  # theirs has an axis more
-        return weight.detach().view(1, -1)
+        return weight.view(1, -1)
     axis = 0 if re.search(INTO_STREAM, name) else 1 if re.search(FROM_STREAM, name) else None
     if axis is None:
-        return weight.detach()
-    places = order(weight.size(axis))
-    return weight.detach().index_select(axis, places.argsort() if back else places)
+        return weight
+    places = order(weight.size(axis)).to(weight.device)
+    return weight.index_select(axis, places.argsort() if back else places)
 
 
 def order(width: int) -> Tensor:

@@ -36,16 +36,15 @@ def write(model: PairModel, folder: Path, longest: int) -> None:
 
 @torch.no_grad()
 def trace(graph: Graph, path: Path) -> None:
-    shapes = [dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for axes in graph.axes]
     with warnings.catch_warnings(), quiet():
-        warnings.simplefilter("ignore")  # the tracer's, on its own workings
+        warnings.simplefilter("ignore")
         program = torch.onnx.export(
             graph.eval(),
             tuple(graph.example()),
             dynamo=True,
             input_names=graph.inputs,
             output_names=graph.outputs,
-            dynamic_shapes=graph.arranged(shapes),
+            dynamic_shapes=graph.open_axes(),
             opset_version=OPSET,
             verbose=False,
         )
@@ -55,14 +54,16 @@ def trace(graph: Graph, path: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what the tracer logs of packages that it misses and we do not."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    """Without what the tracer logs of its own workings."""
+    logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [each.level for each in logs]
+    for each in logs:
+        each.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        log.setLevel(level)
+        for each, level in zip(logs, levels, strict=True):
+            each.setLevel(level)
 
 
 @dataclass(frozen=True)

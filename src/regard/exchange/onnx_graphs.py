@@ -34,10 +34,10 @@ class Graph(nn.Module):
         """Inputs to trace it with; no open axis has size 1, which a trace would take for fixed."""
         raise NotImplementedError
 
-    def arranged(self, shapes: Sequence[Any]) -> Any:
-        """Something for each input, as the tracer wants it: what comes in by `*` is one of its arguments."""
+    def open_axes(self) -> tuple[Any, ...]:
+        """The axes as the tracer wants them: for it, all that comes in by `*` is one argument."""
         plain = self.forward.__code__.co_argcount - 1
-        return (*shapes[:plain], *([tuple(shapes[plain:])] if len(shapes) > plain else []))
+        return (*self.axes[:plain], *([tuple(self.axes[plain:])] if len(self.axes) > plain else []))
 
 
 def graphs(model: PairModel, longest: int) -> tuple[Graph, Graph]:
@@ -68,9 +68,13 @@ class TransformerReader(Graph):
         return [SOURCE]
 
     def forward(self, source: Tensor) -> tuple[Tensor, ...]:
-        may_look = padding_mask(source, self.model.padding)
-        memory = self.model.decoder.remember(self.model.encode(source, may_look))
-        return may_look, *(part for each in memory for part in (each.keys, each.values))
+        return read(self.model, source)
+
+
+def read(model: Transformer, source: Tensor) -> tuple[Tensor, ...]:
+    may_look = padding_mask(source, model.padding)
+    memory = model.decoder.remember(model.encode(source, may_look))
+    return may_look, *(part for each in memory for part in (each.keys, each.values))
 
 
 class TransformerStep(Graph):
@@ -90,7 +94,7 @@ class TransformerStep(Graph):
         ]
 
     def example(self) -> list[Tensor]:
-        may_look, *memory = TransformerReader.forward(cast(Any, self), SOURCE)
+        may_look, *memory = read(self.model, SOURCE)
         written = [torch.zeros(len(SOURCE), each.size(1), 3, each.size(3)) for each in memory]
         return [torch.tensor([4, 5, 6]), may_look, *memory, *written]
 
@@ -127,6 +131,7 @@ class RnnReader(Graph):
     def __init__(self, model: Rnn) -> None:
         super().__init__()
         self.model = model
+        self.layers = nn.ModuleList(Layer(cast(nn.RNNBase, each)) for each in model.encoder.layers)
         self.inputs, self.axes = ["source"], [{0: BATCH, 1: LENGTH}]
         self.outputs = state_names(model)
 
@@ -137,8 +142,8 @@ class RnnReader(Graph):
         lengths = (source != self.model.padding).sum(1)
         x = self.model.source_embedding(turned(source, lengths) if self.model.reverse else source)
         last: list[LayerState] = []
-        for layer in self.model.encoder.layers:
-            x, after = recurrent(cast(nn.RNNBase, layer), x, lengths)
+        for layer in self.layers:
+            x, after = layer(x, lengths)
             last.append(after)
         encoded = turned(x, lengths) if self.model.reverse else x
         may_look = padding_mask(source, self.model.padding)
@@ -203,33 +208,39 @@ GATES = {"GRU": (1, 0, 2), "LSTM": (0, 3, 1, 2)}
 """PyTorch's gates in ONNX's order: z, r, n of r, z, n; i, o, f, g of i, f, g, o."""
 
 
-def recurrent(rnn: nn.RNNBase, x: Tensor, lengths: Tensor) -> tuple[Tensor, LayerState]:
-    """One layer over padded sentences (batch, time, size) as ONNX's own operator, which knows their lengths."""
-    kind = "LSTM" if isinstance(rnn, nn.LSTM) else "GRU"
-    endings = ["", "_reverse"] if rnn.bidirectional else [""]
+class Layer(nn.Module):
+    """One recurrent layer as ONNX's own operator, which knows how long each sentence is."""
 
-    def weights(name: str) -> list[Tensor]:
-        every = [cast(Tensor, getattr(rnn, f"{name}_l0{ending}")).detach() for ending in endings]
-        return [torch.cat([each.chunk(len(GATES[kind]))[gate] for gate in GATES[kind]]) for each in every]
+    def __init__(self, rnn: nn.RNNBase) -> None:
+        super().__init__()
+        self.kind = "LSTM" if isinstance(rnn, nn.LSTM) else "GRU"
+        self.size, self.endings = rnn.hidden_size, ["", "_reverse"] if rnn.bidirectional else [""]
+        self.inside, self.around = (nn.Buffer(self.of(rnn, name)) for name in ("weight_ih", "weight_hh"))
+        self.bias = nn.Buffer(torch.cat([self.of(rnn, name) for name in ("bias_ih", "bias_hh")], dim=1))
+        self.attributes: dict[str, Any] = {
+            "hidden_size": rnn.hidden_size,
+            "direction": "bidirectional" if rnn.bidirectional else "forward",
+            **({"linear_before_reset": 1} if self.kind == "GRU" else {}),
+        }
 
-    bias = [torch.cat(pair) for pair in zip(weights("bias_ih"), weights("bias_hh"), strict=True)]
-    inside = torch.stack(weights("weight_ih")), torch.stack(weights("weight_hh")), torch.stack(bias)
-    many, size = len(endings), rnn.hidden_size
-    attributes: dict[str, Any] = {"hidden_size": size}
-    attributes["direction"] = "bidirectional" if rnn.bidirectional else "forward"
-    if kind == "GRU":
-        attributes["linear_before_reset"] = 1
-    batch, time = x.size(0), x.size(1)
-    last = [(many, batch, size)] * (2 if kind == "LSTM" else 1)
-    written, *after = torch.onnx.ops.symbolic_multi_out(
-        kind,
-        (x.transpose(0, 1), *inside, lengths.to(torch.int32)),
-        attributes,
-        dtypes=[torch.float32] * (1 + len(last)),
-        shapes=[(time, many, batch, size), *last],
-    )
-    # (time, directions, batch, size) -> (batch, time, directions * size)
-    return written.permute(2, 0, 1, 3).flatten(2), as_state(tuple(after))
+    def of(self, rnn: nn.RNNBase, name: str) -> Tensor:
+        """A weight in all directions, its gates in ONNX's order: (directions, gates * size, ...)."""
+        every = [cast(Tensor, getattr(rnn, f"{name}_l0{ending}")).detach() for ending in self.endings]
+        gates = GATES[self.kind]
+        return torch.stack([torch.cat([each.chunk(len(gates))[gate] for gate in gates]) for each in every])
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, LayerState]:
+        """Padded sentences (batch, time, size) -> (batch, time, directions * size), and the last state."""
+        batch, time, many = x.size(0), x.size(1), len(self.endings)
+        last = [(many, batch, self.size)] * (2 if self.kind == "LSTM" else 1)
+        written, *after = torch.onnx.ops.symbolic_multi_out(
+            self.kind,
+            (x.transpose(0, 1), self.inside, self.around, self.bias, lengths.to(torch.int32)),
+            self.attributes,
+            dtypes=[torch.float32] * (1 + len(last)),
+            shapes=[(time, many, batch, self.size), *last],
+        )
+        return written.permute(2, 0, 1, 3).flatten(2), as_state(tuple(after))
 
 
 def prepared(model: Transformer, longest: int) -> Transformer:

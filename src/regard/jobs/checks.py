@@ -100,7 +100,9 @@ def logits_apart(
     apart = 0.0
     for batch in Batches.of_pairs(pairs, 2048, loaded.recipe.model.longest):
         real = batch.target != loaded.vocabulary.target.padding
-        difference = loaded.model(batch.source, batch.target) - theirs(batch.source, batch.target)
+        device = loaded.translator.device
+        ours = loaded.model(batch.source.to(device), batch.target.to(device)).cpu()
+        difference = ours - theirs(batch.source, batch.target)
         apart = max(apart, float(difference[real].abs().max()))
     return apart
 
@@ -116,9 +118,8 @@ def sentences_of(loaded: LoadedTranslator, source: str | Path | None) -> list[st
     else:
         journal = loaded.folder.file("metrics.jsonl")
         rows = whole_rows(journal) if journal.is_file() else []
-        found = [
-            str(sample["source"]) for row in rows for sample in row.get("samples", ()) if "source" in sample
-        ]
+        kept = [row["samples"] for row in rows if isinstance(row.get("samples"), list)]
+        found = [str(each["source"]) for some in kept for each in some if "source" in each]
     once = list(dict.fromkeys(found))[:MOST]
     if not once:
         where = source or f"{loaded.folder.path / 'metrics.jsonl'}"

@@ -1,6 +1,5 @@
 """Translation models that another engine runs: what `regard export` made, opened."""
 
-import dataclasses
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -12,8 +11,7 @@ from regard.exchange import ctranslate2, onnx
 from regard.exchange.folders import expect, kind_of
 from regard.jobs import load_translator
 from regard.jobs.formats import words_of, write
-from regard.jobs.loaded import LoadedTranslator
-from regard.jobs.translation import options_of
+from regard.jobs.loaded import LoadedTranslator, options_for
 from regard.jobs.vocabulary import Vocabulary
 
 EngineName = Literal["ctranslate2", "onnx"]
@@ -45,8 +43,7 @@ class LoadedEngine:
 
     def options(self, beam: int | None = None, nbest: int = 1) -> Options:
         """The recipe's way of searching, with another beam or more results."""
-        options = options_of(self.recipe.decode, beam, nbest)
-        return dataclasses.replace(options, beam=max(options.beam, nbest))
+        return options_for(self.recipe, beam, nbest)
 
 
 def open_engine(folder: Path, engine: EngineName | Literal["regard"] | None) -> LoadedTranslator | LoadedEngine:
@@ -60,6 +57,8 @@ def open_engine(folder: Path, engine: EngineName | Literal["regard"] | None) -> 
     if engine is None or engine == "regard":
         if kind in FILES:
             raise RegardError(f"{folder} is an export, which --engine {kind} runs; expected was a run folder")
+        if kind == "huggingface":
+            raise RegardError(f"{folder} is a Hugging Face folder; `regard import` makes a run of one")
         return load_translator(folder)
     if kind != "run":
         return LoadedEngine(folder, engine)
