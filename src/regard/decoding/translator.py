@@ -4,6 +4,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import current_thread, main_thread
@@ -178,22 +179,27 @@ class Translator:
         rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
         threads = torch.get_num_threads()
 
-        def work(numbers: list[int]) -> list[list[Hypothesis]]:
-            return in_c.translate([rows[number] for number in numbers], limits, options)
-
         # One batch is shared over a team of threads, but a second team, of a thread that is not the main one,
         # sleeps at each of its many barriers: a thread alone is seven times as fast there.
-        one_team = len(batches) < 2 and current_thread() is main_thread()
-        if one_team or threads < 2 or not batches:
-            results = [work(numbers) for numbers in batches]
-        else:
-            with ThreadPoolExecutor(min(threads, len(batches)), initializer=alone) as pool:
+        def work(numbers: list[int]) -> list[list[Hypothesis]]:
+            with team_of(threads if current_thread() is main_thread() else 1):
+                return in_c.translate([rows[number] for number in numbers], limits, options)
+
+        if len(batches) > 1 and threads > 1:
+            with ThreadPoolExecutor(min(threads, len(batches))) as pool:
                 results = list(pool.map(work, batches))
+        else:
+            results = [work(numbers) for numbers in batches]
         return {
             number: each
             for numbers, found in zip(batches, results, strict=True)
             for number, each in zip(numbers, found, strict=True)
         }
+
+    @property
+    def searchers(self) -> int:
+        """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
+        return 1 if lean(self.model, self.longest) is None else torch.get_num_threads()
 
     def limits(self, options: Options) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)
@@ -214,11 +220,16 @@ class Translator:
         return Translation(text, best.text, best.score, tuple(others))
 
 
-def alone() -> None:
-    """Kernels called by this thread use no other."""
+@contextmanager
+def team_of(threads: int) -> Iterator[None]:
+    """Kernels that this thread calls are worked by so many; afterwards by as many as PyTorch uses."""
     native = kernels()
     assert native is not None
-    native.use_threads(1)
+    native.use_threads(threads)
+    try:
+        yield
+    finally:
+        native.use_threads(torch.get_num_threads())
 
 
 def together(text: str, parts: list[Translation]) -> Translation:
