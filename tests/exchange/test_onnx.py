@@ -27,11 +27,14 @@ MODELS: dict[str, TransformerModel | RnnModel] = {
     "rotary": transformer(decoder_layers=1, position="rotary", norm="post", activation="swiglu"),
     "bahdanau": rnn(attention="bahdanau", bidirectional=True),
     "luong": rnn(attention="luong", cell="lstm", layers=2, input_feeding=True, bidirectional=True),
+    "alibi": transformer(decoder_layers=1, position="alibi"),
+    "relative": transformer(decoder_layers=1, position="relative", share="none"),
+    "learned": transformer(decoder_layers=1, position="learned", activation="gelu"),
     "reversed": rnn(reverse=True, share="all", embedding=12),
 }
 
 
-SLOW = ("rotary", "reversed")
+SLOW = ("rotary", "alibi", "relative", "learned", "reversed")
 """A graph takes seconds to trace."""
 
 
@@ -122,8 +125,15 @@ def test_damaged_and_foreign_folders(both: tuple[LoadedTranslator, LoadedEngine]
     with pytest.raises(RegardError, match=r"it has no decoder\.onnx"):
         open_engine(tmp_path, "onnx")
     (tmp_path / onnx.STEP).write_bytes((run.folder.path.parent / "out" / onnx.READER).read_bytes())
-    with pytest.raises(RegardError, match="is no step of a translation model"):
+    with pytest.raises(RegardError, match="are not those of a model that regard exported"):
         open_engine(tmp_path, "onnx")
+
+
+def test_a_vocabulary_that_belongs_to_another_model(
+    both: tuple[LoadedTranslator, LoadedEngine],
+) -> None:
+    with pytest.raises(RegardError, match="onnxruntime cannot run this model"):
+        both[1].translator.model.start(torch.tensor([[5000, 1]]))
 
 
 def test_an_export_tells_what_its_check_found(tmp_path: Path) -> None:

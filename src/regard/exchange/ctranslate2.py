@@ -147,7 +147,7 @@ class CTranslate2(Engine):
             self.engine = package.Translator(
                 str(folder), intra_threads=1, inter_threads=torch.get_num_threads()
             )
-        except (RuntimeError, ValueError, MemoryError) as problem:
+        except Exception as problem:  # each kind of damage has one of its own
             raise RegardError(f"{folder} is damaged: CTranslate2 says {one_line(problem)}") from None
         self.name = f"CTranslate2 {package.__version__}, {self.engine.compute_type}"
 
@@ -158,21 +158,24 @@ class CTranslate2(Engine):
             raise RegardError("CTranslate2 has no penalty on coverage such as ours; decode.coverage must be 0")
         # More than the beam is asked for, unranked: what our search would have gone on to find is among it.
         wanted = 1 if options.beam == 1 else PATIENCE * options.beam
-        found = self.engine.translate_batch(
-            [[self.source_words[number] for number in ids[:-1]] for ids in sentences],
-            max_batch_size=batch_size,
-            beam_size=options.beam,
-            patience=PATIENCE,
-            num_hypotheses=wanted,
-            length_penalty=0,
-            no_repeat_ngram_size=options.no_repeat,
-            max_decoding_length=min(options.longest, max(map(limits.room_for, map(len, sentences)))),
-            min_decoding_length=1,
-            suppress_sequences=[[SPECIALS[number]] for number in limits.never],
-            return_scores=True,
-            return_end_token=True,
-        )
-        rooms = (min(options.longest, limits.room_for(len(ids))) for ids in sentences)
+        rooms = [min(options.longest, limits.room_for(len(ids))) for ids in sentences]
+        try:
+            found = self.engine.translate_batch(
+                [[self.source_words[number] for number in ids[:-1]] for ids in sentences],
+                max_batch_size=batch_size,
+                beam_size=options.beam,
+                patience=PATIENCE,
+                num_hypotheses=wanted,
+                length_penalty=0,
+                no_repeat_ngram_size=options.no_repeat,
+                max_decoding_length=max(rooms),
+                min_decoding_length=1,
+                suppress_sequences=[[SPECIALS[number]] for number in limits.never],
+                return_scores=True,
+                return_end_token=True,
+            )
+        except RuntimeError as problem:
+            raise RegardError(f"CTranslate2 cannot run this model: {one_line(problem)}") from None
         return [self.ranked(each, limits, options, room) for each, room in zip(found, rooms, strict=True)]
 
     def ranked(self, found: Any, limits: Limits, options: Options, room: int) -> list[Hypothesis]:

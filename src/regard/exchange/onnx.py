@@ -84,18 +84,25 @@ class OnnxModel:
         package = needed("onnxruntime")
         self.name = f"onnxruntime {package.__version__}"
         self.reader, self.stepper = (opened(package, folder, name) for name in (READER, STEP))
-        given = {each.name for each in self.reader.get_outputs()}
-        asked = self.stepper.get_inputs()
         self.found = [each.name for each in self.reader.get_outputs()]
         self.moved = [each.name for each in self.stepper.get_outputs()]
-        self.empty = {each.name: each.shape for each in asked if each.name not in {"tokens", *given}}
-        """Caches, which begin with nothing in them."""
-        if self.moved[:1] != ["scores"] or "tokens" not in {each.name for each in asked}:
-            raise RegardError(f"{folder / STEP} is no step of a translation model that regard exported")
+        asked = {each.name: each.shape for each in self.stepper.get_inputs()}
+        self.empty = {name: shape for name, shape in asked.items() if name not in {"tokens", *self.found}}
+        """Caches, which begin with nothing in them: (batch, heads, past, size)."""
+        read = [each.name for each in self.reader.get_inputs()]
+        if (
+            read != ["source"]
+            or "tokens" not in asked
+            or self.moved[:1] != ["scores"]
+            or any(name.removeprefix("next.") not in asked for name in self.moved[1:])
+            or any(len(shape) != 4 for shape in self.empty.values())
+        ):
+            raise RegardError(f"{folder}: {READER} and {STEP} are not those of a model that regard exported")
         self.vocabulary = self.stepper.get_outputs()[0].shape[1]
 
     def start(self, source: Tensor) -> OnnxState:
-        parts = dict(zip(self.found, self.reader.run(None, {"source": source.numpy()}), strict=True))
+        found = ran(self.reader, self.found, {"source": source.numpy()})
+        parts = dict(zip(self.found, found, strict=True))
         for name, (_, heads, _, size) in self.empty.items():
             parts[name] = np.zeros((len(source), heads, 0, size), np.float32)
         return OnnxState(parts)
@@ -104,9 +111,18 @@ class OnnxModel:
         assert isinstance(state, OnnxState)
         if record is not None:
             raise RegardError("an ONNX graph does not tell where it looks; decode.coverage must be 0")
-        scores, *after = self.stepper.run(self.moved, {"tokens": tokens.numpy(), **state.parts})
+        scores, *after = ran(self.stepper, self.moved, {"tokens": tokens.numpy(), **state.parts})
         moved = {name.removeprefix("next."): each for name, each in zip(self.moved[1:], after, strict=True)}
         return torch.from_numpy(scores), OnnxState({**state.parts, **moved})
+
+
+def ran(session: Any, wanted: list[str], given: dict[str, Any]) -> list[Any]:
+    """What a graph puts out; graph and vocabulary may not belong together."""
+    try:
+        found: list[Any] = session.run(wanted, given)
+    except Exception as problem:  # see `opened`
+        raise RegardError(f"onnxruntime cannot run this model: {' '.join(str(problem).split())}") from None
+    return found
 
 
 def opened(package: Any, folder: Path, name: str) -> Any:
