@@ -103,6 +103,8 @@ def compared(
     players = {"": translate_by(loaded), **peers}
     texts: dict[str, list[str]] = {}
     speeds: dict[str, list[float]] = {name: [] for name in players}
+    for translate in players.values():
+        translate(sources[:64], beam)  # for warming up
     for _ in range(rounds):
         for name, translate in players.items():
             start = time.perf_counter()
@@ -128,9 +130,9 @@ def compared(
 
 
 def shown(rows: list[Row]) -> str:
-    head = f"{'case':8} {'peer':28} {'same text':>9} {'BLEU':>6} {'to ours':>8}"
+    head = f"{'case':8} {'peer':32} {'same text':>9} {'BLEU':>6} {'to ours':>8}"
     lines = [
-        f"{row['case']:8} {row['peer']:28} {row['same']:>9.1%} {row['bleu']:>6.2f} {row['difference']:>+8.2f}"
+        f"{row['case']:8} {row['peer']:32} {row['same']:>9.1%} {row['bleu']:>6.2f} {row['difference']:>+8.2f}"
         f" {row['ours']:>8.0f} {row['value']:>8.0f} {row['ratio']:>6.2f}"
         + (f"   logits differ by at most {row['logits']:.1e}" if "logits" in row else "")
         for row in rows
