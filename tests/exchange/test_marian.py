@@ -51,6 +51,15 @@ def test_transformers_says_the_same(tmp_path: Path, norm: str) -> None:
     assert type(opened.model).__name__ == kind
 
 
+def test_without_transformers_regard_reads_its_export_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_transformers, "is_installed", lambda: False)
+    check = export(write_run(tmp_path / "run", transformer()), "huggingface", tmp_path / "out").check
+    assert check.engine == "regard, which read the folder back (transformers is not installed)"
+    assert (check.greedy, check.searched, check.difference) == (6, 6, 0.0)
+
+
 @needs_transformers
 def test_what_transformers_saved_comes_back(folder: Path, tmp_path: Path) -> None:
     opened = by_transformers.Opened(folder)
