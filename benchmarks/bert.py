@@ -21,22 +21,20 @@ import json
 import resource
 import sys
 import time
-from contextlib import redirect_stdout
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import regard
-from regard.app import importing
 from regard.app.terminal import Terminal
 from regard.bench import bert
 from regard.bench.turns import as_json, show
 from regard.config import EncoderRecipe
 from regard.exchange import huggingface
 from regard.jobs.bert import open_bert, write_bert
+from regard.jobs.importing import import_folder
 from regard.models.build import build_bert
 
 SENTENCES = 200
@@ -114,8 +112,7 @@ def tuned(what: str, data: Path, folder: Path, out: Path, assignments: list[str]
     """A task learned from a checkpoint, in ten minutes at most, and beside it the head as it begins."""
     start = out / "minilm"
     if not (start / "config.json").exists():
-        with redirect_stdout(StringIO()):
-            importing.run(folder, start, as_json=False)
+        import_folder(folder, start)
     if what == "xquad":
         split_questions(data / "xquad" / "en.json.gz", out)
         data = out

@@ -33,6 +33,7 @@ for command in (
     measuring.report,
     measuring.doctor,
     measuring.bench,
+    making.export,
 ):
     cli.command()(command)
 cli.command(name="import")(making.import_folder)

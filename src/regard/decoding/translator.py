@@ -12,11 +12,13 @@ from threading import current_thread, main_thread
 import torch
 from torch import nn
 
+from regard.decoding.engine import Engine
 from regard.decoding.fitting import Fitting, Policy, Tell
 from regard.decoding.lean import Lean, lean
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Hypothesis, Options, search
+from regard.errors import RegardError
 from regard.models.interface import Decodable
 from regard.native import kernels
 from regard.text import Tokenizer
@@ -36,13 +38,20 @@ class Translation:
 
 
 class Translator:
-    """A model with its two vocabularies."""
+    """A model, or an engine that runs one, with its two vocabularies."""
 
-    def __init__(self, model: nn.Module, source: Tokenizer, target: Tokenizer, longest: int = 256) -> None:
+    def __init__(
+        self,
+        model: nn.Module | Decodable | Engine,
+        source: Tokenizer,
+        target: Tokenizer,
+        longest: int = 256,
+    ) -> None:
+        self.engine = model if isinstance(model, Engine) else None
         self.model: Decodable = model  # type: ignore[assignment]  # a module gains `start` and `step` by its class
         self.source, self.target = source, target
         self.longest = longest
-        self.device = next(model.parameters()).device
+        self.device = next(model.parameters()).device if isinstance(model, nn.Module) else torch.device("cpu")
 
     def translate(
         self,
@@ -126,7 +135,12 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
         options = options or Options()
+        options = replace(options, longest=min(options.longest, self.longest))  # places that the model has
         limits = self.limits(options)
+        if self.engine is not None:
+            if begun is not None or chance is not None:
+                raise RegardError(f"{self.engine.name} finds the best translations: none can be begun or drawn")
+            return self.by_engine(self.engine, encoded, limits, options, batch_size)
         in_c = None
         if chance is None and begun is None and not options.coverage and not options.no_repeat:
             in_c = lean(self.model, self.longest)
@@ -143,6 +157,17 @@ class Translator:
             else:
                 results = [[each] for each in sample(self.model, batch, limits, chance, numbers)]
             found.update(zip(numbers, results, strict=True))
+        return [found.get(number, []) for number in range(len(encoded))]
+
+    def by_engine(
+        self, engine: Engine, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+    ) -> list[list[Hypothesis]]:
+        """All sentences at once: an engine makes its own batches."""
+        numbers = [number for number, ids in enumerate(encoded) if ids]
+        rows = [[*encoded[number][: self.longest - 1], self.source.end] for number in numbers]
+        found = (
+            dict(zip(numbers, engine.search(rows, limits, options, batch_size), strict=True)) if rows else {}
+        )
         return [found.get(number, []) for number in range(len(encoded))]
 
     def side_by_side(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by `regard train`.")]
+Exported = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or what `regard export` made.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Source = Annotated[Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")]
 Target = Annotated[Path | None, typer.Option(help="Their references, line for line.")]

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.app.commands.arguments import Beam, Files, JsonLines, Output, Run
+from regard.app.commands.arguments import Beam, Exported, Files, JsonLines, Output, Run
 
 
 def translate(
-    run: Run,
+    run: Exported,
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILE]...", help="Texts, a sentence a line; none: standard input."),
@@ -28,6 +28,10 @@ def translate(
         int | None, typer.Option(min=0, help="Draw translations by chance instead of searching.")
     ] = None,
     temperature: Annotated[float, typer.Option(min=0.01, help="With --seed: above 1 is bolder.")] = 1.0,
+    engine: Annotated[
+        Literal["regard", "ctranslate2", "onnx"] | None,
+        typer.Option(help="What runs the model.", show_default="what the folder is made for"),
+    ] = None,
     as_json: JsonLines = False,
 ) -> None:
     """Translate text, line for line; files of any size, in constant memory.
@@ -37,13 +41,15 @@ def translate(
     regard translate runs/picturebook input.de -o output.en
 
     echo "Ein Hund schläft." | regard translate runs/picturebook
+
+    regard translate exported/ctranslate2 input.de --engine ctranslate2
     """
     from regard.app import translating
     from regard.decoding import Chance
-    from regard.jobs import load_translator
+    from regard.jobs.engines import open_engine
 
     translating.check_shares(files or [], output)
-    loaded = load_translator(run)
+    loaded = open_engine(run, engine)
     chance = None if seed is None else Chance(seed, temperature)
     translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
 

@@ -1,12 +1,12 @@
-"""Runs are made: trained, or brought from elsewhere."""
+"""Runs are made, trained or brought from elsewhere, and taken there."""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from regard.app.commands.arguments import AsJson
+from regard.app.commands.arguments import AsJson, Run
 
 
 def train(
@@ -42,17 +42,46 @@ def train(
         results.print_run(run)
 
 
+def export(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    to: Annotated[
+        Literal["ctranslate2", "onnx", "huggingface"], typer.Option("--to", help="The tool it is for.")
+    ],
+    quantize: Annotated[
+        Literal["int8"] | None, typer.Option(help="ctranslate2: weights as small whole numbers.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Sentences to check it with; else those the run kept.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a translation model for CTranslate2, ONNX or Hugging Face, and check that it says the same there.
+
+    Examples:
+
+    regard export runs/mine --to ctranslate2 exported/ctranslate2 --quantize int8
+
+    regard export runs/mine --to huggingface exported/huggingface
+    """
+    from regard.app import exporting
+
+    exporting.run(run, to, folder, quantize, source, as_json)
+
+
 def import_folder(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A Hugging Face BERT folder: config.json, model.safetensors, vocabulary."
+            metavar="DIR", help="A Hugging Face folder: config.json, model.safetensors, vocabulary."
         ),
     ],
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of a Hugging Face BERT, with or without a head; only safetensors, JSON and text are read.
+    """Make a run of a Hugging Face folder: a BERT, with or without a head, or a translation model we exported.
+
+    Only safetensors, JSON and text are read.
 
     Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
     """
