@@ -16,7 +16,7 @@ demo: $(READY)
 	$(BIN)/regard look runs/demo "Ein alter Mann liest im Park eine Zeitung." -o runs/demo/alignment.png
 
 test: lint $(BROWSER)
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 --dist worksteal
 
 test-slow: $(READY) $(BROWSER)
 	MPLBACKEND=agg $(BIN)/pytest -m slow -s
