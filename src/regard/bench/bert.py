@@ -4,14 +4,13 @@ import random
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 from torch import nn
 
-from regard.bench.turns import Player, Row, measured, rows_of, take_turns
+from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, take_turns
 from regard.config import BertModel, TextTrain
 from regard.data.examples import Example, TextBatch, all_batches
 from regard.data.stream import Cursor
@@ -43,22 +42,6 @@ def pairs(count: int = 4000) -> list[TextBatch]:
     batches = list(all_batches(examples, PADDING, TOKENS))
     chance.shuffle(batches)
     return batches
-
-
-def turns_of(step: Callable[[TextBatch], object], size: str) -> Callable[[], float]:
-    """A turn: the next few batches, in tokens a second, padding not counted."""
-    batches, place = pairs(), 0
-
-    def turn() -> float:
-        nonlocal place
-        some = [batches[(place + number) % len(batches)] for number in range(TURN[size])]
-        place += len(some)
-        start = time.perf_counter()
-        for batch in some:
-            step(batch)
-        return sum(batch.tokens for batch in some) / (time.perf_counter() - start)
-
-    return turn
 
 
 def ours(size: str) -> Callable[[TextBatch], object]:
@@ -139,9 +122,9 @@ def main() -> None:
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             print(most * (1 if sys.platform == "darwin" else 1024) / 1e9)
         elif name == "ours":
-            take_turns(lambda: turns_of(ours(size), size))
+            take_turns(lambda: steps_by_turns(ours(size), pairs(), TURN[size]))
         else:
-            take_turns(lambda: turns_of(transformers(size), size))
+            take_turns(lambda: steps_by_turns(transformers(size), pairs(), TURN[size]))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.bench.turns import Player, Row, measured, rows_of, take_turns
+from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, take_turns
 from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.models.build import build
@@ -52,22 +52,6 @@ def operations(model: TransformerModel, vocabulary: int = VOCABULARY) -> float:
     encoder = model.encoder_layers * (4 * width**2 + 2 * width * inner)
     decoder = model.decoder_layers * (8 * width**2 + 2 * width * inner)
     return 6.0 * (encoder + decoder + vocabulary * width)
-
-
-def turns_of(step: Callable[[Batch], object], size: str) -> Callable[[], float]:
-    """A turn: the next few batches, in target tokens a second, padding not counted."""
-    batches, place = captions(), 0
-
-    def turn() -> float:
-        nonlocal place
-        some = [batches[(place + number) % len(batches)] for number in range(TURN[size])]
-        place += len(some)
-        start = time.perf_counter()
-        for batch in some:
-            step(batch)
-        return sum(batch.tokens for batch in some) / (time.perf_counter() - start)
-
-    return turn
 
 
 def ours(size: str) -> Callable[[Batch], object]:
@@ -239,9 +223,10 @@ def main() -> None:
     size = rest[0]
     if name == "ours":
         with settled():
-            take_turns(lambda: turns_of(ours(size), size))
+            take_turns(lambda: steps_by_turns(ours(size), captions(), TURN[size]))
     else:
-        take_turns(lambda: turns_of({"marian": marian, "joeynmt": joeynmt}[name](size), size))
+        peer = {"marian": marian, "joeynmt": joeynmt}[name]
+        take_turns(lambda: steps_by_turns(peer(size), captions(), TURN[size]))
 
 
 if __name__ == "__main__":
