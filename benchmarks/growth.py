@@ -24,9 +24,10 @@ from regard.data.batches import Batch, Batches
 from regard.data.store import open_or_build
 from regard.models.build import build
 from regard.text import Tokenizer
-from regard.training.loop import Training, one_update
 from regard.training.memory import settled
 from regard.training.objective import PairObjective
+from regard.training.state import Training
+from regard.training.update import one_update
 
 WORDS = 8000
 TABLE = [f"w{number}" for number in range(WORDS)]

@@ -26,9 +26,10 @@ from regard.data.parallel import ParallelCorpus
 from regard.jobs.folder import RunFolder
 from regard.jobs.vocabulary import Vocabulary, make_vocabulary
 from regard.models.build import build
-from regard.training.loop import Training, one_update
 from regard.training.memory import settled
 from regard.training.objective import PairObjective
+from regard.training.state import Training
+from regard.training.update import one_update
 
 CASES = ["rnn", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 Row = dict[str, str | float]

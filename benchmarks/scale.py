@@ -26,8 +26,9 @@ from regard.jobs.vocabulary import learn
 from regard.models.build import build
 from regard.text import Tokenizer
 from regard.training import checkpoint
-from regard.training.loop import Training, one_update
 from regard.training.objective import PairObjective
+from regard.training.state import Training
+from regard.training.update import one_update
 
 
 @dataclass(frozen=True)

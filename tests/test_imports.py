@@ -22,10 +22,10 @@ STANDS_ON: dict[str, set[str]] = {
     "look": {"attention"},
     "lessons": {"training", "decoding", "look"},
     "evaluation": {"decoding", "data"},
-    "exchange": {"models", "text"},
-    "jobs": {"training", "evaluation", "look"},
+    "exchange": {"decoding"},
+    "jobs": {"training", "evaluation", "look", "exchange"},
     "bench": {"jobs"},
-    "app": {"jobs", "lessons", "exchange", "bench"},
+    "app": {"jobs", "lessons", "bench"},
     "__init__": {"jobs"},
     "__main__": {"app"},
 }

@@ -58,6 +58,10 @@ def aside(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             remove(part)
         raise DiskError(f"{path} cannot be written: {reason(problem)}") from None
+    except BaseException:  # what was to be written was given up
+        with suppress(OSError):
+            remove(part)
+        raise
 
 
 def remove(path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import torch
 
 from regard.app.server.application import Application, application
 from regard.app.server.gate import Rules
@@ -40,12 +41,16 @@ def served(
     *,
     queue: int = 512,
     batch: int = 64,
+    threads: int = 1,
     timeout: float = 30.0,
     token: str | None = None,
     origins: tuple[str, ...] = (),
 ) -> Iterator[Served]:
     log: list[str] = []
+    usual = torch.get_num_threads()
+    torch.set_num_threads(threads)  # of each model
     house = open_house({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
+    torch.set_num_threads(usual)
     house.log = log.append
     app = application(house, Rules(served_names("127.0.0.1", []), origins, token))
     listens = threading.Event()

@@ -33,12 +33,14 @@ async def answers(ticket: Ticket) -> list[int]:
     return [each async for each in ticket.answers()]
 
 
-def story(told: Callable[[Batcher, Slow], object], *, room: int = 100, batch: int = 8) -> Slow:
+def story(
+    told: Callable[[Batcher, Slow], object], *, room: int = 100, batch: int = 8, threads: int = 1
+) -> Slow:
     """Run a coroutine function with a queue, and close the queue after it."""
 
     async def whole() -> Slow:
         work = Slow()
-        queue = Batcher(work, room=room, batch=batch)
+        queue = Batcher(work, room=room, batch=batch, threads=threads)
         try:
             await told(queue, work)
         finally:
@@ -150,3 +152,23 @@ def test_closing_finishes_what_was_accepted() -> None:
         assert await answers(second) == [4, 6]
 
     story(told)
+
+
+def test_threads_that_have_nothing_to_work_share_what_waits() -> None:
+    async def told(queue: Batcher, work: Slow) -> None:
+        many = queue.put("a", [1, 2, 3, 4, 5])
+        await until(lambda: len(work.batches) == 2)  # both at a time: neither was let go
+        more = queue.put("a", [6, 7])
+        work.go.set()
+        assert await answers(many) == [2, 4, 6, 8, 10]
+        assert await answers(more) == [12, 14]
+
+    batches = story(told, threads=2).batches
+    assert sorted(items for _, items in batches[:2]) == [[1, 2, 3], [4, 5]]
+    assert sorted(item for _, items in batches[2:] for item in items) == [6, 7]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0.001)

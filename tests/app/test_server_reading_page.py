@@ -1,29 +1,14 @@
 """The page's panels for models that read, in a real browser."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from served import Served, served
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 expect.set_options(timeout=15_000)  # a machine may be busy with other tests
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
-
-
-@pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    with playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

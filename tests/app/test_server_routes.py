@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_text import read
-from served import Served, served
+from served import served
 
 import regard
 from regard.app.server.gate import LARGEST_BODY
@@ -29,11 +29,16 @@ def test_one_text_and_many_in_order(client: httpx.Client, run: Path) -> None:
     assert client.post("/translate", json={"text": []}).json()["translations"] == []
 
 
-def test_the_text_is_the_same_in_any_company(server: Served, run: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_text_is_the_same_in_any_company(threads: int, run: Path) -> None:
     """Forty clients at once: their sentences share batches, and nobody's answer changes."""
     texts = [" ".join(SENTENCES[number % 6].split()[: 1 + number % 3]) for number in range(40)]
     expected = regard.load(run).translate(texts)
-    with server.client(limits=httpx.Limits(max_connections=40)) as client, ThreadPoolExecutor(40) as pool:
+    with (
+        served({"numbers": run}, threads=threads) as server,
+        server.client(limits=httpx.Limits(max_connections=40)) as client,
+        ThreadPoolExecutor(40) as pool,
+    ):
         before = read(client.get("/metrics").text).samples
         answers = list(pool.map(lambda text: client.post("/translate", json={"text": text}), texts))
         after = read(client.get("/metrics").text).samples

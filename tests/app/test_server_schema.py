@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from served import Served
+from served import Served, served
 
 PROGRAM = "import sys; from schemathesis.cli import schemathesis; sys.argv[0] = 'schemathesis'; schemathesis()"
 # A text can have too many tokens to look into, which a schema cannot say: good data may be refused.
@@ -36,3 +36,8 @@ def test_what_is_answered_was_told(server: Served, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_answered_was_told_at_length(server: Served, tmp_path: Path) -> None:
     tried(server, tmp_path, "--max-examples", "300")
+
+
+def test_what_models_that_read_answer_was_told(readers: dict[str, Path], tmp_path: Path) -> None:
+    with served(readers) as server:
+        tried(server, tmp_path, "--max-examples", "6", "--phases", "examples,fuzzing")

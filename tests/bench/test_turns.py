@@ -52,15 +52,19 @@ def test_ours_decodes_as_many_steps_as_the_peers() -> None:
     assert [len(each[0].ids) for each in found] == [decoding.STEPS] * 3
 
 
-def test_same_weights_in_ctranslate2_and_hugging_face(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    pytest.importorskip("transformers", reason="the extra `bench` is not installed")
-    import torch
-
-    from regard.bench.peers import for_hugging_face
-
+def test_ctranslate2_decodes_as_many_steps() -> None:
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     given = decoding.subject("", "")
-    source, target = torch.tensor(given.sentences[:2]), torch.tensor([[0, 7, 9], [0, 11, 12]])
-    theirs = for_hugging_face(given.model, given.heads)
-    with torch.no_grad():
-        logits = theirs(input_ids=source, decoder_input_ids=target).logits
-        assert torch.allclose(logits, given.model(source, target), atol=1e-3)
+    found = decoding.ctranslate2(given, "float32")(given.sentences[:3], 2)
+    assert isinstance(found, list)
+    assert [len(each.hypotheses[0]) for each in found] == [decoding.STEPS] * 3
+
+
+def test_hugging_face_decodes_the_same_with_the_same_weights() -> None:
+    pytest.importorskip("transformers", reason="the extra `bench` is not installed")
+    given = decoding.subject("", "")
+    ours = decoding.ours(given)(given.sentences[:3], 1)
+    theirs = decoding.huggingface(given)(given.sentences[:3], 1)
+    assert isinstance(ours, list)
+    assert isinstance(theirs, list)
+    assert [row[1:] for row in theirs[0].tolist()] == [list(each[0].ids) for each in ours]

@@ -1,5 +1,6 @@
 """What is hidden, and what follows: the shares are BERT's, and nothing crosses from document to document."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -197,3 +198,14 @@ def test_documents_of_a_file(tmp_path: Path) -> None:
     path.write_text("\n \n")
     with pytest.raises(CorpusError, match="holds no text"):
         PlainText(path)
+
+
+def test_a_document_is_read_without_being_held(tmp_path: Path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("".join(f"{number} {'word' * 200}\n" for number in range(6_000)))  # 5 MB
+    tracemalloc.start()
+    text = PlainText(path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (text.documents, text.sentences) == (1, 6_000)
+    assert most < 500_000

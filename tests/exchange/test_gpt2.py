@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import regard
 from regard import text
-from regard.app import exporting_language, importing
+from regard.app import exporting, importing
 from regard.errors import RegardError
 from regard.exchange import gpt2
 
@@ -75,7 +75,10 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
     importing.run(folder, tmp_path / "run", as_json=True)
     assert json.loads(capsys.readouterr().out)["task"] == "language"
     loaded = regard.load(tmp_path / "run")
-    exporting_language.run(tmp_path / "run", tmp_path / "back", as_json=False)
+    exporting.run(tmp_path / "run", "huggingface", tmp_path / "back", None, None, as_json=True)
+    made = json.loads(capsys.readouterr().out)
+    assert made["same"] == {"greedy": made["sentences"]}
+    assert made["difference"] < 1e-5
     again = gpt2.read(tmp_path / "back")
     size = loaded.tokenizer.size  # rows of tokens that the vocabulary does not have were left out
     first, last = load_file(folder / "model.safetensors"), load_file(tmp_path / "back" / "model.safetensors")
@@ -88,8 +91,8 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
     with torch.no_grad():
         assert torch.equal(again.model.eval()(IDS % size), loaded.model(IDS % size))
     assert again.config == loaded.recipe.model
-    with pytest.raises(RegardError, match="already holds a model"):
-        exporting_language.run(tmp_path / "run", tmp_path / "back", as_json=False)
+    with pytest.raises(RegardError, match="is there already, and not empty"):
+        exporting.run(tmp_path / "run", "huggingface", tmp_path / "back", None, None, as_json=False)
 
 
 def test_older_folders_have_names_without_a_prefix_and_two_files_of_tokens(folder: Path) -> None:

@@ -12,7 +12,8 @@ from regard.attention import Cache
 from regard.evaluation import bleu
 from regard.jobs import doctor, folder
 from regard.layers import Residual
-from regard.training import checkpoint, loop, objective
+from regard.training import checkpoint, objective
+from regard.training.state import Training
 
 
 def crosses() -> list[str]:
@@ -107,7 +108,7 @@ def a_weight_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 def an_optimiser_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = checkpoint.restore
 
-    def forgets(training: loop.Training, tensors, numbers) -> None:
+    def forgets(training: Training, tensors, numbers) -> None:
         honest(training, {k: v * 0 if k.endswith("exp_avg") else v for k, v in tensors.items()}, numbers)
 
     monkeypatch.setattr(checkpoint, "restore", forgets)

@@ -12,9 +12,10 @@ import torch
 from small_texts import SMALL
 
 import regard
-from regard.app import asking
+from regard.app import asking, looking
 from regard.errors import RegardError
 from regard.jobs import load_classifier, load_tagger
+from regard.look.payload import Looked
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,22 @@ def test_every_run_gives_vectors_and_shows_where_it_looked(sentiment) -> None:
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     seen = model.attention("a red house")
     assert seen.layers["encoder.0.self"].shape == (2, len(seen.source), len(seen.source))
+
+
+def test_looking_into_a_text(sentiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    looking.run(sentiment.folder, "a red house", None, None, None, None, words=False)
+    told = capsys.readouterr().out.strip().splitlines()
+    assert told[0] == "encoder.0.self, mean of 2 heads"  # nothing was written, so nothing stands before it
+    assert told[1] == "text, from top to bottom, looks at text"
+    out = tmp_path / "looked.json"
+    looking.run(sentiment.folder, "a red", out, "old house", "encoder.rollout", None, words=False)
+    found = Looked.from_json(json.loads(out.read_text()))
+    assert found.source == ["[CLS]", "a", "red", "[SEP]", "old", "house", "[SEP]"]
+    assert list(found.layers) == ["encoder.rollout"]
+    looking.run(sentiment.folder, "a red house", tmp_path / "looked.html", None, None, 1, words=True)
+    assert "house" in (tmp_path / "looked.html").read_text()
+    with pytest.warns(UserWarning, match="the text has 72 tokens, the model allows 64: the rest is left out"):
+        assert len(regard.load(sentiment.folder).attention("old " * 70).source) == 64
 
 
 def test_the_same_seed_gives_the_same_weights_and_so_does_a_resumed_run(files: Path, tmp_path: Path) -> None:

@@ -1,23 +1,6 @@
-"""Chromium, driven by playwright: pages opened from disk with the network off, every complaint kept."""
+"""Pages opened from disk with the network off, every complaint kept."""
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
-
-
-@contextmanager
-def launched() -> Iterator:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("there is no Chromium on this machine")
-    with api.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 class Opened:
@@ -38,6 +21,14 @@ class Opened:
     def asked_for(self, address: str) -> None:
         if not address.startswith(("file:", "data:", "about:")):
             self.complaints.append(f"asked the network for {address}")
+
+    def wait_until(self, true: str) -> None:
+        """Ask again and again, from outside: within the page, its policy forbids to evaluate anything."""
+        for _ in range(500):
+            if self.page.evaluate(true):
+                return
+            self.page.wait_for_timeout(20)
+        raise AssertionError(f"{true} did not become true")
 
     def told(self, part: str) -> str:
         """What a screen reader hears of a part of the page."""

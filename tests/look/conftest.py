@@ -1,17 +1,10 @@
-"""A real browser for the tests of pages, without a network."""
+"""Pages opened in a real browser, without a network."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Opened, launched
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """One Chromium for all tests of a file; its driver must not outlive them, for it holds the thread's event loop."""
-    with launched() as chromium:
-        yield chromium
+from chromium import Opened
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ def test_nothing_overflows(opened: Open, width: int) -> None:
 def test_paper_shows_all_of_it_in_light_colours(opened: Open) -> None:
     shown = opened(page(made_by_hand.random(tokens=40, layers=2, heads=3)), color_scheme="dark")
     shown.page.emulate_media(media="print")
-    shown.page.wait_for_function("heat.view.canvas.clientHeight >= heat.view.size.height - 1")
+    shown.wait_until("heat.view.canvas.clientHeight >= heat.view.size.height - 1")
     assert not shown.page.is_visible("#controls")
     assert shown.page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     assert shown.page.eval_on_selector("#lines-canvas", "c => c.clientHeight >= lines.view.size.height - 1")

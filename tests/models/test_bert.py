@@ -99,6 +99,27 @@ def test_padding_changes_nothing(head: str) -> None:
     assert torch.allclose(narrow, alone, atol=1e-10)
 
 
+@pytest.mark.parametrize("native", [True, False])
+def test_what_is_asked_at_some_places_is_what_stands_there(
+    native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values and gradients; places come in any order, and a text may have none of them."""
+    if not native:
+        monkeypatch.setattr("regard.models.bert.kernels", lambda: None)
+    model = small().bert
+    for each in model.parameters():
+        nn.init.normal_(each, std=0.3)
+    ids, segments = texts(9, 4, 1, 7)
+    places, found = torch.tensor([10, 0, 8, 3, 27, 9]), []
+    weights = torch.randn(len(places), 32, generator=torch.Generator().manual_seed(2))
+    for some in (model(ids, segments, places=places), model(ids, segments).flatten(0, 1)[places]):
+        model.zero_grad()
+        (some * weights).sum().backward()
+        found.append([some, *(each.grad for each in model.parameters() if each.grad is not None)])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=2e-5, rtol=1e-4)
+
+
 def test_an_answer_never_begins_or_ends_in_padding() -> None:
     ids, segments = texts(6, 3)
     with torch.no_grad():

@@ -9,8 +9,9 @@ from regard.data.batches import Batches
 from regard.data.store import TokenStore
 from regard.models.transformer import Transformer
 from regard.training import checkpoint
-from regard.training.loop import Training, run
+from regard.training.loop import run
 from regard.training.objective import PairObjective
+from regard.training.state import Training
 
 PAD = 2
 

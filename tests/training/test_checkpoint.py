@@ -17,7 +17,7 @@ from regard.data.store import TokenStore
 from regard.errors import DiskError, TrainingError
 from regard.models import tensors
 from regard.training import checkpoint
-from regard.training.loop import Training
+from regard.training.state import Training
 
 
 @pytest.fixture

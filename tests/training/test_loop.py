@@ -14,8 +14,8 @@ from regard.data.store import TokenStore
 from regard.errors import Stopped, TrainingError
 from regard.training import checkpoint
 from regard.training.average import copy_of
-from regard.training.loop import one_update
 from regard.training.objective import PairObjective
+from regard.training.update import one_update
 
 
 def test_accumulating_four_batches_equals_one_large_batch(store: TokenStore) -> None:

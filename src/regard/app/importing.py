@@ -1,62 +1,21 @@
 """`regard import`: another tool's checkpoint as a run folder."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
-from regard.config import (
-    AnsweringRecipe,
-    ClassificationRecipe,
-    EmbedSettings,
-    EncoderRecipe,
-    GptModel,
-    LanguageRecipe,
-    PretrainingRecipe,
-    TaggingRecipe,
-    TextRecipe,
-)
-from regard.exchange import gpt2, huggingface
-from regard.exchange.huggingface import Imported
-from regard.jobs.bert import write_bert
-from regard.jobs.card import harmless
-from regard.jobs.training import count_parameters
+from regard.jobs.importing import import_folder
 
 
 def run(folder: Path, out: Path, as_json: bool) -> None:
-    """Read a Hugging Face folder, write a run folder, and tell what it holds."""
-    found = gpt2.read(folder) if huggingface.kind_of(folder) == "gpt2" else huggingface.read(folder)
-    recipe = recipe_of(found)
-    parameters = count_parameters(found.model)
-    card = f"# {harmless(folder.name)}\n\nImported: {recipe.task}, {found.config}, {parameters:,} parameters.\n"
-    write_bert(out, recipe, found.model, found.tokenizer, found.labels, card)
-    told = {
-        "run": str(out),
-        "task": recipe.task,
-        "parameters": parameters,
-        "vocabulary": found.tokenizer.size,
-        "labels": list(found.labels),
-        "fresh": list(found.fresh),
-    }
+    """Make a run of the folder, and tell what it holds."""
+    made = import_folder(folder, out)
     if as_json:
-        print(json.dumps(told, ensure_ascii=False))
+        told = asdict(made)
+        del told["model"]
+        print(json.dumps({"run": str(told.pop("folder")), **told}, ensure_ascii=False))
         return
-    labels = f", labels {', '.join(found.labels)}" if found.labels else ""
-    fresh = f"; not in the checkpoint, so fresh: {', '.join(found.fresh)}" if found.fresh else ""
-    print(f"{recipe.task}: {found.config}, {parameters:,} parameters{labels}{fresh}")
+    labels = f", labels {', '.join(made.labels)}" if made.labels else ""
+    fresh = f"; not in the checkpoint, so fresh: {', '.join(made.fresh)}" if made.fresh else ""
+    print(f"{made.task}: {made.model}, {made.parameters:,} parameters{labels}{fresh}")
     print(f"run:     {out}")
-
-
-def recipe_of(found: Imported) -> TextRecipe | LanguageRecipe:
-    """The recipe that such a model could have come from."""
-    if isinstance(found.config, GptModel):
-        return LanguageRecipe("language", model=found.config)
-    match found.head:
-        case "classes":
-            return ClassificationRecipe("classification", model=found.config)
-        case "tags":
-            return TaggingRecipe("tagging", model=found.config)
-        case "span":
-            return AnsweringRecipe("answering", model=found.config)
-        case "pretraining":
-            return PretrainingRecipe("pretraining", model=found.config)
-        case _:
-            return EncoderRecipe("encoder", found.config, EmbedSettings(found.normal, found.longest))

@@ -11,13 +11,14 @@ from regard.data.corpus import read_lines
 from regard.decoding import Chance, Options, Policy, Translation
 from regard.decoding.translator import WINDOW
 from regard.errors import RegardError
+from regard.jobs.engines import LoadedEngine
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.shares import write_in_shares
 from regard.training.distributed import joined, processes
 
 
 def run(
-    loaded: LoadedTranslator,
+    loaded: LoadedTranslator | LoadedEngine,
     files: list[Path],
     output: Path | None,
     options: Options,

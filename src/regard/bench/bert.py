@@ -4,23 +4,21 @@ import random
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import nn
 
-from regard.bench.turns import Player, Row, measured, rows_of, take_turns
-from regard.config import BertModel, TextTrain
+from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, take_turns
+from regard.bench.updates import CLIP, RATE, updates
+from regard.config import BertModel
 from regard.data.examples import Example, TextBatch, all_batches
-from regard.data.stream import Cursor
 from regard.models.build import build_bert
 from regard.training.heads import ClassObjective
-from regard.training.loop import Training, one_update
 from regard.training.memory import settled
 
-VOCABULARY, PADDING, LABELS, CLIP = 30522, 0, 3, 1.0
+VOCABULARY, PADDING, LABELS = 30522, 0, 3
 TOKENS = 4096
 SIZES = {
     "minilm": ("6 layers, 384/1536, 12 heads", {"layers": 6, "d_model": 384, "heads": 12, "d_ff": 1536}),
@@ -44,44 +42,12 @@ def pairs(count: int = 4000) -> list[TextBatch]:
     return batches
 
 
-def turns_of(step: Callable[[TextBatch], object], size: str) -> Callable[[], float]:
-    """A turn: the next few batches, in tokens a second, padding not counted."""
-    batches, place = pairs(), 0
-
-    def turn() -> float:
-        nonlocal place
-        some = [batches[(place + number) % len(batches)] for number in range(TURN[size])]
-        place += len(some)
-        start = time.perf_counter()
-        for batch in some:
-            step(batch)
-        return sum(batch.tokens for batch in some) / (time.perf_counter() - start)
-
-    return turn
-
-
 def ours(size: str) -> Callable[[TextBatch], object]:
     torch.manual_seed(0)
     config = BertModel(**SIZES[size][1])  # type: ignore[arg-type]
     model = build_bert(config, "classes", VOCABULARY, PADDING, LABELS).train()
     objective = ClassObjective(model)
-    training = Training(model, TextTrain(steps=1, clip=CLIP), _NoBatches(), config.width)
-    return lambda batch: one_update(training, objective, [batch], 5e-5, _Nobody())  # type: ignore[arg-type]
-
-
-class _NoBatches:
-    """The loop asks how long an epoch is; here the batches come from outside."""
-
-    def per_epoch(self) -> int:
-        return 1
-
-    def stream(self, cursor: Cursor) -> Iterator[tuple[TextBatch, Cursor]]:
-        return iter(())
-
-
-class _Nobody:
-    def skipped(self, step: int, why: str) -> None:
-        raise RuntimeError(why)
+    return updates(model, objective, config.width)
 
 
 def transformers(size: str) -> Callable[[TextBatch], object]:
@@ -98,7 +64,7 @@ def transformers(size: str) -> Callable[[TextBatch], object]:
         num_labels=LABELS,
     )
     model = BertForSequenceClassification(config).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE)
 
     def step(batch: TextBatch) -> None:
         loss = model(
@@ -138,9 +104,9 @@ def main() -> None:
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             print(most * (1 if sys.platform == "darwin" else 1024) / 1e9)
         elif name == "ours":
-            take_turns(lambda: turns_of(ours(size), size))
+            take_turns(lambda: steps_by_turns(ours(size), pairs(), TURN[size]))
         else:
-            take_turns(lambda: turns_of(transformers(size), size))
+            take_turns(lambda: steps_by_turns(transformers(size), pairs(), TURN[size]))
 
 
 if __name__ == "__main__":

@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from regard.bench.peers import for_ctranslate2, for_hugging_face
 from regard.bench.turns import Player, Row, measured, rows_of, take_turns
-from regard.config import TransformerModel
+from regard.config import PairData, TrainSettings, TransformerModel, TranslationRecipe
 from regard.decoding import Options, Translator
+from regard.exchange import by_transformers, marian
+from regard.exchange import ctranslate2 as to_ctranslate2
 from regard.models.build import build
 from regard.models.transformer import Transformer
-from regard.text import Tokenizer
+from regard.text import SPECIALS, Tokenizer
 
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
 """Sentences a call, and beam. One: each waits for the one before it, as when somebody types."""
@@ -36,7 +37,7 @@ class Subject:
     """A model and sentences of ids to translate; `steps` are written where its weights mean nothing."""
 
     model: Transformer
-    heads: int
+    recipe: TranslationRecipe
     sentences: list[list[int]]
     steps: int = 0
 
@@ -51,15 +52,16 @@ def subject(run: str, source: str) -> Subject:
         translator: Translator = loaded.translator
         model: Any = translator.model
         ids = translator.source.encode_batch(lines)
-        return Subject(model, loaded.recipe.model.heads, [[*each, Tokenizer.end] for each in ids if each])
+        return Subject(model, loaded.recipe, [[*each, Tokenizer.end] for each in ids if each])
     torch.manual_seed(0)
-    config = TransformerModel(size="tiny")
-    made: Any = build(config, 8000, 8000, Tokenizer.padding).eval()
+    data, train = PairData(source="made", target="up"), TrainSettings(steps=1)
+    recipe = TranslationRecipe("translation", data, train, model=TransformerModel(size="tiny"))
+    made: Any = build(recipe.model, 8000, 8000, Tokenizer.padding).eval()
     with torch.no_grad():
         made.output_bias[Tokenizer.end] = -1e4
     chance = torch.Generator().manual_seed(1)
     sentences = torch.randint(4, 8000, (512, 14), generator=chance).tolist()
-    return Subject(made, config.heads, [[*each, Tokenizer.end] for each in sentences], STEPS)
+    return Subject(made, recipe, [[*each, Tokenizer.end] for each in sentences], STEPS)
 
 
 Translate = Callable[[Sequence[Sequence[int]], int], object]
@@ -86,7 +88,8 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
     import ctranslate2 as engine
 
     place = tempfile.mkdtemp()
-    for_ctranslate2(given.model, given.heads, Path(place))
+    names = [*SPECIALS, *(f"w{number}" for number in range(len(SPECIALS), len(given.model.output_bias)))]
+    to_ctranslate2.write(given.model, names, names, Path(place), given.recipe.model.longest)
     threads = torch.get_num_threads()
     # One at a time all threads help it; with many, it is fastest with a batch to each thread.
     alone = [
@@ -94,11 +97,10 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
         for each in (1, threads)
     ]
     many = engine.Translator(place, compute_type=kind, intra_threads=1, inter_threads=threads)
-    names = {Tokenizer.unknown: "<unk>", Tokenizer.end: "</s>"}
     best: dict[int, Any] = {}
 
     def run(translator: Any, sentences: Sequence[Sequence[int]], beam: int) -> object:
-        words = [[names.get(number, f"w{number}") for number in each] for each in sentences]
+        words = [[names[number] for number in each[:-1]] for each in sentences]  # the end it adds itself
         lengths = {"max_decoding_length": given.steps or 256, "min_decoding_length": given.steps or 1}
         return translator.translate_batch(words, beam_size=beam, max_batch_size=64, **lengths)
 
@@ -119,7 +121,9 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
 
 
 def huggingface(given: Subject) -> Translate:
-    model: Any = for_hugging_face(given.model, given.heads)
+    place = Path(tempfile.mkdtemp())
+    marian.write(given.model, given.recipe, place)
+    model = by_transformers.model_in(place)
 
     @torch.inference_mode()
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:

@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.bench.bert import _NoBatches, _Nobody
-from regard.bench.turns import Player, Row, measured, rows_of, take_turns
-from regard.config import GptModel, TextTrain
+from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, take_turns
+from regard.bench.updates import CLIP, RATE, updates
+from regard.config import GptModel
 from regard.data.examples import TextBatch
 from regard.decoding import Chance
+from regard.decoding.limits import Limits
+from regard.decoding.sampling import Drawing
 from regard.decoding.writer import Wish, Writer
 from regard.models.build import build_gpt
 from regard.text import train
 from regard.training.heads import LanguageObjective
-from regard.training.loop import Training, one_update
 from regard.training.memory import settled
 
-CLIP = 1.0
 PEER = "Hugging Face GPT-2"
 SIZES: dict[str, dict[str, Any]] = {
     "letters": {"layers": 4, "d_model": 128, "heads": 4, "d_ff": 512, "longest": 64, "dropout": 0.0},
@@ -51,18 +51,9 @@ def windows(size: str, chance: torch.Generator) -> TextBatch:
     return TextBatch(ids, ids * 0, ids[:, :0], marks, golds, golds, 1, tuple(range(len(ids))))
 
 
-def turns_of(step: Callable[[TextBatch], object], size: str) -> Callable[[], float]:
-    """A turn: the next few batches, in tokens a second."""
+def batches(size: str) -> list[TextBatch]:
     chance = torch.Generator().manual_seed(1)
-
-    def turn() -> float:
-        some = [windows(size, chance) for _ in range(TURN[size])]
-        start = time.perf_counter()
-        for batch in some:
-            step(batch)
-        return sum(batch.tokens for batch in some) / (time.perf_counter() - start)
-
-    return turn
+    return [windows(size, chance) for _ in range(10 * TURN[size])]
 
 
 def ours(size: str) -> Callable[[TextBatch], object]:
@@ -70,8 +61,7 @@ def ours(size: str) -> Callable[[TextBatch], object]:
     config = config_of(size)
     model = build_gpt(config, "language", WORDS[size]).train()
     objective = LanguageObjective(model)
-    training = Training(model, TextTrain(steps=1, clip=CLIP), _NoBatches(), config.width)
-    return lambda batch: one_update(training, objective, [batch], 5e-5, _Nobody())  # type: ignore[arg-type]
+    return updates(model, objective, config.width)
 
 
 def theirs(config: GptModel, words: int) -> Any:
@@ -98,7 +88,7 @@ def theirs(config: GptModel, words: int) -> Any:
 def transformers(size: str) -> Callable[[TextBatch], object]:
     """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
     model = theirs(config_of(size), WORDS[size]).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE)
 
     def step(batch: TextBatch) -> None:
         scores = model(input_ids=batch.ids).logits
@@ -134,9 +124,6 @@ def writing(size: str, batch: int) -> Callable[[], float]:
 @torch.inference_mode()
 def written(writer: Writer, source: Tensor, wish: Wish) -> list[float]:
     """Draw so many tokens; the seconds of each step."""
-    from regard.decoding.limits import Limits
-    from regard.decoding.sampling import Drawing
-
     limits = Limits(None, 0, (0,), room=wish.tokens)
     drawing = Drawing(writer.model, source, limits, wish.chance, [wish.chance.seed] * len(source))
     seconds = []
@@ -201,9 +188,9 @@ def main() -> None:
     with settled():
         match name:
             case "ours":
-                take_turns(lambda: turns_of(ours(size), size))
+                take_turns(lambda: steps_by_turns(ours(size), batches(size), TURN[size]))
             case "transformers":
-                take_turns(lambda: turns_of(transformers(size), size))
+                take_turns(lambda: steps_by_turns(transformers(size), batches(size), TURN[size]))
             case "writing":
                 take_turns(lambda: writing(size, int(batch[0])))
             case "generating":

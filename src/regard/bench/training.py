@@ -11,18 +11,18 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.bench.turns import Player, Row, measured, rows_of, take_turns
+from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, take_turns
+from regard.bench.updates import CLIP, updates
 from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.models.build import build
 from regard.text import Tokenizer
-from regard.training.loop import Training, one_update
 from regard.training.memory import settled
 from regard.training.objective import PairObjective
 
 VOCABULARY = 8000
 TOKENS = 2048
-DROPOUT, SMOOTHING, CLIP = 0.1, 0.1, 1.0
+DROPOUT, SMOOTHING = 0.1, 0.1
 SIZES = {"tiny": "4+4 layers, 128/256", "small": "3+3 layers, 256/1024", "base": "6+6 layers, 512/2048"}
 TURN = {"tiny": 4, "small": 2, "base": 1}
 """Batches in one turn: a second or so."""
@@ -53,42 +53,12 @@ def operations(model: TransformerModel, vocabulary: int = VOCABULARY) -> float:
     return 6.0 * (encoder + decoder + vocabulary * width)
 
 
-def turns_of(step: Callable[[Batch], object], size: str) -> Callable[[], float]:
-    """A turn: the next few batches, in target tokens a second, padding not counted."""
-    batches, place = captions(), 0
-
-    def turn() -> float:
-        nonlocal place
-        some = [batches[(place + number) % len(batches)] for number in range(TURN[size])]
-        place += len(some)
-        start = time.perf_counter()
-        for batch in some:
-            step(batch)
-        return sum(batch.tokens for batch in some) / (time.perf_counter() - start)
-
-    return turn
-
-
 def ours(size: str) -> Callable[[Batch], object]:
     torch.manual_seed(0)
     config = TransformerModel(size=size, dropout=DROPOUT)  # type: ignore[arg-type]
     model = build(config, VOCABULARY, VOCABULARY, Tokenizer.padding).train()
     objective = PairObjective(model, Tokenizer.padding, SMOOTHING)
-    settings = TrainSettings(steps=1, clip=CLIP, average="none")
-    training = Training(model, settings, _NoBatches(), config.width)  # type: ignore[arg-type]
-    return lambda batch: one_update(training, objective, [batch], 1e-4, _Nobody())  # type: ignore[arg-type]
-
-
-class _NoBatches:
-    """The loop asks how long an epoch is; here the batches come from outside."""
-
-    def per_epoch(self) -> int:
-        return 1
-
-
-class _Nobody:
-    def skipped(self, step: int, why: str) -> None:
-        raise RuntimeError(why)
+    return updates(model, objective, config.width, TrainSettings(steps=1, clip=CLIP, average="none"))
 
 
 def marian(size: str) -> Callable[[Batch], object]:
@@ -238,9 +208,10 @@ def main() -> None:
     size = rest[0]
     if name == "ours":
         with settled():
-            take_turns(lambda: turns_of(ours(size), size))
+            take_turns(lambda: steps_by_turns(ours(size), captions(), TURN[size]))
     else:
-        take_turns(lambda: turns_of({"marian": marian, "joeynmt": joeynmt}[name](size), size))
+        peer = {"marian": marian, "joeynmt": joeynmt}[name]
+        take_turns(lambda: steps_by_turns(peer(size), captions(), TURN[size]))
 
 
 if __name__ == "__main__":

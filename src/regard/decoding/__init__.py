@@ -1,5 +1,6 @@
 """From a trained model to text: one search for every model that can be asked for the next token."""
 
+from regard.decoding.engine import Engine
 from regard.decoding.fitting import Policy, Tell
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
@@ -8,6 +9,7 @@ from regard.decoding.translator import Translation, Translator
 
 __all__ = [
     "Chance",
+    "Engine",
     "Hypothesis",
     "Limits",
     "Options",

@@ -4,6 +4,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import current_thread, main_thread
@@ -11,11 +12,13 @@ from threading import current_thread, main_thread
 import torch
 from torch import nn
 
+from regard.decoding.engine import Engine
 from regard.decoding.fitting import Fitting, Policy, Tell
 from regard.decoding.lean import Lean, lean
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Hypothesis, Options, search
+from regard.errors import RegardError
 from regard.models.interface import Decodable
 from regard.native import kernels
 from regard.text import Tokenizer
@@ -35,13 +38,20 @@ class Translation:
 
 
 class Translator:
-    """A model with its two vocabularies."""
+    """A model, or an engine that runs one, with its two vocabularies."""
 
-    def __init__(self, model: nn.Module, source: Tokenizer, target: Tokenizer, longest: int = 256) -> None:
+    def __init__(
+        self,
+        model: nn.Module | Decodable | Engine,
+        source: Tokenizer,
+        target: Tokenizer,
+        longest: int = 256,
+    ) -> None:
+        self.engine = model if isinstance(model, Engine) else None
         self.model: Decodable = model  # type: ignore[assignment]  # a module gains `start` and `step` by its class
         self.source, self.target = source, target
         self.longest = longest
-        self.device = next(model.parameters()).device
+        self.device = next(model.parameters()).device if isinstance(model, nn.Module) else torch.device("cpu")
 
     def translate(
         self,
@@ -125,7 +135,12 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
         options = options or Options()
+        options = replace(options, longest=min(options.longest, self.longest))  # places that the model has
         limits = self.limits(options)
+        if self.engine is not None:
+            if begun is not None or chance is not None:
+                raise RegardError(f"{self.engine.name} finds the best translations: none can be begun or drawn")
+            return self.by_engine(self.engine, encoded, limits, options, batch_size)
         in_c = None
         if chance is None and begun is None and not options.coverage and not options.no_repeat:
             in_c = lean(self.model, self.longest)
@@ -144,6 +159,17 @@ class Translator:
             found.update(zip(numbers, results, strict=True))
         return [found.get(number, []) for number in range(len(encoded))]
 
+    def by_engine(
+        self, engine: Engine, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+    ) -> list[list[Hypothesis]]:
+        """All sentences at once: an engine makes its own batches."""
+        numbers = [number for number, ids in enumerate(encoded) if ids]
+        rows = [[*encoded[number][: self.longest - 1], self.source.end] for number in numbers]
+        found = (
+            dict(zip(numbers, engine.search(rows, limits, options, batch_size), strict=True)) if rows else {}
+        )
+        return [found.get(number, []) for number in range(len(encoded))]
+
     def side_by_side(
         self, in_c: Lean, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
     ) -> dict[int, list[Hypothesis]]:
@@ -153,22 +179,27 @@ class Translator:
         rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
         threads = torch.get_num_threads()
 
-        def work(numbers: list[int]) -> list[list[Hypothesis]]:
-            return in_c.translate([rows[number] for number in numbers], limits, options)
-
         # One batch is shared over a team of threads, but a second team, of a thread that is not the main one,
         # sleeps at each of its many barriers: a thread alone is seven times as fast there.
-        one_team = len(batches) < 2 and current_thread() is main_thread()
-        if one_team or threads < 2 or not batches:
-            results = [work(numbers) for numbers in batches]
-        else:
-            with ThreadPoolExecutor(min(threads, len(batches)), initializer=alone) as pool:
+        def work(numbers: list[int]) -> list[list[Hypothesis]]:
+            with team_of(threads if current_thread() is main_thread() else 1):
+                return in_c.translate([rows[number] for number in numbers], limits, options)
+
+        if len(batches) > 1 and threads > 1:
+            with ThreadPoolExecutor(min(threads, len(batches))) as pool:
                 results = list(pool.map(work, batches))
+        else:
+            results = [work(numbers) for numbers in batches]
         return {
             number: each
             for numbers, found in zip(batches, results, strict=True)
             for number, each in zip(numbers, found, strict=True)
         }
+
+    @property
+    def searchers(self) -> int:
+        """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
+        return 1 if lean(self.model, self.longest) is None else torch.get_num_threads()
 
     def limits(self, options: Options) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)
@@ -189,11 +220,16 @@ class Translator:
         return Translation(text, best.text, best.score, tuple(others))
 
 
-def alone() -> None:
-    """Kernels called by this thread use no other."""
+@contextmanager
+def team_of(threads: int) -> Iterator[None]:
+    """Kernels that this thread calls are worked by so many; afterwards by as many as PyTorch uses."""
     native = kernels()
     assert native is not None
-    native.use_threads(1)
+    native.use_threads(threads)
+    try:
+        yield
+    finally:
+        native.use_threads(torch.get_num_threads())
 
 
 def together(text: str, parts: list[Translation]) -> Translation:

@@ -7,6 +7,7 @@ has a bias on keys, ours has none: it adds the same to all scores of a query, wh
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from regard import disk, text
 from regard.config import GptModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.huggingface import Imported, read_json, read_text, weights_file
+from regard.exchange.folders import read_json, read_text, weights_file
 from regard.models.build import build_gpt
 from regard.models.gpt import GptWriter
 from regard.models.tensors import check_shapes, shapes_in
@@ -40,6 +41,15 @@ PASSED_OVER = (
 )
 
 
+@dataclass(frozen=True)
+class Imported:
+    """A checkpoint as regard has it."""
+
+    config: GptModel
+    tokenizer: GptTokenizer
+    model: GptWriter
+
+
 def read(folder: Path) -> Imported:
     """Open a folder; what is missing or foreign is a RegardError of one sentence."""
     told = read_json(folder, "config.json")
@@ -55,14 +65,14 @@ def read(folder: Path) -> Imported:
         check_shapes({bare(name): shape for name, shape in found.items()}, shapes_of(config, vocabulary))
     except ValueError as problem:
         raise RegardError(f"{path} does not hold the GPT-2 of its config.json: {problem}") from None
-    model = build_gpt(config, "language", tokenizer.size)
+    model = cast(GptWriter, build_gpt(config, "language", tokenizer.size))
     try:
         with safe_open(path, "pt") as file, torch.no_grad():
             for name in found:
-                fill(cast(GptWriter, model), bare(name), file.get_tensor(name).float())
+                fill(model, bare(name), file.get_tensor(name).float())
     except (SafetensorError, OSError) as problem:
         raise RegardError(f"{path} is damaged: {problem}") from None
-    return Imported(config, "language", (), tokenizer, model, True, 0, ())
+    return Imported(config, tokenizer, model)
 
 
 def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer) -> None:

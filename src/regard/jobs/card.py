@@ -8,7 +8,7 @@ from regard.config import TranslationRecipe
 from regard.data.filters import Report
 from regard.evaluation import Quality
 from regard.jobs.vocabulary import Vocabulary
-from regard.training.loop import Training
+from regard.training.state import Training
 
 
 def translation_card(

@@ -28,10 +28,11 @@ from regard.models.build import build
 from regard.models.pairs import PairModel
 from regard.native import library
 from regard.training import checkpoint
-from regard.training.loop import Progress, Scores, Training, one_update
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
 from regard.training.precision import trouble_with_bfloat16
+from regard.training.state import Progress, Scores, Training
+from regard.training.update import one_update
 
 BEGIN, END, PADDING, UNKNOWN = range(4)
 VOCABULARY = 60

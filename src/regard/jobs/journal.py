@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from regard import disk
 from regard.config import LoopSettings
 from regard.errors import DiskError, RegardError
-from regard.training.loop import Progress, Scores
+from regard.training.state import Progress, Scores
 
 
 class Audience(Protocol):

@@ -15,8 +15,8 @@ from regard.jobs.folder import RunFolder
 from regard.look.figure import save
 from regard.look.regression import draw_fits, draw_weights
 from regard.models.kernel import KernelRegression
-from regard.training.loop import Step, fit
 from regard.training.schedule import constant
+from regard.training.update import Step, fit
 
 
 @dataclass(frozen=True)

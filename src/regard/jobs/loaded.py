@@ -55,8 +55,7 @@ class LoadedTranslator:
 
     def options(self, beam: int | None = None, nbest: int = 1) -> Options:
         """The recipe's way of searching, with another beam or more results."""
-        options = options_of(self.recipe.decode, beam, nbest)
-        return replace(options, beam=max(options.beam, nbest))
+        return options_for(self.recipe, beam, nbest)
 
     def translate(
         self,
@@ -140,6 +139,12 @@ class LoadedTranslator:
                 stacklevel=3,
             )
         return ids[:places]
+
+
+def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> Options:
+    """The recipe's way of searching, with another beam or more results: no more than are kept open."""
+    options = options_of(recipe.decode, beam, nbest)
+    return replace(options, beam=max(options.beam, nbest))
 
 
 def who_looks(layer: str) -> str:

@@ -41,7 +41,7 @@ from regard.look.figure import save as save_picture
 from regard.models.build import Head, build_reader
 from regard.training.distributed import World
 from regard.training.heads import HeadObjective
-from regard.training.loop import Scores, Training
+from regard.training.state import Scores, Training
 
 TrainedRecipe = PretrainingRecipe | ClassificationRecipe | TaggingRecipe | AnsweringRecipe | LanguageRecipe
 Item = TypeVar("Item")
@@ -190,7 +190,9 @@ class TextTask:
             count_parameters(model),
         )
         rows = read_journal(folder.path / "metrics.jsonl")
-        save_picture(draw_training(rows, score=next(iter(measured.scores))), folder.path / "curves")
+        scores = [name for name in ("accuracy", "next_accuracy") if "next_accuracy" in measured.scores]
+        picture = draw_training(rows, *(scores or [next(iter(measured.scores))]))
+        save_picture(picture, folder.path / "curves")
         folder.write("README.md", self.card(result))
         folder.write_config(self.recipe)
         return result

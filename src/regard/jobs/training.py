@@ -14,10 +14,11 @@ from regard.jobs.journal import Audience, Journal, Nobody, Silence
 from regard.jobs.signals import asked_to_stop
 from regard.training import checkpoint
 from regard.training.distributed import World, joined, restarted
-from regard.training.loop import Batches, Objective, Training, Validate, run
+from regard.training.loop import run
 from regard.training.memory import settled
 from regard.training.precision import choose as choose_precision
 from regard.training.sharding import is_sharded, own, shard
+from regard.training.state import Batches, Objective, Training, Validate
 
 Result = TypeVar("Result", covariant=True)
 

@@ -25,8 +25,8 @@ from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
 from regard.models.build import build
 from regard.training.distributed import World
-from regard.training.loop import Scores, Training
 from regard.training.objective import PairObjective
+from regard.training.state import Scores, Training
 
 SAMPLES = 3
 

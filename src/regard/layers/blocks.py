@@ -42,7 +42,10 @@ MakePosition = Callable[[], Position]
 
 
 class SelfAttention(nn.Module):
-    """A sequence looks at itself; with a cache, its new tokens look at the earlier ones too."""
+    """A sequence looks at itself; with a cache, its new tokens look at the earlier ones too.
+
+    Where only some of its tokens look, `among` is all of it.
+    """
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
@@ -52,11 +55,12 @@ class SelfAttention(nn.Module):
         self,
         x: Tensor,
         *,
+        among: Tensor | None = None,
         may_look: Tensor | Apart | None = None,
         cache: Cache | None = None,
         record: Recorder | None = None,
     ) -> Tensor:
-        memory = self.attention.remember(x, cache=cache)
+        memory = self.attention.remember(x if among is None else among, cache=cache)
         return cast(Tensor, self.attention(x, memory, may_look=may_look, record=record))
 
 
@@ -69,10 +73,22 @@ class EncoderBlock(nn.Module):
         self.feed_forward = shape.residual(shape.feed_forward())
 
     def forward(
-        self, x: Tensor, *, may_look: Tensor | Apart | None = None, record: Recorder | None = None
+        self,
+        x: Tensor,
+        *,
+        may_look: Tensor | Apart | None = None,
+        record: Recorder | None = None,
+        places: Tensor | None = None,
     ) -> Tensor:
-        """x (batch, length, d_model) -> the same shape."""
-        x = self.self_attention(x, may_look=may_look, record=record and record.under("self"))
+        """x (batch, length, d_model) -> the same shape.
+
+        With `places` (some,) only those tokens of sentences end to end look, and go on: (some, d_model).
+        """
+        among = None
+        if places is not None:
+            among = self.self_attention.norm(x) if self.self_attention.placement == "pre" else x
+            x = x.index_select(0, places)
+        x = self.self_attention(x, among=among, may_look=may_look, record=record and record.under("self"))
         return cast(Tensor, self.feed_forward(x))
 
 

@@ -22,9 +22,9 @@ from regard.lessons.lesson import Progress, Table
 from regard.look.figure import canvas, heat, label, legend
 from regard.models.build import build
 from regard.models.pairs import PairModel
-from regard.training.loop import fit
 from regard.training.objective import PairObjective
 from regard.training.schedule import linear
+from regard.training.update import fit
 
 Task = Literal["copy", "reverse"]
 

@@ -7,9 +7,16 @@ from matplotlib.figure import Figure
 
 from regard.look.figure import COLOURS, canvas, label, legend
 
+NAMES = {"accuracy": "hidden words", "next_accuracy": "what follows"}
+"""What the two scores of a pre-training are of."""
 
-def draw_training(rows: Sequence[dict[str, Any]], score: str = "bleu") -> Figure:
-    """From the lines of metrics.jsonl: what was learned, how well it does by a score, how fast it went."""
+
+def draw_training(rows: Sequence[dict[str, Any]], *scores: str) -> Figure:
+    """From the lines of metrics.jsonl: what was learned, how well it does by its scores, how fast it went.
+
+    Without scores it is BLEU.
+    """
+    score, *others = scores or ("bleu",)
     steps = [row for row in rows if row["kind"] == "train"]
     checks = [row for row in rows if row["kind"] == "valid"]
     figure, (loss, quality, rate) = canvas(columns=3, width=4.4, height=3.4)
@@ -23,13 +30,18 @@ def draw_training(rows: Sequence[dict[str, Any]], score: str = "bleu") -> Figure
     )
     label(loss, "Loss a token" if score == "bleu" else "Loss", "minutes", "nats")
     legend(loss)
-    quality.plot(
-        [row["minutes"] for row in checks],
-        [row[score] for row in checks],
-        "o-",
-        markersize=3,
-        color=COLOURS[2],
-    )
+    for place, name in enumerate([score, *others]):
+        told = [row for row in checks if name in row]  # not every validation has all of them
+        quality.plot(
+            [row["minutes"] for row in told],
+            [row[name] for row in told],
+            "o-",
+            markersize=3,
+            color=COLOURS[(2, 4)[place % 2]],
+            label=NAMES.get(name, name),
+        )
+    if others:
+        legend(quality)
     title = "BLEU, validation, greedy" if score == "bleu" else f"{score}, validation"
     label(quality, title, "minutes", "BLEU" if score == "bleu" else score)
     rate.plot([row["minutes"] for row in steps], [row["rate"] for row in steps], color=COLOURS[3])

@@ -29,7 +29,7 @@ def page(looked: Looked, layer: str | None = None, head: int | None = None, *, w
     layers, opened = every_layer(looked), chosen_layer(looked, layer)
     check_head(opened, layers[opened], head)
     shown = {"layer": list(layers).index(opened), "head": -1 if head is None else head, "words": words}
-    style = read("style.css")
+    style = read("house.css") + read("style.css")
     script = '"use strict";\n' + "\n".join(read(f"{name}.js") for name in SCRIPTS)
     return filled(
         "page.html",

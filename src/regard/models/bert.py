@@ -34,21 +34,41 @@ class Bert(nn.Module):
         self.apply(start_weights)
         nn.init.trunc_normal_(self.position_embedding.table, std=STARTING_SPREAD)
 
-    def forward(self, ids: Tensor, segments: Tensor, record: Recorder | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, segments: Tensor, record: Recorder | None = None, *, places: Tensor | None = None
+    ) -> Tensor:
         """ids and segments (texts, length) -> (texts, length, d_model); what stands at padding means nothing.
 
-        On a CPU the texts lie end to end, so that no padding is computed; not where it is recorded.
+        With `places` (some,), counted through the batch, the vectors there: (some, d_model). On a CPU the texts
+        lie end to end, so that no padding is computed, nor in the last block what nobody asks for; not where
+        it is recorded.
         """
         if record is None and ids.device.type == "cpu" and kernels() is not None:
             ends = Ends.of(ids, self.padding)
+            if places is not None:
+                return self.some(ids, segments, ends, places)
             rows = self.encode(ids[ends.real], segments[ends.real], Apart(ends, ends))
             return rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
-        return self.encode(ids, segments, padding_mask(ids, self.padding), record)
+        hidden = self.encode(ids, segments, padding_mask(ids, self.padding), record)
+        return hidden if places is None else hidden.flatten(0, 1).index_select(0, places)
+
+    def some(self, ids: Tensor, segments: Tensor, ends: Ends, places: Tensor) -> Tensor:
+        """The vectors at places of real tokens; the last block is computed for these only."""
+        asked = torch.zeros(ids.numel(), dtype=torch.bool).index_fill(0, places, True).view_as(ids)
+        chosen = asked[ends.real].nonzero().squeeze(1)
+        last = chosen, Apart(Ends(asked.sum(1)), ends)
+        rows = self.encode(ids[ends.real], segments[ends.real], Apart(ends, ends), last=last)
+        return rows.index_select(0, (asked.flatten().cumsum(0) - 1).index_select(0, places))
 
     def encode(
-        self, ids: Tensor, segments: Tensor, may_look: Tensor | Apart, record: Recorder | None = None
+        self,
+        ids: Tensor,
+        segments: Tensor,
+        may_look: Tensor | Apart,
+        record: Recorder | None = None,
+        last: tuple[Tensor, Apart] | None = None,
     ) -> Tensor:
-        """(..., length) ids -> (..., length, d_model)."""
+        """(..., length) ids -> (..., length, d_model); `last`: the tokens of the last block, if not all."""
         x = self.token_embedding(ids) + self.segment_embedding(segments)
         if isinstance(may_look, Apart):
             x = self.position_embedding.embed_at(x, may_look.queries.places)
@@ -56,12 +76,14 @@ class Bert(nn.Module):
             x = self.position_embedding.embed(x)
         x = self.dropout(self.norm(x))
         for number, block in enumerate(self.blocks):
+            if last is not None and number + 1 == len(self.blocks):
+                return cast(Tensor, block(x, may_look=last[1], places=last[0]))
             x = block(x, may_look=may_look, record=record and record.under("encoder").under(number))
         return cast(Tensor, x)
 
-    def pooled(self, hidden: Tensor) -> Tensor:
-        """What [CLS] says of the whole text: (texts, length, d_model) -> (texts, d_model)."""
-        return torch.tanh(self.pooler(hidden[:, 0]))
+    def pooled(self, first: Tensor) -> Tensor:
+        """What [CLS] says of the whole text, from its vectors: (texts, d_model) -> (texts, d_model)."""
+        return torch.tanh(self.pooler(first))
 
 
 class BertReader(nn.Module):
@@ -94,10 +116,10 @@ class BertPretrainer(nn.Module):
 
         Of the two scores the first is for a sentence that follows.
         """
-        hidden = self.bert(ids, segments)
-        asked = hidden.flatten(0, 1).index_select(0, places)
+        found = self.bert(ids, segments, places=torch.cat([firsts(ids), places]))
+        first, asked = found.split([len(ids), len(places)])
         rows = self.norm(functional.gelu(self.transform(asked)))
-        return rows, self.next_sentence(self.bert.pooled(hidden))
+        return rows, self.next_sentence(self.bert.pooled(first))
 
     @property
     def output(self) -> tuple[Tensor, Tensor]:
@@ -117,7 +139,8 @@ class BertClassifier(nn.Module):
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
         """(texts, length) -> scores (texts, labels)."""
-        return cast(Tensor, self.labels(self.dropout(self.bert.pooled(self.bert(ids, segments)))))
+        first = self.bert(ids, segments, places=firsts(ids))
+        return cast(Tensor, self.labels(self.dropout(self.bert.pooled(first))))
 
 
 class BertTagger(nn.Module):
@@ -149,6 +172,11 @@ class BertAnswerer(nn.Module):
         scores = self.edges(self.bert(ids, segments)).transpose(1, 2)
         lowest = torch.finfo(scores.dtype).min
         return cast(Tensor, scores.masked_fill((ids == self.bert.padding).unsqueeze(1), lowest))
+
+
+def firsts(ids: Tensor) -> Tensor:
+    """Where the texts begin, counted through the batch: (texts, length) -> (texts,)."""
+    return torch.arange(len(ids), device=ids.device) * ids.size(1)
 
 
 def mean_of(hidden: Tensor, real: Tensor) -> Tensor:

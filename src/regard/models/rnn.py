@@ -257,4 +257,4 @@ def turned(x: Tensor, lengths: Tensor | None) -> Tensor:
     place = torch.arange(x.size(1), device=x.device)
     mirrored = lengths.unsqueeze(1) - 1 - place
     index = torch.where(mirrored >= 0, mirrored, place)
-    return x[torch.arange(len(x), device=x.device).unsqueeze(1), index]
+    return x[torch.arange(x.size(0), device=x.device).unsqueeze(1), index]

@@ -16,6 +16,7 @@ def in_c(*tensors: Tensor) -> bool:
             for each in tensors
         )
         and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()  # a trace sees PyTorch only
         and kernels() is not None
     )
 

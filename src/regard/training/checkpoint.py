@@ -17,8 +17,8 @@ from regard.data.stream import Cursor
 from regard.errors import DiskError, TrainingError
 from regard.models.tensors import write_tensors
 from regard.training.average import fill
-from regard.training.loop import Training, Window
 from regard.training.sharding import part_of, whole
+from regard.training.state import Training, Window
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 

@@ -1,4 +1,4 @@
-"""The queue before a model: requests wait here, and the model's own thread takes them by batches."""
+"""The queue before a model: requests wait here, and the model's own threads take them by batches."""
 
 import asyncio
 import math
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-GATHERING = 0.004
+GATHERING = 0.002
 """Seconds a batch waits for company, where the one before it had some; a lone client is not kept waiting."""
 
 
@@ -35,7 +35,7 @@ class Ticket:
     def __init__(self, way: Hashable, items: Sequence[Any]) -> None:
         self.way, self.items = way, items
         self.taken = 0
-        """How many items the model's thread has taken; it takes them in order."""
+        """How many items the model's threads have taken; they take them in order."""
         self.loop = asyncio.get_running_loop()
         self._answers: dict[int, Any] = {}
         self._moved = asyncio.Event()
@@ -89,8 +89,9 @@ class Batch:
 class Batcher:
     """Works the items of many requests together, those of the same way in one batch.
 
-    `work(way, items)` gives an answer for each item, or an exception in its place. It runs in one thread, so a
-    model is never asked twice at a time. Requests take turns item by item: a long one holds up no short one.
+    `work(way, items)` gives an answer for each item, or an exception in its place. It runs in so many threads,
+    each with a batch of its own: while one works, the other is free to take what comes. Requests take turns
+    item by item: a long one holds up no short one.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Batcher:
         *,
         room: int,
         batch: int,
+        threads: int = 1,
         told: Callable[[int], object] = lambda size: None,
     ) -> None:
         self.work, self.room, self.batch, self.told = work, room, batch, told
@@ -108,9 +110,13 @@ class Batcher:
         self._change = threading.Condition()
         self._closed = False
         self._company = False
-        self._rate = float(batch)  # items a second, lately
-        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
-        self._thread.start()
+        self._idle = 0  # threads that have nothing to work
+        self._rate = float(batch)  # items a second of one thread, lately
+        self._threads = [
+            threading.Thread(target=self._run, name=f"model {number}", daemon=True) for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def put(self, way: Hashable, items: Sequence[Any]) -> Ticket:
         """A place in the queue for all the items, or for none of them; called in an event loop."""
@@ -142,15 +148,16 @@ class Batcher:
         """Accept nothing more; what waits is still worked."""
         with self._change:
             self._closed = True
-            self._change.notify()
+            self._change.notify_all()
 
     def join(self) -> None:
         """After `close`: wait until all is worked."""
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def _seconds(self) -> int:
         """When it is worth asking again: what waits takes so long, a second at least and a minute at most."""
-        return min(60, max(1, math.ceil(self.waiting / self._rate)))
+        return min(60, max(1, math.ceil(self.waiting / self._rate / len(self._threads))))
 
     def _run(self) -> None:
         while (batch := self._take()) is not None:
@@ -171,15 +178,19 @@ class Batcher:
     def _take(self) -> Batch | None:
         """The next batch, as soon as there is one; None when the queue is closed and empty."""
         with self._change:
-            while True:
-                while not self._tickets and not self._closed:
-                    self._change.wait()
-                if self._company and not self._closed:
-                    self._gather()
-                if self._tickets:
-                    return self._next()
-                if self._closed:
-                    return None
+            self._idle += 1
+            try:
+                while True:
+                    while not self._tickets and not self._closed:
+                        self._change.wait()
+                    if self._company and not self._closed:
+                        self._gather()
+                    if self._tickets:
+                        return self._next()
+                    if self._closed:
+                        return None
+            finally:
+                self._idle -= 1
 
     def _gather(self) -> None:
         """Wait a little for more, until they fill a batch."""
@@ -188,18 +199,23 @@ class Batcher:
             self._change.wait(left)
 
     def _next(self) -> Batch:
-        """Items of the first ticket's way, from each ticket in turn; those not finished go to the back."""
-        way = self._tickets[0].way
-        alike = [ticket for ticket in self._tickets if ticket.way == way][: self.batch]
+        """Items of the first ticket's way, from each ticket in turn; those not finished go to the back.
+
+        What waits is shared with the other threads that have nothing to work.
+        """
+        way, most = self._tickets[0].way, min(self.batch, -(-self.waiting // self._idle))
+        alike = [ticket for ticket in self._tickets if ticket.way == way][:most]
         self._company = len(alike) > 1
         places: list[tuple[Ticket, int]] = []
         unfinished = alike
-        while unfinished and len(places) < self.batch:
-            for ticket in unfinished[: self.batch - len(places)]:
+        while unfinished and len(places) < most:
+            for ticket in unfinished[: most - len(places)]:
                 places.append((ticket, ticket.taken))
                 ticket.taken += 1
             unfinished = [ticket for ticket in unfinished if ticket.taken < len(ticket.items)]
         served = set(map(id, alike))
         self._tickets = [ticket for ticket in self._tickets if id(ticket) not in served] + unfinished
         self.waiting -= len(places)
+        if self._tickets:
+            self._change.notify()
         return Batch(way, places)

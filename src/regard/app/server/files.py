@@ -4,6 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
+from regard.look.page import VIEWER
+
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -22,9 +24,9 @@ class PageFile:
 
 
 def page_files() -> dict[str, PageFile]:
-    """The files by name."""
+    """The files by name; colours and type are the viewer's."""
     found = {}
-    for each in files("regard.app").joinpath("page").iterdir():
+    for each in (*files("regard.app").joinpath("page").iterdir(), VIEWER / "house.css"):
         kind = each.name.rpartition(".")[2]
         if kind in MEDIA_TYPES:
             content = each.read_bytes()

@@ -56,6 +56,11 @@ class ServedReader:
             case _:
                 return ("embed",)
 
+    @property
+    def pairs(self) -> bool | None:
+        """Whether it labels pairs of texts; None where it may take both."""
+        return self.loaded.pairs if isinstance(self.loaded, LoadedClassifier) else False
+
     def about(self) -> dict[str, Any]:
         """What a client may want to know."""
         loaded = self.loaded
@@ -64,7 +69,7 @@ class ServedReader:
             "task": self.task,
             "does": [f"/{verb}" for verb in self.verbs],
             "labels": loaded.labels,
-            "pairs": loaded.pairs if isinstance(loaded, LoadedClassifier) else False,
+            "pairs": self.pairs,
             "longest": loaded.longest,
             "attention": True,
             "examples": [],

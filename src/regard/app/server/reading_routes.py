@@ -134,10 +134,9 @@ def listed(given: str | list[str]) -> list[str]:
 
 def check_pairs(model: ServedReader, texts: list[str], pairs: list[str] | None) -> None:
     """Refuse what the model was not trained on."""
-    wanted = model.about()["pairs"]
-    if wanted is True and pairs is None:
+    if model.pairs is True and pairs is None:
         raise RegardError(f"pair: {model.name} labels pairs of texts, and the second ones are missing")
-    if wanted is False and pairs is not None:
+    if model.pairs is False and pairs is not None:
         raise RegardError(f"pair: {model.name} labels single texts")
     if pairs is not None and len(pairs) != len(texts):
         raise RegardError(f"pair: there are {len(texts)} texts and {len(pairs)} second ones")

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from regard.app.server.alignment import Aligned, aligned, joined
 from regard.app.server.batcher import Batcher
 from regard.decoding import Options, Policy, Translation
@@ -76,7 +74,8 @@ class ServedTranslator:
         self.name, self.loaded, self.translated = name, loaded, translated
         self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
         self.attentive = self.warm_up()
-        self.batcher = Batcher(self.work, room=room, batch=batch, told=batched)
+        threads = loaded.translator.searchers
+        self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched)
 
     def warm_up(self) -> bool:
         """Have everything made that the first request would wait for; whether translations can be aligned."""
@@ -123,7 +122,7 @@ class ServedTranslator:
         return Fitting(tokenizer, self.loaded.recipe.model.longest, long, notes.append)
 
     def work(self, way: Search | Look, items: list[Any]) -> Sequence[Any]:
-        """What the queue's thread does with a batch."""
+        """What a thread of the queue does with a batch."""
         match way:
             case Search():
                 return self.translate(way, items)
@@ -131,11 +130,10 @@ class ServedTranslator:
                 return [self.look(way, text, target) for text, target in items]
 
     def translate(self, way: Search, sentences: list[str]) -> list[Found]:
-        """Sentences that fit, shared out over the cores."""
+        """Sentences that fit."""
         translator = self.loaded.translator
         encoded = translator.source.encode_batch(sentences)
-        share = max(1, -(-len(sentences) // torch.get_num_threads()))
-        found = translator.search_ids(encoded, way.options, batch_size=share)
+        found = translator.search_ids(encoded, way.options, batch_size=len(sentences))
         self.translated(len(sentences), sum(len(best[0].ids) for best in found if best))
         worded = [translator.worded(*each) for each in zip(sentences, found, strict=True)]
         return [Found(each, self.alignment(each) if way.attention else None) for each in worded]

@@ -3,7 +3,6 @@
 Nothing but JSON, text and safetensors is read, and shapes are compared before memory is taken.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,15 +14,13 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from regard import disk, text
-from regard.config import BertModel, GptModel
+from regard.config import BertModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
+from regard.exchange.folders import read_json, read_text, weights_file
 from regard.models.build import Head, build_bert
 from regard.models.tensors import check_shapes, shapes_in
-from regard.text import BertOptions, BertTokenizer, Tokenizer, bert_tokenizer
-
-LARGEST_JSON = 1 << 24
-"""Bytes of a JSON or text file; a vocabulary of a million pieces has as many."""
+from regard.text import BertOptions, BertTokenizer, bert_tokenizer
 
 NAMES = (
     (r"bert\.token_embedding\.", "bert.embeddings.word_embeddings."),
@@ -60,11 +57,11 @@ MAY_BE_MISSING = ("bert.pooler.", "next_sentence.")
 class Imported:
     """A checkpoint as regard has it."""
 
-    config: BertModel | GptModel
+    config: BertModel
     head: Head
     labels: tuple[str, ...]
     """Classes or tags, in the order of their scores."""
-    tokenizer: Tokenizer
+    tokenizer: BertTokenizer
     model: nn.Module
     normal: bool
     """Whether its text vectors are meant to have length 1."""
@@ -72,13 +69,6 @@ class Imported:
     """The most tokens that its text vectors are meant for; 0 where nothing is said."""
     fresh: tuple[str, ...]
     """Weights that the checkpoint does not have."""
-
-
-def kind_of(folder: Path) -> str:
-    """What the folder's config.json says it holds."""
-    if not folder.is_dir():
-        raise RegardError(f"there is no folder {folder}")
-    return str(read_json(folder, "config.json").get("model_type"))
 
 
 def read(folder: Path) -> Imported:
@@ -131,7 +121,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
     where = folder / "config.json"
     kind = told.get("model_type")
     if kind != "bert":
-        raise RegardError(f"{where}: its model_type is {kind!r}; only 'bert' and 'gpt2' can be imported")
+        raise RegardError(f"{where}: its model_type is {kind!r}, not 'bert'")
     if told.get("position_embedding_type", "absolute") != "absolute":
         raise RegardError(f"{where}: positions are {told['position_embedding_type']!r}; allowed is 'absolute'")
     if told.get("is_decoder") or told.get("add_cross_attention"):
@@ -200,19 +190,6 @@ def passed_over(name: str) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in PASSED_OVER)
 
 
-def weights_file(folder: Path) -> Path:
-    path = disk.inside(folder, "model.safetensors")
-    if path.is_file():
-        return path
-    if (folder / "model.safetensors.index.json").exists():
-        raise RegardError(f"{folder} holds its weights in several files; save them as one model.safetensors")
-    if (folder / "pytorch_model.bin").exists():
-        raise RegardError(
-            f"{folder} has pytorch_model.bin only, a pickle, which is not opened; save it as model.safetensors"
-        )
-    raise RegardError(f"{folder} has no model.safetensors")
-
-
 def read_tokenizer(folder: Path) -> BertTokenizer:
     """From tokenizer.json, else from vocab.txt and what tokenizer_config.json says of it."""
     if (folder / "tokenizer.json").exists():
@@ -252,27 +229,3 @@ def sentence_transformer(folder: Path) -> tuple[bool, int]:
     if (folder / "sentence_bert_config.json").exists():
         longest = int(read_json(folder, "sentence_bert_config.json").get("max_seq_length") or 0)
     return "Normalize" in kinds, longest
-
-
-def read_json(folder: Path, name: str, kind: type = dict) -> Any:
-    path = disk.inside(folder, name)
-    if not path.is_file():
-        raise RegardError(f"{folder} has no {name}")
-    try:
-        found = json.loads(read_text(path))
-    except (ValueError, RecursionError) as problem:
-        raise RegardError(f"{path} is not JSON: {problem}") from None
-    if not isinstance(found, kind):
-        raise RegardError(f"{path} holds no JSON {'object' if kind is dict else 'list'}")
-    return found
-
-
-def read_text(path: Path) -> str:
-    try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise RegardError(f"{path} has {path.stat().st_size:,} bytes; that is no such file")
-        return path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise RegardError(f"{path} is not UTF-8 text") from None
-    except OSError as problem:
-        raise RegardError(f"{path} cannot be read: {problem.strerror}") from None

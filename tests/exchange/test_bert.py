@@ -15,7 +15,7 @@ from torch.nn import functional
 import regard
 from regard.app import importing
 from regard.errors import RegardError
-from regard.exchange import huggingface
+from regard.exchange import bert
 
 
 def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
@@ -45,7 +45,7 @@ def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor, segments: t
 
 
 def test_the_numbers_are_those_of_the_formulas(folder: Path) -> None:
-    found = huggingface.read(folder)
+    found = bert.read(folder)
     ids = torch.tensor([[2, 7, 9, 3, 11, 12, 3]])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
     with torch.no_grad():
@@ -60,9 +60,9 @@ def test_older_names_and_a_missing_pooler(tmp_path: Path, folder: Path) -> None:
         for name, each in their_weights("bert.").items()
         if "pooler" not in name
     }
-    found = huggingface.read(write_folder(tmp_path / "older", weights))
+    found = bert.read(write_folder(tmp_path / "older", weights))
     assert found.fresh == ("bert.pooler.weight", "bert.pooler.bias")
-    same = huggingface.read(folder).model
+    same = bert.read(folder).model
     ids = torch.tensor([[2, 7, 9, 3]])
     assert torch.equal(found.model.eval().bert(ids, ids * 0), same.eval().bert(ids, ids * 0))
 
@@ -94,7 +94,7 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
     )
     importing.run(theirs, tmp_path / "run", as_json=True)
     assert json.loads(capsys.readouterr().out)["labels"] == list(labels.get("id2label", {}).values())
-    found = huggingface.read(theirs)
+    found = bert.read(theirs)
     assert found.head == head
     head_weights = {"classes": "labels", "tags": "tags", "span": "edges", "pretraining": "next_sentence"}
     theirs_name = "cls.seq_relationship" if head == "pretraining" else next(iter(shapes)).split(".")[0]
@@ -152,7 +152,7 @@ def test_what_is_missing_or_foreign_is_one_sentence(folder: Path, name: str) -> 
     spoil, sentence = WRONG[name]
     spoil(folder)
     with pytest.raises(RegardError, match=sentence) as caught:
-        huggingface.read(folder)
+        bert.read(folder)
     assert "\n" not in str(caught.value)
 
 
@@ -160,7 +160,7 @@ def test_words_that_no_vocabulary_has_are_left_out(tmp_path: Path) -> None:
     weights = their_weights()
     table = weights["embeddings.word_embeddings.weight"]
     weights["embeddings.word_embeddings.weight"] = torch.cat([table, torch.ones(2, 16)])
-    found = huggingface.read(write_folder(tmp_path / "wide", weights, vocab_size=len(PIECES) + 2))
+    found = bert.read(write_folder(tmp_path / "wide", weights, vocab_size=len(PIECES) + 2))
     assert torch.equal(found.model.bert.token_embedding.weight, table)
 
 
@@ -176,7 +176,7 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
         "transformers", reason="transformers is not installed: nothing to compare with"
     )
     sentences = captions(200)
-    found = huggingface.read(minilm)
+    found = bert.read(minilm)
     theirs, cut = (
         transformers.AutoModel.from_pretrained(minilm).eval(),
         transformers.AutoTokenizer.from_pretrained(minilm),
@@ -189,6 +189,22 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
         with torch.no_grad():
             apart = (model.bert(row, row * 0) - theirs(row).last_hidden_state).abs().max()
         assert float(apart) <= 1e-5
+
+
+def test_the_real_minilm_gives_the_numbers_that_were_recorded(minilm: Path) -> None:
+    """Those of transformers, by `python benchmarks/bert.py parity MINILM SENTENCES --record FILE`."""
+    found = bert.read(minilm)
+    model = found.model.eval()
+    recorded = json.loads((Path(__file__).parent / "minilm_recorded.json").read_text("utf-8"))
+    texts = [each["text"] for each in recorded]
+    assert [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(texts)] == [
+        each["ids"] for each in recorded
+    ]
+    for each in recorded:
+        row, wanted = torch.tensor([each["ids"]]), torch.tensor(each["hidden"])
+        with torch.no_grad():
+            hidden = model.bert(row, row * 0)[0, :, : wanted.size(1)]
+        assert float((hidden - wanted).abs().max()) <= 1e-5
 
 
 def test_the_real_minilm_knows_what_is_alike(minilm: Path, tmp_path: Path) -> None:

@@ -1,0 +1,168 @@
+"""Runs are asked: texts in, answers out, line for line."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from regard.app.commands.arguments import Beam, Exported, Files, JsonLines, Output, Run
+from regard.errors import RegardError
+
+
+def translate(
+    run: Exported,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Texts, a sentence a line; none: standard input."),
+    ] = None,
+    output: Output = None,
+    beam: Beam = None,
+    nbest: Annotated[
+        int, typer.Option(min=1, help="Translations a line; more than 1: number, score and text.")
+    ] = 1,
+    batch_size: Annotated[int | None, typer.Option(min=1, show_default="the recipe's")] = None,
+    long: Annotated[
+        Literal["split", "cut", "refuse"],
+        typer.Option(help="What to do with a line longer than the model allows."),
+    ] = "split",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Draw translations by chance instead of searching.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0.01, help="With --seed: above 1 is bolder.")] = 1.0,
+    engine: Annotated[
+        Literal["regard", "ctranslate2", "onnx"] | None,
+        typer.Option(help="What runs the model.", show_default="what the folder is made for"),
+    ] = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Translate text, line for line; files of any size, in constant memory.
+
+    Examples:
+
+    regard translate runs/picturebook input.de -o output.en
+
+    echo "Ein Hund schläft." | regard translate runs/picturebook
+
+    regard translate exported/ctranslate2 input.de --engine ctranslate2
+    """
+    from regard.app import translating
+    from regard.decoding import Chance
+    from regard.jobs.engines import open_engine
+
+    translating.check_shares(files or [], output)
+    loaded = open_engine(run, engine)
+    chance = None if seed is None else Chance(seed, temperature)
+    translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
+
+
+def generate(
+    run: Run,
+    prompts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PROMPT]...", help="To go on with; none: standard input."),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Prompts, one a line.")] = None,
+    output: Output = None,
+    tokens: Annotated[int, typer.Option(min=1, help="The most tokens to write.")] = 200,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.01, help="Above 1 is bolder.", show_default="1")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from so many likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Draw from the likeliest tokens with this share together.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same text.", show_default="1")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Texts a prompt, with seeds that follow.")] = 1,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Above 1, what was said is less likely to be said again.")
+    ] = 1.0,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Search for the likeliest text instead; 1 is greedy.")
+    ] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this; may be given several times.")] = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Go on with texts, token by token; one prompt is told as it is written.
+
+    Examples:
+
+    regard generate runs/shakespeare "ROMEO:" --temperature 0.8 --top-k 40
+
+    regard generate runs/gpt --file prompts.txt --tokens 50 --seed 7 --json
+    """
+    from regard.app import generating
+
+    wish = generating.wish_of(tokens, seed, temperature, top_k, top_p, beam, repetition_penalty, stop or [])
+    if beam is not None and samples > 1:
+        raise RegardError("--beam finds one text a prompt; --samples is for drawing")
+    generating.run(run, prompts or [], file, output, wish, samples, as_json)
+
+
+def classify(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
+    """Label texts, line for line, with the label's probability; pairs are two texts with a tab between.
+
+    Examples:
+
+    echo "a warm , funny film" | regard classify runs/sentiment
+
+    regard classify runs/inference pairs.tsv --json -o labels.jsonl
+    """
+    from regard.app import asking
+
+    asking.classify(run, files or [], output, as_json)
+
+
+def tag(
+    run: Run,
+    files: Files = None,
+    output: Output = None,
+    words: Annotated[
+        bool, typer.Option("--words", help="The text is words already, with blanks between.")
+    ] = False,
+    as_json: JsonLines = False,
+) -> None:
+    """Tag the words of texts: word, tag and probability a line; with --json also the names they make.
+
+    Example:  echo "Empire State Building in New York" | regard tag runs/ner
+    """
+    from regard.app import asking
+
+    asking.tag(run, files or [], output, words, as_json)
+
+
+def answer(
+    run: Run,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Questions and their paragraphs, a tab between; none: standard input."
+        ),
+    ] = None,
+    output: Output = None,
+    question: Annotated[str | None, typer.Option(help="One question, with --paragraph.")] = None,
+    paragraph: Annotated[Path | None, typer.Option(help="The file that holds its answer.")] = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Find the answer to a question in its paragraph, with its probability and its place.
+
+    Examples:
+
+    regard answer runs/qa --question "Who led the team in sacks?" --paragraph panthers.txt
+
+    regard answer runs/qa questions.tsv --json
+    """
+    from regard.app import asking
+
+    asking.answer(run, files or [], output, question, paragraph, as_json)
+
+
+def embed(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
+    """Make a vector of each line, the mean of its tokens': numbers with tabs between; -o FILE.npy: one array.
+
+    Example:  regard embed runs/minilm sentences.txt -o vectors.npy
+    """
+    from regard.app import asking
+
+    asking.embed(run, files or [], output, as_json)

@@ -1,0 +1,90 @@
+"""Runs are made, trained or brought from elsewhere, and taken there."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from regard.app.commands.arguments import AsJson, Run
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="The name of a shipped recipe, or a TOML file.")],
+    assignments: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Laid over the recipe.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to make.", show_default="runs/RECIPE")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe into a run folder.
+
+    Examples:
+
+    regard train picturebook
+
+    regard train translation data.source=mine.de data.target=mine.en train.minutes=30 --out runs/mine
+    """
+    from regard.app import results
+    from regard.app.terminal import Terminal
+    from regard.jobs import train as train_recipe
+
+    with Terminal() as terminal:
+        run = train_recipe(recipe, out, assignments or [], resume=resume, audience=terminal)
+    if run is None:  # not the first process of several
+        return
+    if as_json:
+        print(json.dumps(run.as_json()))
+    else:
+        results.print_run(run)
+
+
+def export(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    to: Annotated[
+        Literal["ctranslate2", "onnx", "huggingface"], typer.Option("--to", help="The tool it is for.")
+    ],
+    quantize: Annotated[
+        Literal["int8"] | None, typer.Option(help="ctranslate2: weights as small whole numbers.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Sentences to check it with; else those the run kept or writes.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a translation model for CTranslate2, ONNX or Hugging Face, or a GPT for that, and check it.
+
+    Examples:
+
+    regard export runs/mine --to ctranslate2 exported/ctranslate2 --quantize int8
+
+    regard export runs/mine --to huggingface exported/huggingface
+    """
+    from regard.app import exporting
+
+    exporting.run(run, to, folder, quantize, source, as_json)
+
+
+def import_folder(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A Hugging Face folder: config.json, model.safetensors, vocabulary."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a run of a Hugging Face folder: a BERT, a GPT-2, or a translation model that we exported.
+
+    Only safetensors, JSON and text are read.
+
+    Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
+    """
+    from regard.app import importing
+
+    importing.run(folder, out, as_json)

@@ -1,0 +1,107 @@
+"""Runs are measured, and so is the machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.app.commands.arguments import AsJson, Beam, Run, Source, Target
+
+
+def evaluate(
+    run: Run,
+    source: Source = None,
+    target: Target = None,
+    beam: Beam = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A file of labels, tags or answers; or a text, for a GPT.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss; accuracy, F1, exact match; bits a byte.
+
+    Examples:
+
+    regard evaluate runs/picturebook
+
+    regard evaluate runs/mine --source test.de --target test.en --json
+
+    regard evaluate runs/ner --data test.conll
+    """
+    from regard.app import evaluating
+
+    evaluating.run(run, source, target, beam, data, as_json)
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="Two run folders or more; the first is the measure."),
+    ],
+    source: Source = None,
+    target: Target = None,
+    beam: Beam = None,
+    outputs: Annotated[
+        list[Path] | None,
+        typer.Option("-o", "--output", help="A .md, .json, .png or .svg file; may be given several times."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs on the same sentences: size, training, speed, BLEU, chrF, TER, and a paired bootstrap.
+
+    Examples:
+
+    regard compare runs/words runs/bpe
+
+    regard compare runs/words runs/bpe --source test.de --target test.en -o report.md -o report.png
+    """
+    from regard.app import comparing
+
+    comparing.run(runs, source, target, beam, outputs or [], as_json)
+
+
+def report(
+    run: Run,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """A training on one page: curves, samples over time, BLEU by length, attention, recipe, environment.
+
+    Example:  regard report runs/picturebook -o report.html
+    """
+    from regard.app import reporting
+
+    reporting.run(run, output)
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Check this machine and this installation, in less than a minute; exit code 1 if something is wrong.
+
+    Example:  regard doctor --json
+    """
+    from regard.app import doctoring
+
+    if not doctoring.run(as_json):
+        raise typer.Exit(1)
+
+
+def bench(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN]", help="A run to decode with; random weights without one.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Sentences for it to translate, one a line.")] = None,
+    peers: Annotated[bool, typer.Option(help="Measure peers beside regard where they are installed.")] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and rounds: about a minute.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to save the result; in the cache unless told.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How fast this machine trains and translates: matrix products, training, decoding, start-up, memory.
+
+    Takes about two minutes. With the extra `bench` installed, peers take turns with regard in the same run.
+
+    Example:  regard bench --quick        regard bench runs/multi30k --source test.en --json
+    """
+    from regard.app import benching
+
+    benching.measure(run, source, output, peers=peers, quick=quick, print_json=as_json)

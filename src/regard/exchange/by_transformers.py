@@ -1,0 +1,84 @@
+"""A Hugging Face folder opened by `transformers` itself, offline, to see whether it says there what we say."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.exchange.packages import needed
+
+BATCH = 64
+
+
+def is_installed() -> bool:
+    return find_spec("transformers") is not None
+
+
+def model_in(folder: Path, kind: str = "AutoModelForSeq2SeqLM") -> Any:
+    """The model of a folder, opened without a word."""
+    package = needed("transformers")
+    package.logging.set_verbosity_error()
+    package.logging.disable_progress_bar()
+    return getattr(package, kind).from_pretrained(folder, local_files_only=True).eval()
+
+
+class OpenedWriter:
+    """A GPT as `transformers` finds it in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        package = needed("transformers")
+        self.name = f"transformers {package.__version__}"
+        self.model: Any = model_in(folder, "AutoModelForCausalLM")
+        self.tokenizer: Any = package.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+    @torch.inference_mode()
+    def go_on(self, prompt: str, tokens: int) -> str:
+        """What comes after a prompt, greedily."""
+        batch = self.tokenizer(prompt, return_tensors="pt")
+        written = self.model.generate(
+            **batch, max_new_tokens=tokens, do_sample=False, pad_token_id=self.model.config.eos_token_id
+        )
+        after = written[0, batch["input_ids"].size(1) :]
+        return str(self.tokenizer.decode(after, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    @torch.inference_mode()
+    def logits(self, ids: Tensor) -> Tensor:
+        """Scores of the next token at every place: (batch, length, vocabulary)."""
+        found: Tensor = self.model(input_ids=ids).logits
+        return found
+
+
+class Opened:
+    """Model and tokenizer as `transformers` finds them in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        package = needed("transformers")
+        self.name = f"transformers {package.__version__}"
+        self.model: Any = model_in(folder)
+        self.tokenizer: Any = package.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+    @torch.inference_mode()
+    def translate(self, sentences: Sequence[str], beam: int) -> list[str]:
+        """Texts in, texts out, by their tokenizer and their `generate`."""
+        texts: list[str] = []
+        for first in range(0, len(sentences), BATCH):
+            batch = self.tokenizer(
+                list(sentences[first : first + BATCH]),
+                return_tensors="pt",
+                padding=True,
+                truncation=True,
+                return_token_type_ids=False,
+            )
+            written = self.model.generate(**batch, num_beams=beam, do_sample=False)
+            texts += self.tokenizer.batch_decode(written, skip_special_tokens=True)
+        return texts
+
+    @torch.inference_mode()
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        """Scores of the next token at every place of the target: (batch, target, vocabulary)."""
+        seen = (source != self.model.config.pad_token_id).long()
+        found: Tensor = self.model(input_ids=source, attention_mask=seen, decoder_input_ids=target).logits
+        return found

@@ -1,0 +1,85 @@
+"""What a folder holds, by its files: a run, or what one was exported to; and how foreign files are read."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from regard import disk
+from regard.errors import RegardError
+
+Kind = Literal["run", "ctranslate2", "onnx", "huggingface", "other"]
+
+TOLD: dict[Kind, str] = {
+    "run": "a run folder of regard's",
+    "ctranslate2": "a CTranslate2 model",
+    "onnx": "an ONNX export",
+    "huggingface": "a Hugging Face folder",
+    "other": "a folder without a model that regard knows",
+}
+LARGEST_JSON = 1 << 24
+"""Bytes of a JSON or text file; a vocabulary of a million pieces has as many."""
+
+
+def kind_of(folder: Path) -> Kind:
+    """What the folder seems to be; whether it is whole is found on opening it."""
+    if not folder.is_dir():
+        raise RegardError(f"there is no folder {folder}")
+    if (folder / "model.bin").exists() and (folder / "config.json").exists():
+        return "ctranslate2"
+    if (folder / "encoder.onnx").exists() or (folder / "decoder.onnx").exists():
+        return "onnx"
+    told = read_config(folder) if (folder / "config.json").exists() else {}
+    if "model_type" in told:
+        return "huggingface"
+    return "run" if "task" in told or (folder / "recipe.toml").exists() else "other"
+
+
+def expect(folder: Path, kind: Kind, files: str) -> None:
+    """Refuse a folder that seems to be something else; `files` are what one of this kind has."""
+    found = kind_of(folder)
+    if found != kind:
+        raise RegardError(f"{folder} is {TOLD[found]}; expected was {TOLD[kind]}: {files}")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The object in config.json."""
+    found: dict[str, Any] = read_json(folder, "config.json")
+    return found
+
+
+def weights_file(folder: Path) -> Path:
+    path = disk.inside(folder, "model.safetensors")
+    if path.is_file():
+        return path
+    if (folder / "model.safetensors.index.json").exists():
+        raise RegardError(f"{folder} holds its weights in several files; save them as one model.safetensors")
+    if (folder / "pytorch_model.bin").exists():
+        raise RegardError(
+            f"{folder} has pytorch_model.bin only, a pickle, which is not opened; save it as model.safetensors"
+        )
+    raise RegardError(f"{folder} has no model.safetensors")
+
+
+def read_json(folder: Path, name: str, kind: type = dict) -> Any:
+    """What a JSON file of a folder holds: an object, or a list."""
+    path = disk.inside(folder, name)
+    if not path.is_file():
+        raise RegardError(f"{folder} has no {name}")
+    try:
+        found = json.loads(read_text(path))
+    except (ValueError, RecursionError) as problem:
+        raise RegardError(f"{path} is not JSON: {problem}") from None
+    if not isinstance(found, kind):
+        raise RegardError(f"{path} holds no JSON {'object' if kind is dict else 'list'}")
+    return found
+
+
+def read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise RegardError(f"{path} has {path.stat().st_size:,} bytes; that is no such file")
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise RegardError(f"{path} is not UTF-8 text") from None
+    except OSError as problem:
+        raise RegardError(f"{path} cannot be read: {problem.strerror}") from None
