@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, expect
 from served import Served, served
 
 import regard
@@ -76,3 +77,23 @@ def test_the_models_are_told_and_one_can_be_looked_into(found: Served) -> None:
         looked = client.post("/attention", json={"text": "line", "model": "gpt"}).json()
         assert looked["format"] == "regard.looked"
         assert client.post("/attention", json={"text": "line", "model": "counts"}).status_code == 422
+
+
+def test_the_page_goes_on_with_what_is_typed(found: Served, runs: dict[str, Path], browser: Browser) -> None:
+    prompts = ["line 3", "small"]
+    expected = regard.load(runs["gpt"]).generate(prompts, Wish(100))
+    page, said = browser.new_page(), []
+    page.on("pageerror", lambda problem: said.append(str(problem)))
+    page.goto(found.address)
+    expect(page.locator("#what")).to_have_text("goes on with texts")
+    page.fill("#read-text", "\n".join(prompts))
+    written = page.locator("#found .finding")
+    expect(written).to_have_count(2, timeout=15_000)
+    assert [each.text_content() for each in written.all()] == list(map(str.__add__, prompts, expected))
+    page.click("#found-view")
+    expect(page.frame_locator("#heads-frame").locator("body")).to_contain_text("decoder.0.self", timeout=15_000)
+    page.click("#heads-close")
+    page.fill("#read-text", "Ä")
+    expect(page.locator("main")).to_contain_text("a character that the model never saw", timeout=15_000)
+    assert said == []
+    page.close()

@@ -91,4 +91,4 @@ def test_a_file_without_text_is_told(tmp_path: Path, content: str, sentence: str
 def test_a_text_too_short_to_hold_some_out_is_told(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a")
     with pytest.raises(CorpusError, match="too short a text"):
-        RunningText.of(tmp_path / "text.txt").parted(0.1)
+        RunningText.of(tmp_path / "text.txt").parted(0.6)

@@ -1,5 +1,6 @@
 """A translation run small enough to be trained for the tests, through the real command."""
 
+import io
 import os
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from numbers_corpus import write_numbers
+
+from regard.app.cli import main
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -28,6 +31,24 @@ def regard() -> Command:
             **options,
         }
         return subprocess.run(command, cwd=cwd, **settings)
+
+    return call
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The console script in this process: another one would spend seconds on imports before it refuses."""
+
+    def call(*arguments: str, cwd: Path, input: str = "") -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setenv("REGARD_CACHE", str(cwd / "cache"))
+        monkeypatch.setattr(sys, "argv", ["regard", *arguments])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), told.out, told.err)
 
     return call
 

@@ -38,12 +38,12 @@ def test_json_is_all_there_is_on_standard_output(regard: Command, tmp_path: Path
     ],
 )  # fmt: skip
 def test_a_users_mistake_is_one_sentence_and_exit_code_2(
-    regard: Command, tmp_path: Path, arguments: list[str], sentence: str
+    here: Command, tmp_path: Path, arguments: list[str], sentence: str
 ) -> None:
     (tmp_path / "bad.csv").write_text("x y\n1 2\n3 4 5\n")
     (tmp_path / "one.csv").write_text("1 2\n")
     (tmp_path / "latin.csv").write_bytes(b"1 2\n\xff\xfe 3\n")
-    done = regard(*arguments, cwd=tmp_path)
+    done = here(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(sentence)

@@ -70,9 +70,9 @@ def test_vectors(reviews: Path, regard: Command) -> None:
     ],
 )
 def test_what_cannot_be_answered_is_one_sentence(
-    reviews: Path, regard: Command, command: str, given: str, sentence: str
+    reviews: Path, here: Command, command: str, given: str, sentence: str
 ) -> None:
-    told = regard(command, "run", input=given, cwd=reviews)
+    told = here(command, "run", input=given, cwd=reviews)
     assert told.returncode == 2
     assert sentence in told.stderr
     assert len(told.stderr.splitlines()) == 1

@@ -130,10 +130,10 @@ MISTAKES = [
     ("arguments", "words"), MISTAKES, ids=[" ".join(arguments)[-60:] for arguments, _ in MISTAKES]
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(
-    story: Path, regard: Command, arguments: tuple[str, ...], words: list[str]
+    story: Path, here: Command, arguments: tuple[str, ...], words: list[str]
 ) -> None:
     wrong_files(story)
-    done = regard(*arguments, cwd=story, input="")
+    done = here(*arguments, cwd=story)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     last = done.stderr.splitlines()[-1]

@@ -115,7 +115,7 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
 WRONG = {
     "no config": (lambda at: (at / "config.json").unlink(), "has no config.json"),
     "broken config": (lambda at: (at / "config.json").write_text("{"), "config.json is not JSON"),
-    "another family": (lambda at: config(at, model_type="roberta"), "model_type is 'roberta'; only 'bert'"),
+    "another family": (lambda at: config(at, model_type="roberta"), "model_type is 'roberta', not 'bert'"),
     "other positions": (lambda at: config(at, position_embedding_type="relative_key"), "allowed is 'absolute'"),
     "a decoder": (lambda at: config(at, is_decoder=True), "this BERT is a decoder"),
     "another activation": (lambda at: config(at, hidden_act="tanh"), 'activation: "tanh" is not a choice'),
