@@ -410,39 +410,52 @@ static inline void keep_weights(const Asked *asked, int64_t token, int head, int
     }
 }
 
-/* Weights (queries, padded keys) of one sentence and head; `norms` are taken as known if `again`. */
+/* Queries are taken some at a time, since those that come early see few keys where order is kept. */
+#define ROWS 32
+
+/* How many keys the queries before `end` see. */
+static inline int reach(const Asked *asked, int end, int keys) { return asked->causal && end < keys ? end : keys; }
+
+static inline int smaller(int a, int b) { return a < b ? a : b; }
+
+/* Weights (queries, padded keys) of one sentence and head, each row as far as its fellows see; `norms` are taken as
+   known if `again`. */
 static void weigh(const Asked *asked, int sentence, int head, float *kt, float *w, float *norms, int again) {
     int q0 = asked->qstart[sentence], queries = asked->qstart[sentence + 1] - q0;
     int k0 = asked->kstart[sentence], keys = asked->kstart[sentence + 1] - k0, wide = padded(keys);
+    const float *qh = asked->q + q0 * asked->qrow + head * asked->size;
     turned(asked->k + k0 * asked->krow + head * asked->size, asked->krow, keys, asked->size, kt);
-    product(asked->q + q0 * asked->qrow + head * asked->size, asked->qrow, 1, kt, wide, w, wide, queries,
-            asked->size, wide);
-    for (int i = 0; i < queries; i++) {
-        float *row = w + (int64_t)i * wide, *norm = norms + (int64_t)(q0 + i) * asked->heads + head;
-        int seen = asked->causal ? i + 1 : keys;
-        for (int j = seen; j < wide; j++) row[j] = -1e30f;
-        float known = *norm;
-        if (!again) {
-            float high[8];
-            for (int l = 0; l < 8; l++) high[l] = row[l];
-            for (int j = 8; j < wide; j += 8)
-                for (int l = 0; l < 8; l++) high[l] = row[j + l] > high[l] ? row[j + l] : high[l];
-            float most = high[0];
-            for (int l = 1; l < 8; l++) most = high[l] > most ? high[l] : most;
-            v8 sum = {0};
-            for (int j = 0; j < wide; j += 8) {
-                v8 each = exponentials((*(v8 *)(row + j) - most) * asked->scale);
-                *(v8 *)(row + j) = each;
-                sum += each;
+    for (int first = 0; first < queries; first += ROWS) {
+        int end = smaller(first + ROWS, queries), most_seen = padded(reach(asked, end, keys));
+        product(qh + first * asked->qrow, asked->qrow, 1, kt, wide, w + (int64_t)first * wide, wide, end - first,
+                asked->size, most_seen);
+        for (int i = first; i < end; i++) {
+            float *row = w + (int64_t)i * wide, *norm = norms + (int64_t)(q0 + i) * asked->heads + head;
+            int seen = reach(asked, i + 1, keys), full = padded(seen);
+            for (int j = seen; j < full; j++) row[j] = -1e30f;
+            float known = *norm;
+            if (!again) {
+                float high[8];
+                for (int l = 0; l < 8; l++) high[l] = row[l];
+                for (int j = 8; j < full; j += 8)
+                    for (int l = 0; l < 8; l++) high[l] = row[j + l] > high[l] ? row[j + l] : high[l];
+                float most = high[0];
+                for (int l = 1; l < 8; l++) most = high[l] > most ? high[l] : most;
+                v8 sum = {0};
+                for (int j = 0; j < full; j += 8) {
+                    v8 each = exponentials((*(v8 *)(row + j) - most) * asked->scale);
+                    *(v8 *)(row + j) = each;
+                    sum += each;
+                }
+                float powers = added_up(sum), share = 1.0f / powers;
+                *norm = most * asked->scale + logf(powers);
+                for (int j = 0; j < full; j += 8) *(v8 *)(row + j) *= share;
+            } else {
+                for (int j = 0; j < full; j += 8)
+                    *(v8 *)(row + j) = exponentials(*(v8 *)(row + j) * asked->scale - known);
             }
-            float powers = added_up(sum), share = 1.0f / powers;
-            *norm = most * asked->scale + logf(powers);
-            for (int j = 0; j < wide; j += 8) *(v8 *)(row + j) *= share;
-        } else {
-            for (int j = 0; j < wide; j += 8)
-                *(v8 *)(row + j) = exponentials(*(v8 *)(row + j) * asked->scale - known);
+            for (int j = seen; j < most_seen; j++) row[j] = 0;
         }
-        for (int j = seen; j < wide; j++) row[j] = 0;
     }
 }
 
@@ -454,20 +467,24 @@ void attend_apart(const Asked *asked, float *out, float *norms) {
     {
         float *kt = malloc(sizeof(float) * ((size_t)asked->size * k + (size_t)q * k + k));
         float *w = kt + (size_t)asked->size * k, *kept = w + (size_t)q * k;
-#pragma omp for schedule(dynamic, 4)
-        for (int s = 0; s < asked->sentences; s++) {
-            int q0 = asked->qstart[s], queries = asked->qstart[s + 1] - q0;
-            int k0 = asked->kstart[s], keys = asked->kstart[s + 1] - k0, wide = padded(keys);
+#pragma omp for schedule(dynamic)
+        for (int s = 0; s < asked->sentences; s++)
             for (int h = 0; h < asked->heads; h++) {
+                int q0 = asked->qstart[s], queries = asked->qstart[s + 1] - q0;
+                int k0 = asked->kstart[s], keys = asked->kstart[s + 1] - k0, wide = padded(keys);
                 weigh(asked, s, h, kt, w, norms, 0);
                 for (int i = 0; asked->dropped && i < queries; i++) {
-                    keep_weights(asked, q0 + i, h, keys, kept);
-                    for (int j = 0; j < keys; j++) w[(int64_t)i * wide + j] *= kept[j];
+                    int seen = reach(asked, i + 1, keys);
+                    keep_weights(asked, q0 + i, h, seen, kept);
+                    for (int j = 0; j < seen; j++) w[(int64_t)i * wide + j] *= kept[j];
                 }
-                product(w, wide, 1, asked->v + k0 * asked->vrow + h * asked->size, asked->vrow,
-                        out + q0 * orow + h * asked->size, orow, queries, keys, asked->size);
+                for (int first = 0; first < queries; first += ROWS) {
+                    int end = smaller(first + ROWS, queries);
+                    product(w + (int64_t)first * wide, wide, 1, asked->v + k0 * asked->vrow + h * asked->size,
+                            asked->vrow, out + (q0 + first) * orow + h * asked->size, orow, end - first,
+                            reach(asked, end, keys), asked->size);
+                }
             }
-        }
         free(kt);
     }
 }
@@ -481,36 +498,44 @@ void attend_apart_backward(const Asked *asked, const float *out, float *norms, c
     {
         float *kt = malloc(sizeof(float) * ((size_t)asked->size * k + 2 * (size_t)q * k + k));
         float *w = kt + (size_t)asked->size * k, *d = w + (size_t)q * k, *kept = d + (size_t)q * k;
-#pragma omp for schedule(dynamic, 4)
-        for (int s = 0; s < asked->sentences; s++) {
-            int q0 = asked->qstart[s], queries = asked->qstart[s + 1] - q0;
-            int k0 = asked->kstart[s], keys = asked->kstart[s + 1] - k0, wide = padded(keys);
+#pragma omp for schedule(dynamic)
+        for (int s = 0; s < asked->sentences; s++)
             for (int h = 0; h < asked->heads; h++) {
+                int q0 = asked->qstart[s], queries = asked->qstart[s + 1] - q0;
+                int k0 = asked->kstart[s], keys = asked->kstart[s + 1] - k0, wide = padded(keys);
                 int64_t at = h * asked->size;
                 const float *gh = g + q0 * row + at, *oh = out + q0 * row + at;
                 weigh(asked, s, h, kt, w, norms, 1);
                 turned(asked->v + k0 * asked->vrow + at, asked->vrow, keys, asked->size, kt);
-                product(gh, row, 1, kt, wide, d, wide, queries, asked->size, wide);
-                for (int i = 0; i < queries; i++) {
-                    float *wi = w + (int64_t)i * wide, *di = d + (int64_t)i * wide, mean = 0;
+                for (int first = 0; first < queries; first += ROWS) {
+                    int end = smaller(first + ROWS, queries), seen = reach(asked, end, keys), full = padded(seen);
+                    product(gh + first * row, row, 1, kt, wide, d + (int64_t)first * wide, wide, end - first,
+                            asked->size, full);
+                    for (int i = first; i < end; i++) {
+                        float *wi = w + (int64_t)i * wide, *di = d + (int64_t)i * wide, mean = 0;
 #pragma omp simd reduction(+ : mean)
-                    for (int c = 0; c < asked->size; c++) mean += gh[i * row + c] * oh[i * row + c];
-                    if (asked->dropped) {
-                        keep_weights(asked, q0 + i, h, keys, kept);
-                        for (int j = 0; j < keys; j++) di[j] = wi[j] * (di[j] * kept[j] - mean) * asked->scale;
-                        for (int j = 0; j < keys; j++) wi[j] *= kept[j];
-                    } else {
-                        for (int j = 0; j < wide; j += 8)
-                            for (int l = 0; l < 8; l++) di[j + l] = wi[j + l] * (di[j + l] - mean) * asked->scale;
+                        for (int c = 0; c < asked->size; c++) mean += gh[i * row + c] * oh[i * row + c];
+                        if (asked->dropped) {
+                            keep_weights(asked, q0 + i, h, seen, kept);
+                            for (int j = 0; j < seen; j++) di[j] = wi[j] * (di[j] * kept[j] - mean) * asked->scale;
+                            for (int j = 0; j < seen; j++) wi[j] *= kept[j];
+                        } else {
+                            for (int j = 0; j < full; j += 8)
+                                for (int l = 0; l < 8; l++) di[j + l] = wi[j + l] * (di[j + l] - mean) * asked->scale;
+                        }
                     }
+                    product(d + (int64_t)first * wide, wide, 1, asked->k + k0 * asked->krow + at, asked->krow,
+                            gq + (q0 + first) * row + at, row, end - first, seen, asked->size);
                 }
-                product(d, wide, 1, asked->k + k0 * asked->krow + at, asked->krow, gq + q0 * row + at, row, queries,
-                        keys, asked->size);
-                product(d, 1, wide, asked->q + q0 * asked->qrow + at, asked->qrow, gk + k0 * row + at, row, keys,
-                        queries, asked->size);
-                product(w, 1, wide, gh, row, gv + k0 * row + at, row, keys, queries, asked->size);
+                for (int first = 0; first < keys; first += ROWS) { /* keys are seen by queries from `begin` on */
+                    int begin = asked->causal ? first : 0, many = smaller(ROWS, keys - first);
+                    int64_t corner = (int64_t)begin * wide + first;
+                    product(d + corner, 1, wide, asked->q + (q0 + begin) * asked->qrow + at, asked->qrow,
+                            gk + (k0 + first) * row + at, row, many, queries - begin, asked->size);
+                    product(w + corner, 1, wide, gh + begin * row, row, gv + (k0 + first) * row + at, row, many,
+                            queries - begin, asked->size);
+                }
             }
-        }
         free(kt);
     }
 }
