@@ -98,7 +98,7 @@ def labels(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         write_text(folder, place / "text.txt")
-        minutes = 0.1 if options.quick else 20
+        minutes = 0.1 if options.quick else 8
         words = [f"data.train={place / 'text.txt'}", "model.longest=128", f"train.minutes={minutes}"]
         pretrained = trained("gpt", place / "gpt", words)
         rows: dict[str, dict[str, Any]] = {"pre-training": pretrained}
@@ -109,7 +109,7 @@ def labels(options: argparse.Namespace) -> None:
             ]
             short = ["train.steps=5"] if options.quick else []
             start = [f"model.start={place / 'gpt'}"]
-            fresh = ["model.size=mini", "model.longest=128", "train.rate=5e-4", "train.epochs=8"]
+            fresh = ["model.size=mini", "model.longest=128", "train.rate=5e-4", "train.epochs=6"]
             rows[f"{task}, pre-trained"] = trained(recipe, place / task, [*data, *start, *short])
             rows[f"{task}, not pre-trained"] = trained(recipe, place / f"{task}-fresh", [*data, *fresh, *short])
     tell(rows, options, ("accuracy", "loss", "minutes"))

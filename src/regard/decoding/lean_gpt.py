@@ -39,7 +39,7 @@ class LeanGpt:
         source = source.contiguous()
         rows, length = source.shape
         asked = self.stack.asked
-        cache = torch.empty(asked.layers, 2, self.longest, rows, asked.width)
+        cache = torch.empty(asked.layers, 2, rows, self.longest, asked.width)
         if length:
             shape = (rows, length, rows, self.longest)
             native.read_first(ctypes.byref(asked), address(source), *shape, address(cache))
@@ -64,7 +64,7 @@ class LeanGpt:
             address(state.before),
             rows,
             step,
-            state.cache.size(3),
+            state.cache.size(2),
             self.longest,
             address(state.cache),
             address(scores),
@@ -76,15 +76,15 @@ class LeanGpt:
 class LeanState:
     """What was read and written so far; the state that another is chosen from is not used any more."""
 
-    cache: Tensor  # (layers, keys and values, window, room for rows, width)
+    cache: Tensor  # (layers, keys and values, room for rows, window, width)
     before: Tensor  # (texts, window): the row of the cache that holds each earlier token of a text
     ids: Tensor  # (texts, length)
 
     def select(self, rows: Tensor) -> "LeanState":
         cache, step = self.cache, self.ids.size(1)
-        if len(rows) > cache.size(3):
-            cache = cache.new_empty(*cache.shape[:3], len(rows), cache.size(4))
-            cache[:, :, :step, : self.cache.size(3)] = self.cache[:, :, :step]
+        if len(rows) > cache.size(2):
+            cache = cache.new_empty(*cache.shape[:2], len(rows), *cache.shape[3:])
+            cache[:, :, : self.cache.size(2), :step] = self.cache[:, :, :, :step]
         return LeanState(cache, self.before[rows].contiguous(), self.ids[rows])
 
 

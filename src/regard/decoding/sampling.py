@@ -88,12 +88,11 @@ def draw(scores: Tensor, chances: list[torch.Generator], chance: Chance) -> tupl
     if chance.top_p < 1:
         scores = within_share(scores, chance.top_p)
     log_probability = torch.log_softmax(scores, dim=-1)
-    # A row at a time: what is drawn for a sentence does not depend on the sentences beside it.
-    drawn = [
-        torch.multinomial(row.exp().cpu(), 1, generator=chance)
-        for row, chance in zip(log_probability, chances, strict=True)
-    ]
-    tokens = torch.cat(drawn).to(scores.device)
+    # A point for each row by itself: what is drawn for a sentence does not depend on the sentences beside it.
+    points = torch.cat([torch.rand(1, generator=each, dtype=torch.float64) for each in chances])
+    reached = log_probability.double().exp().cumsum(-1)
+    wanted = points.to(scores.device).unsqueeze(1) * reached[:, -1:]
+    tokens = torch.searchsorted(reached, wanted, right=True).squeeze(1)
     return tokens, log_probability.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
 

@@ -704,7 +704,7 @@ typedef struct {
     const int32_t *start;         /* where each sentence's source tokens begin */
     const float *memory;          /* (layers, sources, 2 width): keys and values side by side */
     int64_t sources;
-    float *cache;                 /* (layers, 2, times, room, width) */
+    float *cache;                 /* (layers, 2, room, times, width) */
 } Written;
 
 static void norm_rows(const float *x, const float *weight, const float *bias, float epsilon, int rows, int width,
@@ -745,7 +745,18 @@ static void look(const float *query, const float *const *at, int64_t value, int 
         for (int j = 0; j < keys; j++) sum += weights[j];
         float share = 1.0f / sum;
         float *to = out + h * size;
-        for (int i = 0; i < size; i += 8) {
+        int i = 0;
+        for (; i + 32 <= size; i += 32) { /* a value is visited once for four vectors of it */
+            v8 a = {0}, b = {0}, c = {0}, d = {0};
+            for (int j = 0; j < keys; j++) {
+                const v8 *from = (const v8 *)(at[j] + value + h * size + i);
+                a += weights[j] * from[0], b += weights[j] * from[1];
+                c += weights[j] * from[2], d += weights[j] * from[3];
+            }
+            v8 *there = (v8 *)(to + i);
+            there[0] = a * share, there[1] = b * share, there[2] = c * share, there[3] = d * share;
+        }
+        for (; i < size; i += 8) {
             v8 mixed = {0};
             for (int j = 0; j < keys; j++) mixed += weights[j] * *(const v8 *)(at[j] + value + h * size + i);
             *(v8 *)(to + i) = mixed * share;
@@ -784,7 +795,7 @@ static void think(const Stack *d, const float *const *w, const float *in, int ro
 /* scores (rows, words); scratch has room for rows * (4 width + inner) floats. GPT has no cross-attention. */
 static void decoder_step(const Stack *d, const Written *s, float *scores, float *scratch) {
     int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
-    int64_t all = (int64_t)rows * width, slice = (int64_t)s->room * width, side = slice * s->times;
+    int64_t all = (int64_t)rows * width, line = (int64_t)s->times * width, side = line * s->room;
     float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
     const float *place = d->places + (int64_t)s->step * width;
     for (int r = 0; r < rows; r++) {
@@ -796,11 +807,11 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
     int shared = all * most > SMALL; /* worth a second thread */
     for (int l = 0; l < d->layers; l++) {
         const float *const *w = d->weights + (int64_t)l * A_LAYER;
-        float *keys = s->cache + (int64_t)l * 2 * side, *now = keys + s->step * slice;
+        float *keys = s->cache + (int64_t)l * 2 * side, *now = keys + (int64_t)s->step * width;
         const float *in = told(d, w, NORM_SELF, x, rows, n);
         multiply(in, rows, w[QUERY], w[QUERY_BIAS], width, width, width, 0, q);
-        multiply(in, rows, w[KEY], w[KEY_BIAS], width, width, width, 0, now);
-        multiply(in, rows, w[VALUE], w[VALUE_BIAS], width, width, width, 0, now + side);
+        multiply(in, rows, w[KEY], w[KEY_BIAS], width, width, line, 0, now);
+        multiply(in, rows, w[VALUE], w[VALUE_BIAS], width, width, line, 0, now + side);
 #pragma omp parallel if (shared)
         {
             const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
@@ -808,8 +819,8 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
 #pragma omp for schedule(static)
             for (int r = 0; r < rows; r++) {
                 const int32_t *before = s->before + (int64_t)r * s->times;
-                for (int t = 0; t < s->step; t++) at[t] = keys + t * slice + (int64_t)before[t] * width;
-                at[s->step] = now + (int64_t)r * width;
+                for (int t = 0; t < s->step; t++) at[t] = keys + before[t] * line + (int64_t)t * width;
+                at[s->step] = now + r * line;
                 look(q + (int64_t)r * width, at, side, s->step + 1, d->heads, size, weights, y + (int64_t)r * width);
             }
             free(at);
@@ -938,7 +949,7 @@ static void encode(const Stack *e, const Stack *d, const int64_t *ids, const int
 /* The first `length` tokens of each text (rows, length) -> the cache, as so many steps would leave it. */
 void read_first(const Stack *d, const int64_t *ids, int rows, int length, int room, int times, float *cache) {
     int tokens = rows * length, width = d->width, size = width / d->heads;
-    int64_t all = (int64_t)tokens * width, slice = (int64_t)room * width, side = slice * times;
+    int64_t all = (int64_t)tokens * width, line = (int64_t)times * width, side = line * room;
     float *x = malloc(sizeof(float) * (6 * all + (int64_t)tokens * (d->inner + d->heads)));
     float *n = x + all, *q = n + all, *k = q + all, *v = k + all, *y = v + all, *wide = y + all;
     float *norms = wide + (int64_t)tokens * d->inner;
@@ -955,7 +966,7 @@ void read_first(const Stack *d, const int64_t *ids, int rows, int length, int ro
         multiply(in, tokens, w[KEY], w[KEY_BIAS], width, width, width, 0, k);
         multiply(in, tokens, w[VALUE], w[VALUE_BIAS], width, width, width, 0, v);
         for (int t = 0; t < tokens; t++) {
-            int64_t to = (t % length) * slice + (int64_t)(t / length) * width;
+            int64_t to = (t / length) * line + (int64_t)(t % length) * width;
             memcpy(keys + to, k + (int64_t)t * width, sizeof(float) * width);
             memcpy(keys + side + to, v + (int64_t)t * width, sizeof(float) * width);
         }
