@@ -98,8 +98,13 @@ def labels(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         write_text(folder, place / "text.txt")
-        minutes = 0.1 if options.quick else 8
-        words = [f"data.train={place / 'text.txt'}", "model.longest=128", f"train.minutes={minutes}"]
+        minutes = 0.1 if options.quick else 6
+        words = [
+            f"data.train={place / 'text.txt'}",
+            "model.size=micro",
+            "model.longest=128",
+            f"train.minutes={minutes}",
+        ]
         pretrained = trained("gpt", place / "gpt", words)
         rows: dict[str, dict[str, Any]] = {"pre-training": pretrained}
         for task, recipe in (("sst2", "gpt-sentiment"), ("sick", "gpt-inference")):
@@ -109,7 +114,7 @@ def labels(options: argparse.Namespace) -> None:
             ]
             short = ["train.steps=5"] if options.quick else []
             start = [f"model.start={place / 'gpt'}"]
-            fresh = ["model.size=mini", "model.longest=128", "train.rate=5e-4", "train.epochs=6"]
+            fresh = ["model.size=micro", "model.longest=128", "train.rate=5e-4", "train.epochs=6"]
             rows[f"{task}, pre-trained"] = trained(recipe, place / task, [*data, *start, *short])
             rows[f"{task}, not pre-trained"] = trained(recipe, place / f"{task}-fresh", [*data, *fresh, *short])
     tell(rows, options, ("accuracy", "loss", "minutes"))
