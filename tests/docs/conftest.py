@@ -1,0 +1,97 @@
+"""A quick `regard`, and small runs that stand where a page's own would take minutes to train."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "docs" / "building"), str(ROOT / "tests")]
+
+from page_run import environment  # noqa: E402
+from quick_command import write_command  # noqa: E402
+
+LITTLE = "data.pairs=1500 train.steps=50 train.batch_tokens=1024 train.warmup=20 train.validate_sentences=20"
+TRANSFORMER = "model.d_model=32 model.heads=4 model.d_ff=64 model.encoder_layers=2 model.decoder_layers=2"
+READER = (
+    "model.layers=2 model.d_model=32 model.heads=2 model.d_ff=64 model.longest=64 text.size=120 text.min_count=1 "
+    "train.rate=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.average=none"
+)
+STAND_INS = {
+    "picturebook": f"picturebook {LITTLE} {TRANSFORMER}",
+    "bahdanau": f"bahdanau {LITTLE} text.size=600 model.embedding=32 model.hidden=32",
+    "pretraining": f"pretraining data.train=text.txt data.longest=32 {READER.replace('epochs=1', 'steps=20')}",
+    "sentiment": f"sentiment data.train=train.tsv data.valid=dev.tsv {READER}",
+    "ner": f"ner data.train=train.conll data.valid=dev.conll {READER}",
+    "qa": f"qa data.train=train.json data.valid=dev.json data.longest=48 data.overlap=16 {READER}",
+}
+"""How each stand-in is trained, in a second or two."""
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `regard` in it, for a PATH."""
+    folder = tmp_path_factory.mktemp("bin")
+    address = folder / "door"
+    command = [sys.executable, str(Path(__file__).with_name("quick_command.py")), "serve", str(address)]
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "MPLBACKEND": "agg"}
+    )
+    assert server.stdout is not None
+    assert server.stdout.readline() == "ready\n"
+    write_command(folder, address)
+    yield folder
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all pages: the picture book is written down once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
+    """A small run by its name, trained when it is first asked for."""
+    import small_texts
+
+    folder = tmp_path_factory.mktemp("stand-ins")
+    for write in (small_texts.write_labelled, small_texts.write_tagged, small_texts.write_questions):
+        write(folder)
+    small_texts.write_documents(folder)
+
+    def made(name: str) -> Path:
+        run = folder / "runs" / name
+        if not run.exists():
+            command = ["regard", "train", *STAND_INS[name].split(), "--out", str(run)]
+            surroundings = environment(cache, programs)
+            done = subprocess.run(
+                [shutil.which("regard", path=surroundings["PATH"]) or "", *command[1:]],
+                cwd=folder, env=surroundings, capture_output=True, text=True,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+        return run
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def real_run(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
+    """A run as the quick start makes it, with all the minutes it takes."""
+    folder = tmp_path_factory.mktemp("real")
+
+    def made(name: str) -> Path:
+        run = folder / "runs" / name
+        if not run.exists():
+            done = subprocess.run(
+                ["regard", "train", name, "--out", str(run)], cwd=folder, env=environment(cache, programs)
+            )
+            assert done.returncode == 0
+        return run
+
+    return made
