@@ -47,7 +47,8 @@ def test_the_wheel_holds_every_file_of_the_package(built: Path) -> None:
 
 def test_the_source_archive_can_be_tested_and_documented(built: Path) -> None:
     [archive] = built.glob("*.tar.gz")
-    inside = {name.split("/", 1)[1] for name in tarfile.open(archive).getnames() if "/" in name}
+    with tarfile.open(archive) as opened:
+        inside = {name.split("/", 1)[1] for name in opened.getnames() if "/" in name}
     assert {
         "Makefile",
         "constraints.txt",

@@ -1,4 +1,4 @@
-"""The fenced blocks of a page: what is run, what is written to a file, what is shown, and what is not run and why.
+"""The fenced blocks of a page: what is run, what is a file, what is shown, and what is not run and why.
 
 The first word after the fence is the kind, the rest are settings: `console slow`, `toml file="mine.toml"`,
 `console not-run="needs two machines"`. Tests, notebooks and the site all read pages by this.
@@ -48,6 +48,11 @@ class Block:
         return "trained" in self.settings
 
     @property
+    def varying(self) -> bool:
+        """Its numbers are of one machine and one run; another's may differ, its words may not."""
+        return "varying" in self.settings
+
+    @property
     def fails(self) -> bool:
         """It shows a mistake and what is said to it."""
         return "fails" in self.settings
@@ -68,7 +73,7 @@ def read_info(info: str) -> tuple[str, dict[str, str]]:
 
 @dataclass(frozen=True)
 class Command:
-    """A line after `$`, with the lines it goes on over, and what it prints."""
+    """A line after `$`, with the lines it goes on over (after `>`, or a backslash), and what it prints."""
 
     text: str
     expected: str
@@ -81,6 +86,8 @@ def commands(text: str) -> list[Command]:
     for line in text.splitlines():
         if line.startswith("$ "):
             found.append(([line[2:]], []))
+        elif line.startswith("> ") and found and not found[-1][1]:
+            found[-1][0].append(line[2:])
         elif not found:
             raise ValueError(f"a console block begins with a command after `$`, not with {line!r}")
         else:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,19 @@ sys.path[:0] = [str(ROOT / "docs" / "building"), str(ROOT / "tests")]
 from page_run import environment  # noqa: E402
 from quick_command import write_command  # noqa: E402
 
-LITTLE = "data.pairs=1500 train.steps=50 train.batch_tokens=1024 train.warmup=20 train.validate_sentences=20"
+LITTLE = (
+    "data.source=little.de data.target=little.en model.longest=40 train.steps=60 train.batch_tokens=1024 "
+    "train.warmup=20 train.rate=0.01"
+)
+WORDS = "text.kind=words text.min_count=1 text.joint=false model.share=output"
 TRANSFORMER = "model.d_model=32 model.heads=4 model.d_ff=64 model.encoder_layers=2 model.decoder_layers=2"
 READER = (
     "model.layers=2 model.d_model=32 model.heads=2 model.d_ff=64 model.longest=64 text.size=120 text.min_count=1 "
     "train.rate=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.average=none"
 )
 STAND_INS = {
-    "picturebook": f"picturebook {LITTLE} {TRANSFORMER}",
-    "bahdanau": f"bahdanau {LITTLE} text.size=600 model.embedding=32 model.hidden=32",
+    "picturebook": f"translation {LITTLE} {WORDS} {TRANSFORMER}",
+    "bahdanau": f"bahdanau data.corpus=files {LITTLE} text.size=400 model.embedding=32 model.hidden=32",
     "pretraining": f"pretraining data.train=text.txt data.longest=32 {READER.replace('epochs=1', 'steps=20')}",
     "sentiment": f"sentiment data.train=train.tsv data.valid=dev.tsv {READER}",
     "ner": f"ner data.train=train.conll data.valid=dev.conll {READER}",
@@ -60,10 +65,15 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
     """A small run by its name, trained when it is first asked for."""
     import small_texts
 
+    from regard.data.catalog import pairs as picturebook_pairs
+
     folder = tmp_path_factory.mktemp("stand-ins")
     for write in (small_texts.write_labelled, small_texts.write_tagged, small_texts.write_questions):
         write(folder)
     small_texts.write_documents(folder)
+    pairs = list(islice(picturebook_pairs("picturebook", "train"), 600))
+    for place, name in enumerate(("little.de", "little.en")):
+        (folder / name).write_text("".join(f"{pair[place]}\n" for pair in pairs), "utf-8")
 
     def made(name: str) -> Path:
         run = folder / "runs" / name

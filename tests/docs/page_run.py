@@ -100,18 +100,23 @@ class PageRun:
             if bool(expected.strip()) and not printed.strip():
                 raise PageFailed(f"{self.where(block)}: {what} printed nothing")
             return
-        if not matches(expected, printed):
+        if not matches(expected, printed, varying=block.varying):
             raise PageFailed(f"{self.where(block)}: {what} printed\n{printed}\nwhere the page has\n{expected}")
 
     def where(self, block: Block) -> str:
         return f"{self.page.name}, line {block.line}"
 
 
-def matches(expected: str, printed: str) -> bool:
-    """Whether a page's output is what was printed; `...` stands for anything, ends of lines do not count."""
+def matches(expected: str, printed: str, *, varying: bool = False) -> bool:
+    """Whether a page's output is what was printed; `...` stands for anything, blanks at ends of lines do not count.
+
+    With `varying`, any number stands for any other, and any run of blanks.
+    """
     wanted = "\n".join(line.rstrip() for line in expected.strip("\n").splitlines())
     got = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
     pattern = re.escape(wanted).replace(re.escape("..."), ".*?")
+    if varying:
+        pattern = re.sub(r"(\\ )+", r"\\s+", re.sub(r"\d(\d|,|\\\.(?=\d))*", lambda _: r"\d[\d.,]*", pattern))
     return re.fullmatch(pattern, got, re.DOTALL) is not None
 
 

@@ -64,8 +64,7 @@ def answer(asked: socket.socket) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
-    sys.stdin, sys.stdout = open(0), open(1, "w", encoding="utf-8")
-    sys.stderr = open(2, "w", encoding="utf-8", buffering=1)
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])

@@ -59,6 +59,10 @@ def test_output_is_compared() -> None:
     assert matches("BLEU ...   (10 sentences)\n...\nend", "BLEU 12.3   (10 sentences)\na\nb\nend  \n")
     assert not matches("BLEU 12", "BLEU 13")
     assert not matches("one", "one\ntwo")
+    assert matches(
+        "BLEU 94.54   (1,000 lines, 4.0 minutes)", "BLEU 3.1  (20 lines, 12.5 minutes)", varying=True
+    )
+    assert not matches("BLEU 94.54", "chrF 94.54", varying=True)
 
 
 def run_page(tmp_path: Path, text: str, *, slow: bool = False) -> int:
