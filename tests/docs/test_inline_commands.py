@@ -30,7 +30,8 @@ def spans(page: Path) -> Iterator[str]:
 def problems(span: str) -> Iterator[str]:
     words = span.split()
     if words[0] == "regard" and len(words) > 1:
-        yield from problems_of_command(shlex.split(span.replace("...", "a"), comments=True)[1:])
+        first = re.split(r" [|>] ", span.replace("=...", "=a").replace("...", "ANY"))[0]
+        yield from problems_of_command(shlex.split(first)[1:])
     elif words[0] == "make" and len(words) == 2 and f"\n{words[1]}:" not in (ROOT / "Makefile").read_text():
         yield f"{span}: no such target"
     for path in re.findall(r"\b(?:tests|src|docs|benchmarks|examples)/[\w/.-]+\.\w+", span):
@@ -41,7 +42,7 @@ def problems(span: str) -> Iterator[str]:
 def problems_of_command(words: list[str]) -> Iterator[str]:
     command, name = COMMANDS, "regard"
     while words and getattr(command, "commands", None):
-        if words[0].isupper() or words[0].startswith("-"):
+        if words[0].isupper() or words[0].startswith("-") or not words[0].isascii():
             return  # a placeholder, or an option of regard itself
         name = f"{name} {words[0]}"
         if words[0] not in command.commands:

@@ -1,6 +1,7 @@
 """The site: built without a warning, every link and anchor there, and nothing asked of the network."""
 
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -100,13 +101,18 @@ def test_bricks_are_shown_from_the_source_and_the_reference_is_there(site: Path)
 @pytest.mark.parametrize("page", pages(ROOT), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_between_the_files_themselves(page: Path) -> None:
     """As a reader follows them in the repository, where there is no site."""
-    import re
-
     text = re.sub(r"`[^`\n]*`", "", page.read_text("utf-8"))
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         parts = urlsplit(link)
         if not parts.scheme and parts.path:
             assert (page.parent / parts.path).exists(), link
+
+
+def test_pictures_are_small_and_shown() -> None:
+    shown = "".join(page.read_text("utf-8") for page in pages(ROOT))
+    for picture in (ROOT / "docs" / "pictures").iterdir():
+        assert picture.stat().st_size < 300_000, picture.name
+        assert f"pictures/{picture.name})" in shown, picture.name
 
 
 @pytest.mark.parametrize(
