@@ -32,7 +32,7 @@ STAND_INS = {
     "pretraining": f"pretraining data.train=text.txt data.longest=32 {READER.replace('epochs=1', 'steps=20')}",
     "sentiment": f"sentiment data.train=train.tsv data.valid=dev.tsv {READER}",
     "ner": f"ner data.train=train.conll data.valid=dev.conll {READER}",
-    "qa": f"qa data.train=train.json data.valid=dev.json data.longest=48 data.overlap=16 {READER}",
+    "qa": f"qa data.train=train.json data.valid=dev.json data.longest=48 data.longest_question=8 data.overlap=8 {READER}",
 }
 """How each stand-in is trained, in a second or two."""
 

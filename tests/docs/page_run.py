@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 import traceback
@@ -12,7 +13,8 @@ from pathlib import Path
 from blocks import RUN, SHOWN, Block, blocks, commands
 
 SEPARATOR = "\x1e"
-MINUTES = 20
+QUICK, SLOW = 60, 20 * 60
+"""Seconds a block may take."""
 
 
 class PageFailed(AssertionError):
@@ -66,16 +68,7 @@ class PageRun:
         """All commands of a block in one shell, what each prints compared with what stands under it."""
         found = commands(block.text)
         script = "".join(f'{each.text}\nprintf "{SEPARATOR}%s{SEPARATOR}" "$?"\n' for each in found)
-        done = subprocess.run(
-            ["bash", "-c", script],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=60 * MINUTES,
-        )
-        parts = done.stdout.decode("utf-8", "replace").split(SEPARATOR)
+        parts = self.shell(script).split(SEPARATOR)
         for number, each in enumerate(found):
             if 2 * number + 1 >= len(parts):
                 raise PageFailed(f"{self.where(block)}: the shell ended before `{each.text}` did:\n{parts[-1]}")
@@ -83,6 +76,26 @@ class PageRun:
             if (code != 0) != block.fails:
                 raise PageFailed(f"{self.where(block)}: `{each.text}` ended with {code}:\n{printed}")
             self.compare(block, each.text, each.expected, printed)
+
+    def shell(self, script: str) -> str:
+        """All that a script prints; what it started does not outlive it."""
+        process = subprocess.Popen(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            printed, _ = process.communicate(timeout=SLOW if self.slow else QUICK)
+        except subprocess.TimeoutExpired:
+            raise PageFailed(f"{self.page.name}: this took too long:\n{script}") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        return printed.decode("utf-8", "replace")
 
     def take_python(self, block: Block, output: Block | None) -> None:
         printed = io.StringIO()
