@@ -6,7 +6,7 @@ BROWSER := .venv/.browser
 # One thread a process: the tests run in two processes side by side.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/pytest
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-slow lint format docs notebooks man wheel clean
 
 demo: $(READY)
 	@rm -rf runs/demo
@@ -29,6 +29,19 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(READY)
+	$(BIN)/python docs/building/notebooks.py --out build/notebooks
+
+man: $(READY)
+	@mkdir -p dist
+	$(BIN)/regard man > dist/regard.1
+
+wheel: $(READY)
+	$(BIN)/python -m build --outdir dist
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,12 +1,16 @@
-"""Property tests draw the same examples each time, the kernels are compiled once, and pages have a real browser."""
+"""Property tests draw the same examples each time, kernels are compiled and torch is imported once, pages have a browser."""
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from quick_command import write_command
 
 settings.register_profile("regard", deadline=None, derandomize=True)
 settings.load_profile("regard")
@@ -26,3 +30,20 @@ def browser():
         driver.chromium.launch(executable_path=program, args=["--no-sandbox"]) as found,
     ):
         yield found
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with `regard` in it, for a PATH."""
+    folder = tmp_path_factory.mktemp("bin")
+    address = folder / "door"
+    command = [sys.executable, str(Path(__file__).with_name("quick_command.py")), "serve", str(address)]
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "MPLBACKEND": "agg"}
+    )
+    assert server.stdout is not None
+    assert server.stdout.readline() == "ready\n"
+    write_command(folder, address)
+    yield folder
+    server.terminate()
+    server.wait()

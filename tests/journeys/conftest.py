@@ -16,11 +16,11 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def regard() -> Command:
+def regard(programs: Path) -> Command:
     """The command in a process of its own."""
 
     def call(*arguments: str, cwd: Path, **options) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from regard.app.cli import main; main()", *arguments]
+        command = [str(programs / "regard"), *arguments]
         surroundings = {**os.environ, "COLUMNS": "120", "REGARD_CACHE": str(cwd / "cache")}
         settings = {
             "env": surroundings,

@@ -8,7 +8,7 @@ import typer
 
 from regard import __version__
 from regard.app import data, show
-from regard.app.commands import asking, making, measuring, opening
+from regard.app.commands import asking, helping, making, measuring, opening
 from regard.errors import RegardError
 
 cli = typer.Typer(
@@ -40,6 +40,7 @@ for command in (
 cli.command(name="import")(making.import_folder)
 cli.add_typer(show.app, name="show")
 cli.add_typer(data.app, name="data")
+cli.command()(helping.man)
 
 
 def main() -> None:

@@ -7,10 +7,14 @@ from typing import Annotated, Literal
 import typer
 
 from regard.app.commands.arguments import AsJson, Run
+from regard.app.commands.helping import recipe_names
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="The name of a shipped recipe, or a TOML file.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(help="The name of a shipped recipe, or a TOML file.", autocompletion=recipe_names),
+    ],
     assignments: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Laid over the recipe.")
     ] = None,

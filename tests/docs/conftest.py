@@ -1,0 +1,92 @@
+"""A quick `regard`, and small runs that stand where a page's own would take minutes to train."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "docs" / "building"), str(ROOT / "tests")]
+
+from page_run import environment  # noqa: E402
+
+LITTLE = (
+    "data.source=little.de data.target=little.en model.longest=40 train.steps=60 train.batch_tokens=1024 "
+    "train.warmup=20 train.rate=0.01"
+)
+WORDS = "text.kind=words text.min_count=1 text.joint=false model.share=output"
+TRANSFORMER = "model.d_model=32 model.heads=4 model.d_ff=64 model.encoder_layers=2 model.decoder_layers=2"
+READER = (
+    "model.layers=2 model.d_model=32 model.heads=2 model.d_ff=64 model.longest=64 text.size=120 text.min_count=1 "
+    "train.rate=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.average=none"
+)
+WRITER = "model.size=nano text.size=300 train.steps=3 train.batch_tokens=512"
+STAND_INS = {
+    "picturebook": f"translation {LITTLE} {WORDS} {TRANSFORMER}",
+    "bahdanau": f"bahdanau data.corpus=files {LITTLE} text.size=400 model.embedding=32 model.hidden=32",
+    "pretraining": f"pretraining data.train=text.txt data.longest=32 {READER.replace('epochs=1', 'steps=20')}",
+    "sentiment": f"sentiment data.train=train.tsv data.valid=dev.tsv {READER}",
+    "ner": f"ner data.train=train.conll data.valid=dev.conll {READER}",
+    "qa": f"qa data.train=train.json data.valid=dev.json data.longest=48 data.longest_question=8 data.overlap=8 {READER}",
+    "gpt": f"gpt data.train=text.txt {WRITER}",
+    "ngram": "ngram data.train=text.txt text.size=300",
+    "gpt-sentiment": f"gpt-sentiment data.train=train.tsv data.valid=dev.tsv {WRITER}",
+}
+"""How each stand-in is trained, in a second or two."""
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all pages: the picture book is written down once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
+    """A small run by its name, trained when it is first asked for."""
+    import small_texts
+
+    from regard.data.catalog import pairs as picturebook_pairs
+
+    folder = tmp_path_factory.mktemp("stand-ins")
+    for write in (small_texts.write_labelled, small_texts.write_tagged, small_texts.write_questions):
+        write(folder)
+    small_texts.write_documents(folder)
+    pairs = list(islice(picturebook_pairs("picturebook", "train"), 600))
+    for place, name in enumerate(("little.de", "little.en")):
+        (folder / name).write_text("".join(f"{pair[place]}\n" for pair in pairs), "utf-8")
+
+    def made(name: str) -> Path:
+        run = folder / "runs" / name
+        if not run.exists():
+            command = ["regard", "train", *STAND_INS[name].split(), "--out", str(run)]
+            surroundings = environment(cache, programs)
+            done = subprocess.run(
+                [shutil.which("regard", path=surroundings["PATH"]) or "", *command[1:]],
+                cwd=folder, env=surroundings, capture_output=True, text=True,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+        return run
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def real_run(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
+    """A run as the quick start makes it, with all the minutes it takes."""
+    folder = tmp_path_factory.mktemp("real")
+
+    def made(name: str) -> Path:
+        run = folder / "runs" / name
+        if not run.exists():
+            done = subprocess.run(
+                ["regard", "train", name, "--out", str(run)], cwd=folder, env=environment(cache, programs)
+            )
+            assert done.returncode == 0
+        return run
+
+    return made

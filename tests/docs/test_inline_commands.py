@@ -1,0 +1,99 @@
+"""Commands, files and keys that a page names within a sentence or a table: they are not run, but they must exist."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from blocks import FENCE, pages
+from conftest import ROOT
+
+from regard.app.cli import cli
+from regard.config import load_recipe, shipped_recipes
+
+COMMANDS = typer.main.get_command(cli)
+REQUIRED = {
+    "translation": ["data.source=a", "data.target=b"],
+    **{
+        name: ["data.train=a"]
+        for name in (
+            "sentiment",
+            "inference",
+            "ner",
+            "qa",
+            "pretraining",
+            "gpt",
+            "ngram",
+            "gpt-sentiment",
+            "gpt-inference",
+        )
+    },
+}
+"""What a recipe cannot do without, laid under what a page gives."""
+
+
+def spans(page: Path) -> Iterator[str]:
+    """What stands in backticks outside of blocks."""
+    text = FENCE.sub("", page.read_text("utf-8"))
+    yield from (found.replace("\\|", "|") for found in re.findall(r"`([^`\n]+)`", text))
+
+
+def problems(span: str) -> Iterator[str]:
+    words = span.split()
+    if words[0] == "regard" and len(words) > 1:
+        first = re.split(r" [|>] ", span.replace("=...", "=a").replace("...", "ANY"))[0]
+        yield from problems_of_command(shlex.split(first)[1:])
+    elif words[0] == "make" and len(words) == 2 and f"\n{words[1]}:" not in (ROOT / "Makefile").read_text():
+        yield f"{span}: no such target"
+    for path in re.findall(r"\b(?:tests|src|docs|benchmarks|examples)/[\w/.-]+\.\w+", span):
+        if not (ROOT / path).exists():
+            yield f"{span}: there is no {path}"
+
+
+def problems_of_command(words: list[str]) -> Iterator[str]:
+    command, name = COMMANDS, "regard"
+    while words and getattr(command, "commands", None):
+        if words[0].isupper() or words[0].startswith("-") or not words[0].isascii():
+            return  # a placeholder, or an option of regard itself
+        name = f"{name} {words[0]}"
+        if words[0] not in command.commands:
+            yield f"there is no {name}"
+            return
+        command = command.commands[words.pop(0)]
+    known = {each for param in command.params for each in (*param.opts, *param.secondary_opts)} | {
+        "--help",
+        "-h",
+    }
+    yield from (f"{name} has no {word}" for word in words if word.startswith("-") and word not in known)
+    if name == "regard train" and words:
+        yield from problems_of_recipe(words[0], [word for word in words[1:] if "=" in word])
+
+
+def problems_of_recipe(recipe: str, keys: list[str]) -> Iterator[str]:
+    if recipe.isupper() or recipe.endswith(".toml"):
+        return
+    if recipe not in shipped_recipes():
+        yield f"there is no recipe {recipe}"
+        return
+    try:
+        load_recipe(recipe, [*REQUIRED.get(recipe, []), *keys])
+    except Exception as problem:
+        yield f"regard train {recipe} {' '.join(keys)}: {problem}"
+
+
+@pytest.mark.parametrize("page", pages(ROOT), ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_names_exists(page: Path) -> None:
+    assert [problem for span in spans(page) for problem in problems(span)] == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "regard trian picturebook", "regard train picturebok", "regard train picturebook train.minuts=3",
+        "regard show scalling", "regard serve RUN --prot 3", "make tset", "tests/test_nothing.py",
+    ],
+)  # fmt: skip
+def test_what_does_not_exist_is_found(wrong: str) -> None:
+    assert len(list(problems(wrong))) == 1

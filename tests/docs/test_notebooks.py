@@ -1,0 +1,67 @@
+"""The chapters as notebooks: written, opened, and run from their first cell to their last."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from blocks import blocks, commands
+from page_run import environment
+from test_pages import STAND_INS, prepare
+
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+
+from notebooks import CHAPTERS, notebook, write_all  # noqa: E402
+
+PAGES = sorted(CHAPTERS.glob("*.md"))
+QUICK = {"01-kernel-regression"}
+"""Run by `make test`; the rest by `make test-slow`."""
+
+
+def test_every_chapter_becomes_a_sound_notebook_with_its_pictures(tmp_path: Path) -> None:
+    written = write_all(tmp_path)
+    assert [path.stem for path in written] == [page.stem for page in PAGES]
+    for path in written:
+        opened = nbformat.read(path, as_version=4)
+        nbformat.validate(opened)
+        text = "\n".join(cell.source for cell in opened.cells if cell.cell_type == "markdown")
+        for found in [part.split(")")[0] for part in text.split("(pictures/")[1:]]:
+            assert (tmp_path / "pictures" / found).exists(), f"{path.name}: {found}"
+        for found in [part.split(")")[0] for part in text.split("](")[1:]]:
+            if found.endswith(".ipynb") and found[:2].isdigit():
+                assert (tmp_path / found).exists(), f"{path.name}: {found}"
+        assert any(cell.cell_type == "code" for cell in opened.cells)
+        assert "<details" not in text
+
+
+def test_the_same_page_is_the_same_notebook() -> None:
+    assert notebook(PAGES[0]) == notebook(PAGES[0])
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(each, marks=[] if each.stem in QUICK else [pytest.mark.slow]) for each in PAGES],
+    ids=lambda page: page.stem,
+)  # fmt: skip
+def test_a_notebook_runs(
+    page: Path, tmp_path: Path, programs: Path, cache: Path, stand_in: Callable[[str], Path], monkeypatch
+) -> None:
+    """In a kernel of its own. What takes minutes has its stand-in, as the quick reading of the page has."""
+    for name, value in environment(cache, programs).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    prepare(page, tmp_path, stand_in, STAND_INS)
+    made, slow = notebook(page), slow_cells(page)
+    made.cells = [cell for cell in made.cells if cell.source not in slow]
+    done = nbclient.NotebookClient(made, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    counts = [cell.execution_count for cell in done.cells if cell.cell_type == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+def slow_cells(page: Path) -> set[str]:
+    """The cells of blocks that take minutes."""
+    return {
+        "%%bash\n" + "\n".join(each.text for each in commands(block.text))
+        for block in blocks(page.read_text("utf-8"))
+        if block.slow
+    }
