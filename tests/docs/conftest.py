@@ -26,7 +26,7 @@ READER = (
 STAND_INS = {
     "picturebook": f"translation {LITTLE} {WORDS} {TRANSFORMER}",
     "bahdanau": f"bahdanau data.corpus=files {LITTLE} text.size=400 model.embedding=32 model.hidden=32",
-    "pretraining": f"pretraining data.train=text.txt data.longest=32 {READER.replace('epochs=1', 'steps=20')}",
+    "pretraining": f"pretraining data.train=text.txt data.valid=text-dev.txt data.longest=32 {READER.replace('epochs=1', 'steps=20')}",
     "sentiment": f"sentiment data.train=train.tsv data.valid=dev.tsv {READER}",
     "ner": f"ner data.train=train.conll data.valid=dev.conll {READER}",
     "qa": f"qa data.train=train.json data.valid=dev.json data.longest=48 data.longest_question=8 data.overlap=8 {READER}",
