@@ -31,7 +31,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 notebooks: $(READY)
 	$(BIN)/python docs/building/notebooks.py --out build/notebooks

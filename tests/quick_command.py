@@ -36,12 +36,16 @@ def serve(address: str) -> None:
     # What commands import is imported once; nothing is computed here, for threads do not live through a fork.
     import matplotlib.figure  # noqa: F401
     import sacrebleu  # noqa: F401
+    import torch
 
     import regard.app.cli
     import regard.app.looking
     import regard.app.results
     import regard.jobs
     import regard.jobs.engines  # noqa: F401
+
+    with torch.device("meta"):
+        torch.empty(1).normal_()  # what opening a run asks for first; PyTorch imports 800 modules to answer
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
         door.bind(address)

@@ -14,7 +14,7 @@ FENCE = re.compile(r"^(?P<mark>`{3,})(?P<info>[^`\n]*)\n(?P<text>.*?)^(?P=mark)[
 
 RUN = {"console", "python"}
 """Kinds whose text is run."""
-SHOWN = {"source", "keys", "output"}
+SHOWN = {"source", "generated", "output"}
 """Kinds that the site fills in, or that say what a block before them prints."""
 
 

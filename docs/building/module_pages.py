@@ -3,7 +3,7 @@
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
-OPTIONS = "    options:\n      show_root_heading: false\n"
+OPTIONS = "    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n"
 
 
 def room(name: str) -> str:

@@ -25,14 +25,17 @@ SECTIONS = {
 }
 """Folders of pages in the order of the site; a page is added to one by putting its file there."""
 
+FIRST = {"en.md", "your-own-corpus.md", "commands.md"}
+"""Pages that come before the others of their folder, whatever their names."""
+
 
 def on_config(config: Any) -> Any:
     """The navigation is what lies in the folders, by file name."""
     docs = Path(config["docs_dir"])
-    config["nav"] = [{"regard": "index.md"}] + [
-        {title: [str(path.relative_to(docs)) for path in sorted((docs / folder).glob("*.md"))]}
-        for title, folder in SECTIONS.items()
-    ]
+    config["nav"] = [{"Overview": "index.md"}]
+    for title, folder in SECTIONS.items():
+        found = sorted((docs / folder).glob("*.md"), key=lambda path: (path.name not in FIRST, path.name))
+        config["nav"].append({title: [str(path.relative_to(docs)) for path in found]})
     return config
 
 

@@ -1,0 +1,34 @@
+"""The parts of the examples that their READMEs do not show by themselves."""
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "examples" / "company_translator"))
+
+from glossary import PLACEHOLDERS, Glossary, show
+
+GLOSSARY = Glossary({"Dichtungen": "seals", "Gleitringdichtungen": "mechanical seals", "Pumpen": "pumps"})
+
+
+def test_terms_are_hidden_and_shown_again() -> None:
+    hidden, meant = GLOSSARY.hide("Wir bestellen zwei Gleitringdichtungen und neun Pumpen.")
+    assert hidden == "Wir bestellen zwei TERMA und neun TERMB."
+    assert meant == {"TERMA": "mechanical seals", "TERMB": "pumps"}
+    assert show("For TERMB, order TERMA.", meant) == "For pumps, order mechanical seals."
+
+
+def test_a_term_inside_another_word_is_none() -> None:
+    assert GLOSSARY.hide("Pumpenhaus")[1] == {}
+
+
+def test_more_terms_than_placeholders_are_left_to_the_model() -> None:
+    hidden, meant = GLOSSARY.hide(" ".join(["Pumpen"] * 5))
+    assert len(meant) == len(PLACEHOLDERS)
+    assert hidden.count("Pumpen") == 5 - len(PLACEHOLDERS)
+
+
+@pytest.mark.parametrize("lost", ["We order TERMB.", "TERMA TERMA TERMB"])
+def test_a_term_that_is_lost_or_comes_twice_is_noticed(lost: str) -> None:
+    assert show(lost, {"TERMA": "seals", "TERMB": "pumps"}) is None
