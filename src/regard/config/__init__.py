@@ -12,6 +12,7 @@ from typing import Any
 
 from regard.config.bert import BertModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
+from regard.config.reduction import Reduction
 from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.texts import (
     AnsweringRecipe,
@@ -39,6 +40,7 @@ from regard.config.translation import (
     TransformerModel,
     TranslationRecipe,
 )
+from regard.config.vision import ImageData, VisionRecipe, VisionTrain, VitModel
 from regard.errors import RecipeError
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "EmbedSettings",
     "EncoderRecipe",
     "Files",
+    "ImageData",
     "KernelModel",
     "KernelRecipe",
     "KernelTrain",
@@ -61,6 +64,7 @@ __all__ = [
     "PretrainingRecipe",
     "QuestionData",
     "Recipe",
+    "Reduction",
     "RnnModel",
     "TaggedData",
     "TaggingRecipe",
@@ -70,13 +74,16 @@ __all__ = [
     "TrainSettings",
     "TransformerModel",
     "TranslationRecipe",
+    "VisionRecipe",
+    "VisionTrain",
+    "VitModel",
     "load_recipe",
     "read_recipe",
     "shipped_recipes",
     "to_toml",
 ]
 
-Recipe = KernelRecipe | TranslationRecipe | TextRecipe
+Recipe = KernelRecipe | TranslationRecipe | TextRecipe | VisionRecipe
 RECIPES = (
     KernelRecipe,
     TranslationRecipe,
@@ -85,6 +92,7 @@ RECIPES = (
     TaggingRecipe,
     AnsweringRecipe,
     EncoderRecipe,
+    VisionRecipe,
 )
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from regard.config.bert import BertModel
+from regard.config.reduction import Reduction
 from regard.config.schema import Count, Positive, Range, Share, Whole
 from regard.config.training import LoopSettings
 
@@ -150,6 +151,7 @@ class ClassificationRecipe:
     data: LabelledData = field(default_factory=LabelledData)
     text: PieceSettings = field(default_factory=PieceSettings)
     model: BertModel = field(default_factory=BertModel)
+    reduce: Reduction = field(default_factory=Reduction)
     train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
 
     def __post_init__(self) -> None:
@@ -166,10 +168,13 @@ class TaggingRecipe:
     data: TaggedData = field(default_factory=TaggedData)
     text: PieceSettings = field(default_factory=PieceSettings)
     model: BertModel = field(default_factory=BertModel)
+    reduce: Reduction = field(default_factory=Reduction)
     train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
 
     def __post_init__(self) -> None:
         check_best(self.train, ("f1", "accuracy", "loss"))
+        if self.reduce.prune != "none":
+            raise ValueError("reduce.prune: a tag is asked of every token, so none can go; merge them instead")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,15 @@ import torch
 from torch import nn
 
 from regard import text
-from regard.config import BertModel, KernelRecipe, PieceSettings, TextRecipe, TranslationRecipe
+from regard.config import (
+    BertModel,
+    KernelRecipe,
+    PieceSettings,
+    Reduction,
+    TextRecipe,
+    TranslationRecipe,
+    VisionRecipe,
+)
 from regard.errors import RecipeError, RegardError
 from regard.jobs.folder import LARGEST_CONFIG, RunFolder
 from regard.jobs.training import device
@@ -49,7 +57,8 @@ class BertFolder:
 
         def fresh() -> nn.Module:
             head = HEADS[self.recipe.task]
-            return build_bert(self.recipe.model, head, tokenizer.size, tokenizer.padding, len(labels))
+            sizes = tokenizer.size, tokenizer.padding, len(labels)
+            return build_bert(self.recipe.model, head, *sizes, reduction_of(self.recipe))
 
         with torch.device("meta"):
             self.folder.check_weights(fresh())
@@ -58,11 +67,16 @@ class BertFolder:
         return model.to(device()).eval()
 
 
+def reduction_of(recipe: TextRecipe) -> Reduction | None:
+    """What a recipe says of fewer tokens; some tasks have no such section."""
+    return getattr(recipe, "reduce", None)
+
+
 def open_bert(path: Path) -> BertFolder:
     """A finished run whose model is a BERT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
-    if isinstance(recipe, KernelRecipe | TranslationRecipe):
+    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe):
         raise RegardError(f"{path} holds a {recipe.task} model, not a BERT")
     return BertFolder(folder, recipe)
 

@@ -1,4 +1,4 @@
-"""Another tool's checkpoint as a run: a Hugging Face folder of a translation model or of a BERT."""
+"""Another tool's checkpoint as a run: a Hugging Face folder of a translation model, a BERT or a ViT."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +11,12 @@ from regard.config import (
     PretrainingRecipe,
     TaggingRecipe,
     TextRecipe,
+    VisionRecipe,
 )
 from regard.errors import RegardError
-from regard.exchange import huggingface, marian
+from regard.exchange import huggingface, marian, vit
 from regard.exchange.folders import expect, read_config
-from regard.jobs.bert import write_bert
+from regard.jobs.bert import write_bert, write_labels
 from regard.jobs.card import harmless
 from regard.jobs.folder import RunFolder
 from regard.jobs.training import count_parameters
@@ -31,6 +32,7 @@ class ImportedRun:
     model: str
     parameters: int
     vocabulary: int
+    """Pieces of it; images have none."""
     labels: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
     """Weights that the checkpoint does not have."""
@@ -44,10 +46,12 @@ def import_folder(folder: Path, out: Path) -> ImportedRun:
             return import_translation(folder, out)
         case "bert":
             return import_bert(folder, out)
+        case "vit":
+            return import_vit(folder, out)
         case other:
             raise RegardError(
-                f"{folder / 'config.json'}: its model_type is {other!r}; 'bert', 'marian' and 'pegasus' can be "
-                "imported"
+                f"{folder / 'config.json'}: its model_type is {other!r}; 'bert', 'vit', 'marian' and 'pegasus' "
+                "can be imported"
             )
 
 
@@ -72,6 +76,19 @@ def import_bert(folder: Path, out: Path) -> ImportedRun:
     return ImportedRun(
         out, recipe.task, str(found.config), parameters, found.tokenizer.size, found.labels, found.fresh
     )
+
+
+def import_vit(folder: Path, out: Path) -> ImportedRun:
+    found = vit.read(folder)
+    recipe, parameters = VisionRecipe("vision", model=found.config), count_parameters(found.model)
+    run = RunFolder.create(out)
+    with run.alone():
+        write_labels(run, found.labels)
+        run.write_weights(found.model)
+        run.write("README.md", card(folder, recipe.task, found.config, parameters))
+        run.write_recipe(recipe)
+        run.write_config(recipe)
+    return ImportedRun(out, recipe.task, str(found.config), parameters, 0, found.labels, found.fresh)
 
 
 def card(folder: Path, task: str, model: object, parameters: int) -> str:

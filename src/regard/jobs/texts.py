@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +20,7 @@ from regard.jobs.bert import (
     load_tokenizer,
     make_tokenizer,
     read_labels,
+    reduction_of,
     start_from,
     started,
     write_labels,
@@ -26,8 +28,10 @@ from regard.jobs.bert import (
 from regard.jobs.card import text_card
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, read_journal
+from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, walked_by, with_worth
 from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import JOINT
+from regard.layers import kept_share
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
 from regard.models.build import Head, build_bert
@@ -53,7 +57,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class TextRun:
-    """What `regard train` made of a recipe for a BERT."""
+    """What `regard train` made of a recipe for a BERT or a Vision Transformer."""
 
     folder: Path
     task: str
@@ -114,7 +118,8 @@ class TextTask:
     """A work as the task of a training."""
 
     def __init__(self, recipe: TrainedRecipe, work: Work) -> None:
-        self.recipe, self.settings, self.width, self.work = recipe, recipe.train, recipe.model.width, work
+        self.recipe, self.width, self.work = recipe, recipe.model.width, work
+        self.settings = settled_by_worth(recipe.train, reduction_of(recipe))
         self.tokenizer: BertTokenizer
         self.source: Source
 
@@ -140,6 +145,7 @@ class TextTask:
             self.tokenizer.size,
             self.tokenizer.padding,
             len(self.work.labels),
+            reduction_of(self.recipe),
         )
         if self.recipe.model.start:
             audience.say(start_from(Path(self.recipe.model.start), model))
@@ -159,7 +165,18 @@ class TextTask:
         return self.work.objective(model, self.recipe.train.smoothing, precision)
 
     def validation(self, journal: Journal) -> Callable[[nn.Module, int], Scores]:
-        return lambda model, step: self.work.measure(model, self.tokenizer, "valid").scores
+        return lambda model, step: self.worth(model, self.work.measure(model, self.tokenizer, "valid").scores)
+
+    def worth(self, model: nn.Module, scores: Scores) -> Scores:
+        """The scores, and where thresholds are learned what they are worth with the tokens that are kept."""
+        reduce = reduction_of(self.recipe)
+        if reduce is None or not learns(reduce):
+            return scores
+        some = self.source.load(np.arange(min(SAMPLE, len(self.source))), np.random.default_rng(0))
+        bert: Any = model.bert
+        batches = all_batches(some, self.tokenizer.padding, self.settings.batch_tokens)
+        kept = kept_share(walked_by(bert, batches, firsts=True))
+        return with_worth(scores, self.recipe.train.best_by, kept, reduce)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
         split = "test" if "test" in self.work.splits else "valid"

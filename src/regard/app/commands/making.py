@@ -79,7 +79,7 @@ def import_folder(
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of a Hugging Face folder: a BERT, with or without a head, or a translation model we exported.
+    """Make a run of a Hugging Face folder: a BERT or a ViT, with or without a head, or a translation model.
 
     Only safetensors, JSON and text are read.
 
