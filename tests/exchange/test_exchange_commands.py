@@ -104,7 +104,7 @@ def test_another_process_says_nothing_beside_the_result(place: Path) -> None:
         ),
         (
             ["import", "t5", "--out", "new"],
-            "its model_type is 't5'; 'bert', 'gpt2', 'marian' and 'pegasus' can be imported",
+            "its model_type is 't5'; 'bert', 'gpt2', 'vit', 'marian' and 'pegasus' can be imported",
         ),
         (["translate", "t5", "--engine", "onnx"], "t5 is a Hugging Face folder; expected was an ONNX export"),
     ],

@@ -14,9 +14,12 @@ import numpy as np
 from regard.app.translating import standard_input
 from regard.data.lines import numbered_lines
 from regard.errors import RegardError
-from regard.jobs import load_answerer, load_classifier, load_encoder, load_tagger
+from regard.jobs import load, load_answerer, load_encoder, load_tagger, must_be
 from regard.jobs.answering import Answered
 from regard.jobs.classification import Judged
+from regard.jobs.loaded_images import LoadedVision
+from regard.jobs.loaded_texts import LoadedClassifier
+from regard.jobs.reducing import amounts_of
 from regard.jobs.tagging import TaggedWords
 
 WINDOW = 512
@@ -26,9 +29,17 @@ Line = tuple[str, str]
 """Where a line stands, and what it says."""
 
 
-def classify(run: Path, files: list[Path], output: Path | None, as_json: bool) -> None:
-    """A label and its share for each line; pairs are two texts with a tab between."""
-    loaded = load_classifier(run)
+def classify(
+    run: Path, files: list[Path], output: Path | None, as_json: bool, merge: str | None = None
+) -> None:
+    """A label and its share for each line, or for each image; pairs are two texts with a tab between."""
+    opened = load(run)
+    if merge is not None and isinstance(opened, LoadedVision | LoadedClassifier):
+        opened.merge(amounts_of(merge))
+    if isinstance(opened, LoadedVision):
+        classify_images(opened, files, output, as_json)
+        return
+    loaded = must_be(LoadedClassifier, opened, run, "labels texts or images")
 
     def answer(lines: list[Line]) -> Iterator[str]:
         pairs = loaded.pairs if loaded.pairs is not None else "\t" in lines[0][1]
@@ -39,9 +50,30 @@ def classify(run: Path, files: list[Path], output: Path | None, as_json: bool) -
     write(answer, files, output)
 
 
-def tag(run: Path, files: list[Path], output: Path | None, words: bool, as_json: bool) -> None:
+def classify_images(loaded: LoadedVision, files: list[Path], output: Path | None, as_json: bool) -> None:
+    """A label and its share for each file; more than one has its name before them."""
+    if not files:
+        raise RegardError(f"{loaded.folder.path} labels images: give their files")
+
+    def answers() -> Iterator[str]:
+        for first in range(0, len(files), WINDOW):
+            some = files[first : first + WINDOW]
+            for file, judged in zip(some, loaded.classify(some), strict=True):
+                name = f"{file}\t" if len(files) > 1 else ""
+                yield (
+                    json_line({"image": str(file), **asdict(judged)}) if as_json else name + label_line(judged)
+                )
+
+    put(output, answers())
+
+
+def tag(
+    run: Path, files: list[Path], output: Path | None, words: bool, as_json: bool, merge: str | None = None
+) -> None:
     """Words with their tags in columns, a blank line after each line's words."""
     loaded = load_tagger(run)
+    if merge is not None:
+        loaded.merge(amounts_of(merge))
 
     def answer(lines: list[Line]) -> Iterator[str]:
         sentences = [line.split() for _, line in lines] if words else [line for _, line in lines]

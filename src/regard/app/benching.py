@@ -6,8 +6,41 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regard.bench import machine
+from regard.bench import reduction as reducing
 from regard.errors import RegardError
 from regard.jobs.folder import RunFolder
+from regard.look.figure import save_as
+from regard.look.reduction import draw_reduction
+
+
+def check_unused(name: str, given: Path | None) -> None:
+    """Refuse an option that would do nothing."""
+    if given is not None:
+        wanted = "with" if name == "data" else "without"
+        raise RegardError(f"--{name} is for a bench {wanted} `reduction`")
+
+
+def only_run(names: list[str]) -> Path | None:
+    """One run, or none."""
+    if len(names) > 1:
+        raise RegardError(f"one run is measured, not {len(names)}: {', '.join(names)}")
+    return Path(names[0]) if names else None
+
+
+def reduction(
+    names: list[str], data: Path | None, output: Path | None, *, quick: bool, print_json: bool
+) -> None:
+    """Measure a run with fewer and fewer tokens, draw, print."""
+    run = only_run(names)
+    if run is None:
+        raise RegardError("name the run to measure: regard bench reduction RUN")
+    where = output or Path("reduction.png")
+    if where.suffix not in (".png", ".svg"):
+        raise RegardError(f"{where}: the picture of a reduction is written as .png or .svg")
+    found = reducing.bench(run, data, quick=quick, tell=lambda what: print(what, file=sys.stderr))
+    print(json.dumps(found.as_json()) if print_json else found.as_text())
+    save_as(draw_reduction(found.as_json()), where)
+    print(f"picture: {where}", file=sys.stderr)
 
 
 def measure(

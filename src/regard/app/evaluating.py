@@ -13,22 +13,40 @@ from regard.app.terminal import plain_warnings
 from regard.errors import RegardError
 from regard.jobs import load, load_translator
 from regard.jobs.loaded import Evaluation, pairs_of_files
+from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
+from regard.jobs.reducing import amounts_of
+
+MERGED = "--merge is for labels, tags, answers and images"
 
 
 def run(
-    folder: Path, source: Path | None, target: Path | None, beam: int | None, data: Path | None, as_json: bool
+    folder: Path,
+    source: Path | None,
+    target: Path | None,
+    beam: int | None,
+    data: Path | None,
+    as_json: bool,
+    merge: str | None = None,
 ) -> None:
     """Measure on files, or on the test split of the run's own data."""
     opened = load(folder)
-    if isinstance(opened, LoadedEncoder | LoadedWriter):
+    if isinstance(opened, LoadedEncoder | LoadedWriter | LoadedVision):
         if source or target or beam:
-            raise RegardError(f"{folder} does not translate: its file is given with --data")
+            raise RegardError(f"{folder} does not translate: its data are given with --data")
+        if merge is not None:
+            if isinstance(opened, LoadedWriter):
+                raise RegardError(MERGED)
+            opened.merge(amounts_of(merge))
         run_texts(opened, data, as_json)
         return
+    if merge is not None:
+        raise RegardError(MERGED)
     if data:
-        raise RegardError("--data is for labels, tags, answers and texts; translations have --source, --target")
+        raise RegardError(
+            "--data is for labels, tags, answers, texts and images; translations have --source and --target"
+        )
     loaded = load_translator(folder)
     found = loaded.evaluate(pairs_of_files(source, target) or loaded.test_pairs(), beam=beam)
     if as_json:
@@ -37,7 +55,7 @@ def run(
         print_result(found)
 
 
-def run_texts(loaded: LoadedEncoder | LoadedWriter, data: Path | None, as_json: bool) -> None:
+def run_texts(loaded: LoadedEncoder | LoadedWriter | LoadedVision, data: Path | None, as_json: bool) -> None:
     """Measure labels, tags or answers, or how well a text is foretold."""
     with plain_warnings():
         measured = loaded.evaluate(data)

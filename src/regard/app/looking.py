@@ -8,10 +8,12 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from regard import disk
+from regard.app import looking_at_images
 from regard.app.terminal import plain_warnings
 from regard.errors import RegardError
 from regard.jobs import load
 from regard.jobs.kernel import LoadedKernel
+from regard.jobs.loaded_images import LoadedVision
 from regard.look.choice import check_head, chosen_layer, every_layer
 from regard.look.figure import save_as
 from regard.look.heads import draw_heads, draw_matrix
@@ -50,13 +52,21 @@ def run(
     layer: str | None,
     head: int | None,
     words: bool,
+    merge: str | None = None,
 ) -> None:
     """Look, write what was asked for, and print what was written; without a file, the heat map after it."""
     if output is not None and output.suffix not in KINDS:
         raise RegardError(f"{output}: what was looked at is written as .html, .json, .png or .svg")
+    loaded = load(folder)
+    if isinstance(loaded, LoadedVision):
+        if target is not None or words:
+            raise RegardError(f"--target and --words are for texts; {folder} reads images")
+        looking_at_images.run(loaded, text, output, layer, head, merge)
+        return
+    if merge is not None:
+        raise RegardError("--merge shows patches of an image, which this model does not read")
     if not text.strip():
         raise RegardError("there is no text to look into")
-    loaded = load(folder)
     if isinstance(loaded, LoadedKernel):
         raise RegardError(f"{folder} holds a kernel model, which reads no text")
     with plain_warnings():

@@ -8,7 +8,7 @@
 torch.Size([1, 5, 8])
 """
 
-from regard.attention.apart import Apart, Ends
+from regard.attention.apart import Apart, Ends, Noted
 from regard.attention.attend import attend, masked_softmax
 from regard.attention.cache import Cache, KeyValue
 from regard.attention.heads import Attention, MultiHead
@@ -31,6 +31,7 @@ __all__ = [
     "KeyValue",
     "Learned",
     "MultiHead",
+    "Noted",
     "Position",
     "Recorder",
     "Relative",

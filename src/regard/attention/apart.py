@@ -73,12 +73,30 @@ class Apart:
         return seen.unsqueeze(1)
 
 
+@dataclass
+class Noted:
+    """What is to be known of an attention within sentences besides its result; filled in while it looks."""
+
+    keys: Tensor | None = None
+    """(tokens, size): the mean of the heads."""
+    received: Tensor | None = None
+    """(tokens,): the attention each key got from its sentence, mean over the heads; 1 is fair."""
+
+
 def attend_apart(
-    query: Tensor, keys: Tensor, values: Tensor, apart: Apart, dropout: float = 0.0
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    apart: Apart,
+    dropout: float = 0.0,
+    *,
+    bias: Tensor | None = None,
+    noted: Noted | None = None,
 ) -> Tensor | None:
     """Scaled dot-product attention within sentences, (heads, tokens, size) all; None where there is no kernel.
 
-    Its plain twin is attention over the sentences side by side, with `Apart.mask`.
+    `bias` (tokens,) is added to the scores of each key. Its plain twin is attention over the sentences side by
+    side, with `Apart.mask`.
     """
     fits = all(
         each.dtype == torch.float32 and each.device.type == "cpu" and each.dim() == 3 and in_rows(each)
@@ -86,7 +104,11 @@ def attend_apart(
     )
     if not fits or query.size(-1) % 8 or values.size(-1) != query.size(-1) or kernels() is None:
         return None
-    return cast(Tensor, _AttendApart.apply(query, keys, values, apart, dropped_of(dropout)))  # type: ignore[no-untyped-call]
+    received = keys.new_zeros(keys.size(1)) if noted is not None else None
+    mixed = _AttendApart.apply(query, keys, values, apart, dropped_of(dropout), bias, received)  # type: ignore[no-untyped-call]
+    if noted is not None and received is not None:
+        noted.received = received / len(keys)
+    return cast(Tensor, mixed)
 
 
 def dropped_of(probability: float) -> int:
@@ -101,7 +123,16 @@ def in_rows(x: Tensor) -> bool:
 
 class _AttendApart(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, keys: Tensor, values: Tensor, apart: Apart, dropped: int) -> Tensor:
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        apart: Apart,
+        dropped: int,
+        bias: Tensor | None,
+        received: Tensor | None,
+    ) -> Tensor:
         native = kernels()
         assert native is not None
         heads, tokens, size = query.shape
@@ -117,10 +148,12 @@ class _AttendApart(torch.autograd.Function):
             dropped,
             size**-0.5,
             int(torch.randint(2**62, ())) if dropped else 0,
+            None if bias is None else address(bias),
+            None if received is None else address(received),
         )
         out, norms = query.new_empty(tokens, heads, size), query.new_empty(tokens, heads)
         native.attend_apart(ctypes.byref(ctx.asked), address(out), address(norms))
-        ctx.apart = apart  # the kernel reads where sentences begin from it
+        ctx.kept = apart, bias, received  # the kernel reads from them, on the way back too
         ctx.save_for_backward(query, keys, values, out, norms)
         return out.transpose(0, 1)
 
@@ -136,4 +169,5 @@ class _AttendApart(torch.autograd.Function):
         native.attend_apart_backward(
             ctypes.byref(ctx.asked), *map(address, (out, norms, gradient, of_query, of_keys, of_values))
         )
-        return of_query.transpose(0, 1), of_keys.transpose(0, 1), of_values.transpose(0, 1), None, None
+        found = (each.transpose(0, 1) for each in (of_query, of_keys, of_values))
+        return (*found, None, None, None, None)

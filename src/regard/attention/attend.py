@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attention.apart import Apart, attend_apart
+from regard.attention.apart import Apart, Noted, attend_apart
 from regard.attention.masks import length_mask
 from regard.attention.score import ScaledDot, Score, check_equal_sizes
 
@@ -77,10 +77,13 @@ def attend_prepared(
     dropout: float = 0.0,
     watch: Watch | None = None,
     addition: Addition | None = None,
+    noted: Noted | None = None,
 ) -> Tensor:
     """`attend` for keys that went through `score.prepare` already; picks the path."""
     if isinstance(may_look, Apart):
-        return within_sentences(query, prepared, values, score, may_look, dropout=dropout)
+        return within_sentences(
+            query, prepared, values, score, may_look, bias=bias, dropout=dropout, noted=noted
+        )
     if may_look is not None and may_look.dtype != torch.bool:
         raise TypeError(f"a mask is boolean, True = may look; this one is {may_look.dtype}")
     if isinstance(score, ScaledDot) and watch is None and addition is None:
@@ -90,20 +93,40 @@ def attend_prepared(
 
 
 def within_sentences(
-    query: Tensor, prepared: Tensor, values: Tensor, score: Score, apart: Apart, *, dropout: float = 0.0
+    query: Tensor,
+    prepared: Tensor,
+    values: Tensor,
+    score: Score,
+    apart: Apart,
+    *,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
+    noted: Noted | None = None,
 ) -> Tensor:
-    """`attend_prepared` for sentences end to end, (heads, tokens, size): one kernel, or side by side."""
+    """`attend_prepared` for sentences end to end, (heads, tokens, size): one kernel, or side by side.
+
+    `bias` (tokens,) is added to the scores of each key.
+    """
     if isinstance(score, ScaledDot):
-        mixed = attend_apart(query, prepared, values, apart, dropout)
+        mixed = attend_apart(query, prepared, values, apart, dropout, bias=bias, noted=noted)
         if mixed is not None:
             return mixed
+
+    def watch(weights: Tensor) -> None:  # (sentences, heads, query, key)
+        assert noted is not None
+        asked = apart.queries.real[:, None, :, None]
+        noted.received = weights.detach().mul(asked).sum(2).mean(1)[apart.keys.real]
+
+    beside = None if bias is None else apart.keys.side_by_side(bias.view(1, -1, 1)).transpose(2, 3)
     mixed = attend_prepared(
         apart.queries.side_by_side(query),
         apart.keys.side_by_side(prepared),
         apart.keys.side_by_side(values),
         score,
         may_look=apart.mask(),
+        bias=beside,
         dropout=dropout,
+        watch=None if noted is None else watch,
     )
     return apart.queries.end_to_end(mixed)
 

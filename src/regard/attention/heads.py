@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention.apart import Apart
+from regard.attention.apart import Apart, Noted
 from regard.attention.attend import attend_prepared
 from regard.attention.cache import Cache, KeyValue
 from regard.attention.linear import Linear
@@ -85,12 +85,14 @@ class Attention(nn.Module):
         bias: Tensor | None = None,
         positions: Tensor | None = None,
         record: Recorder | None = None,
+        noted: Noted | None = None,
     ) -> Tensor:
         """Let each query (batch, query, size) look at the memory: (batch, query, size).
 
         `may_look` is (batch or 1, query or 1, key), or with an axis for heads after the batch. The queries
         stand where the last keys stand, unless `positions` (query,) says otherwise; only position schemes
-        that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size).
+        that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size); then a bias is
+        (tokens,), one for each key, and `noted` is told how much attention each of them got.
         """
         if positions is None:
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
@@ -108,6 +110,7 @@ class Attention(nn.Module):
             addition=partial(self.position.mix, query_positions=positions, key_positions=memory.positions)
             if self.position.needs_weights
             else None,
+            noted=noted,
         )
         return cast(Tensor, self.output(join(mixed)))
 

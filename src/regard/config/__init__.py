@@ -14,6 +14,7 @@ from regard.config.bert import BertModel
 from regard.config.gpt import GptModel, NgramModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.language import LanguageData, LanguageRecipe, LanguageText
+from regard.config.reduction import Reduction
 from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.texts import (
     AnsweringRecipe,
@@ -42,6 +43,7 @@ from regard.config.translation import (
     TransformerModel,
     TranslationRecipe,
 )
+from regard.config.vision import ImageData, VisionRecipe, VisionTrain, VitModel
 from regard.errors import RecipeError
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "EncoderRecipe",
     "Files",
     "GptModel",
+    "ImageData",
     "KernelModel",
     "KernelRecipe",
     "KernelTrain",
@@ -70,6 +73,7 @@ __all__ = [
     "PretrainingRecipe",
     "QuestionData",
     "Recipe",
+    "Reduction",
     "RnnModel",
     "TaggedData",
     "TaggingRecipe",
@@ -79,13 +83,16 @@ __all__ = [
     "TrainSettings",
     "TransformerModel",
     "TranslationRecipe",
+    "VisionRecipe",
+    "VisionTrain",
+    "VitModel",
     "load_recipe",
     "read_recipe",
     "shipped_recipes",
     "to_toml",
 ]
 
-Recipe = KernelRecipe | TranslationRecipe | TextRecipe | LanguageRecipe
+Recipe = KernelRecipe | TranslationRecipe | TextRecipe | LanguageRecipe | VisionRecipe
 RECIPES = (
     KernelRecipe,
     TranslationRecipe,
@@ -95,6 +102,7 @@ RECIPES = (
     AnsweringRecipe,
     EncoderRecipe,
     LanguageRecipe,
+    VisionRecipe,
 )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from regard.config.bert import BertModel
 from regard.config.gpt import GptModel
+from regard.config.reduction import Reduction
 from regard.config.schema import Count, NotNegative, Positive, Range, Share, Whole
 from regard.config.training import LoopSettings
 
@@ -162,12 +163,17 @@ class ClassificationRecipe:
     data: LabelledData = field(default_factory=LabelledData)
     text: PieceSettings = field(default_factory=PieceSettings)
     model: BertModel | GptModel = field(default_factory=BertModel)
+    reduce: Reduction = field(default_factory=Reduction)
     train: LabelTrain = field(default_factory=lambda: LabelTrain(epochs=3))
 
     def __post_init__(self) -> None:
         check_best(self.train, ("accuracy", "f1", "loss"))
         if self.train.language_loss and not isinstance(self.model, GptModel):
             raise ValueError('train.language_loss: a BERT guesses no next token; model.kind = "gpt" does')
+        if self.reduce and isinstance(self.model, GptModel):
+            raise ValueError(
+                "reduce: tokens become fewer in a BERT or a Vision Transformer; a GPT needs all of them"
+            )
         if self.data.pair is not None and not self.data.pairs:
             raise ValueError("data.pair: a second text is read where data.pairs is true, and it is false")
 
@@ -180,10 +186,13 @@ class TaggingRecipe:
     data: TaggedData = field(default_factory=TaggedData)
     text: PieceSettings = field(default_factory=PieceSettings)
     model: BertModel = field(default_factory=BertModel)
+    reduce: Reduction = field(default_factory=Reduction)
     train: TextTrain = field(default_factory=lambda: TextTrain(epochs=3))
 
     def __post_init__(self) -> None:
         check_best(self.train, ("f1", "accuracy", "loss"))
+        if self.reduce.prune != "none":
+            raise ValueError("reduce.prune: a tag is asked of every token, so none can go; merge them instead")
 
 
 @dataclass(frozen=True)

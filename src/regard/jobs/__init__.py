@@ -16,16 +16,18 @@ from regard.config import (
     PretrainingRecipe,
     TaggingRecipe,
     TranslationRecipe,
+    VisionRecipe,
     load_recipe,
 )
 from regard.config.schema import toml_value
 from regard.errors import RegardError
-from regard.jobs import answering, classification, kernel, language, pretraining, tagging, translation
+from regard.jobs import answering, classification, kernel, language, pretraining, tagging, translation, vision
 from regard.jobs.bert import BertFolder
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience
 from regard.jobs.kernel import KernelRun, LoadedKernel
 from regard.jobs.loaded import LoadedTranslator
+from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger, loaded_of
 from regard.jobs.texts import TextRun
@@ -75,13 +77,15 @@ def train(
             return pretraining.train(resolved, folder, audience, resume=resume)
         case LanguageRecipe():
             return language.train(resolved, folder, audience, resume=resume)
+        case VisionRecipe():
+            return vision.train(resolved, folder, audience, resume=resume)
         case EncoderRecipe():
             raise RegardError(
                 "an encoder by itself has nothing to learn; start another task from it: model.start"
             )
 
 
-def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter:
+def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter | LoadedVision:
     """Open a run folder; it needs nothing but what is in it."""
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
@@ -92,6 +96,8 @@ def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | L
             return LoadedTranslator(folder, recipe)
         case LanguageRecipe():
             return LoadedWriter(folder, recipe)
+        case VisionRecipe():
+            return LoadedVision(folder, recipe)
         case _:
             return loaded_of(BertFolder(folder, recipe))
 
@@ -128,9 +134,13 @@ def load_encoder(run: str | Path) -> LoadedEncoder:
 
 def load_as(kind: type[Loaded], run: str | Path, does: str) -> Loaded:
     """Open a run folder that must hold a model of a kind; `does` says what that kind does."""
-    loaded = load(run)
+    return must_be(kind, load(run), run, does)
+
+
+def must_be(kind: type[Loaded], loaded: object, run: str | Path, does: str) -> Loaded:
+    """What was loaded from a run folder, if it is of that kind."""
     if not isinstance(loaded, kind):
-        raise RegardError(f"{run} holds a {loaded.recipe.task} model, not one that {does}")
+        raise RegardError(f"{run} holds a {loaded.recipe.task} model, not one that {does}")  # type: ignore[attr-defined]
     return loaded
 
 

@@ -18,8 +18,10 @@ from regard.config import (
     LanguageText,
     NgramModel,
     PieceSettings,
+    Reduction,
     TextRecipe,
     TranslationRecipe,
+    VisionRecipe,
 )
 from regard.errors import RecipeError, RegardError
 from regard.jobs.folder import LARGEST_CONFIG, RunFolder
@@ -68,7 +70,8 @@ class BertFolder:
 
         def fresh() -> nn.Module:
             head = HEADS[self.recipe.task]
-            return build_reader(self.config, head, tokenizer.size, tokenizer.padding, len(labels))
+            sizes = tokenizer.size, tokenizer.padding, len(labels)
+            return build_reader(self.config, head, *sizes, reduction_of(self.recipe))
 
         with torch.device("meta"):
             self.folder.check_weights(fresh())
@@ -77,11 +80,16 @@ class BertFolder:
         return model.to(device()).eval()
 
 
+def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:
+    """What a recipe says of fewer tokens; some tasks have no such section."""
+    return getattr(recipe, "reduce", None)
+
+
 def open_bert(path: Path) -> BertFolder:
     """A finished run whose model is a BERT or a GPT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
-    if isinstance(recipe, KernelRecipe | TranslationRecipe):
+    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe):
         raise RegardError(f"{path} holds a {recipe.task} model, not a BERT or a GPT")
     return BertFolder(folder, recipe)
 

@@ -82,7 +82,7 @@ class RunFolder:
     def check_begun_as(self, recipe: Recipe) -> None:
         """Refuse to go on with other data, other text or another model; how long to train may change."""
         begun = load_recipe(str(self.file("recipe.toml")))
-        for section in ("task", "data", "text", "model"):
+        for section in ("task", "data", "text", "model", "reduce"):
             was, now = getattr(begun, section, None), getattr(recipe, section, None)
             if was != now:
                 key, old, new = first_difference(section, was, now)

@@ -1,4 +1,4 @@
-"""Another tool's checkpoint as a run: a Hugging Face folder of a translation model, a BERT or a GPT-2."""
+"""Another tool's checkpoint as a run: Hugging Face folders of translation models, BERT, GPT-2, ViT."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,12 @@ from regard.config import (
     PretrainingRecipe,
     TaggingRecipe,
     TextRecipe,
+    VisionRecipe,
 )
 from regard.errors import RegardError
-from regard.exchange import bert, gpt2, marian
+from regard.exchange import bert, gpt2, marian, vit
 from regard.exchange.folders import expect, read_config
-from regard.jobs.bert import write_bert
+from regard.jobs.bert import write_bert, write_labels
 from regard.jobs.card import harmless
 from regard.jobs.folder import RunFolder
 from regard.jobs.training import count_parameters
@@ -32,6 +33,7 @@ class ImportedRun:
     model: str
     parameters: int
     vocabulary: int
+    """Pieces of it; images have none."""
     labels: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
     """Weights that the checkpoint does not have."""
@@ -47,9 +49,11 @@ def import_folder(folder: Path, out: Path) -> ImportedRun:
             return import_bert(folder, out)
         case "gpt2":
             return import_gpt(folder, out)
+        case "vit":
+            return import_vit(folder, out)
         case other:
             raise RegardError(
-                f"{folder / 'config.json'}: its model_type is {other!r}; 'bert', 'gpt2', 'marian' and "
+                f"{folder / 'config.json'}: its model_type is {other!r}; 'bert', 'gpt2', 'vit', 'marian' and "
                 "'pegasus' can be imported"
             )
 
@@ -83,6 +87,19 @@ def import_gpt(folder: Path, out: Path) -> ImportedRun:
     told = card(folder, recipe.task, found.config, parameters)
     write_bert(out, recipe, found.model, found.tokenizer, (), told)
     return ImportedRun(out, recipe.task, str(found.config), parameters, found.tokenizer.size)
+
+
+def import_vit(folder: Path, out: Path) -> ImportedRun:
+    found = vit.read(folder)
+    recipe, parameters = VisionRecipe("vision", model=found.config), count_parameters(found.model)
+    run = RunFolder.create(out)
+    with run.alone():
+        write_labels(run, found.labels)
+        run.write_weights(found.model)
+        run.write("README.md", card(folder, recipe.task, found.config, parameters))
+        run.write_recipe(recipe)
+        run.write_config(recipe)
+    return ImportedRun(out, recipe.task, str(found.config), parameters, 0, found.labels, found.fresh)
 
 
 def card(folder: Path, task: str, model: object, parameters: int) -> str:

@@ -26,6 +26,7 @@ from regard.jobs.loaded import side
 from regard.jobs.pretraining import Pretraining
 from regard.jobs.tagging import TaggedWords, Tagging, encode_words, tagged, word_shares
 from regard.jobs.texts import Measured, TrainedRecipe, Work, asked, file_of
+from regard.layers import Merging
 from regard.look.payload import Layer, Looked
 from regard.models.bert import Bert, BertReader
 from regard.models.gpt import Gpt
@@ -55,6 +56,14 @@ class LoadedEncoder:
         """How many tokens a text or pair has, [CLS] and [SEP] among them."""
         second = None if pair is None else self.tokenizer.encode(pair)
         return len(self.tokenizer.joined(self.tokenizer.encode(text), second))
+
+    def merge(self, amounts: Sequence[float]) -> None:
+        """Merge neighbouring tokens from now on: shares below 1, else numbers, for all layers or for each."""
+        if not isinstance(self.body, Bert):
+            raise RegardError(
+                f"{self.folder.path} holds {self.recipe.model}; tokens are merged in a BERT or a ViT"
+            )
+        self.body.reduction = Merging(tuple(amounts), near=True)
 
     def embed(self, texts: Texts) -> np.ndarray:
         """A vector for each text, the mean of its tokens': (texts, size)."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +28,7 @@ from regard.jobs.bert import (
     load_tokenizer,
     make_tokenizer,
     read_labels,
+    reduction_of,
     start_from,
     started,
     write_labels,
@@ -34,8 +36,10 @@ from regard.jobs.bert import (
 from regard.jobs.card import text_card
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, read_journal
+from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, walked_by, with_worth
 from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import JOINT
+from regard.layers import kept_share
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
 from regard.models.build import Head, build_reader
@@ -64,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class TextRun:
-    """What `regard train` made of a recipe for a BERT, a GPT, or counts of tokens."""
+    """What `regard train` made of a recipe for a BERT, a GPT or a Vision Transformer, or counts of tokens."""
 
     folder: Path
     task: str
@@ -126,8 +130,9 @@ class TextTask:
 
     def __init__(self, recipe: TrainedRecipe, work: Work) -> None:
         assert not isinstance(recipe.model, NgramModel)
-        self.recipe, self.settings, self.model, self.work = recipe, recipe.train, recipe.model, work
+        self.recipe, self.model, self.work = recipe, recipe.model, work
         self.width = self.model.width
+        self.settings = settled_by_worth(recipe.train, reduction_of(recipe))
         self.tokenizer: Any  # as the model has it
         self.source: Source
 
@@ -155,6 +160,7 @@ class TextTask:
             self.tokenizer.size,
             self.tokenizer.padding,
             len(self.work.labels),
+            reduction_of(self.recipe),
         )
         if self.model.start:
             audience.say(start_from(Path(self.model.start), model))
@@ -174,7 +180,18 @@ class TextTask:
         return self.work.objective(model, self.recipe.train.smoothing, precision)
 
     def validation(self, journal: Journal) -> Callable[[nn.Module, int], Scores]:
-        return lambda model, step: self.work.measure(model, self.tokenizer, "valid").scores
+        return lambda model, step: self.worth(model, self.work.measure(model, self.tokenizer, "valid").scores)
+
+    def worth(self, model: nn.Module, scores: Scores) -> Scores:
+        """The scores, and where thresholds are learned what they are worth with the tokens that are kept."""
+        reduce = reduction_of(self.recipe)
+        if reduce is None or not learns(reduce):
+            return scores
+        some = self.source.load(np.arange(min(SAMPLE, len(self.source))), np.random.default_rng(0))
+        bert: Any = model.bert
+        batches = all_batches(some, self.tokenizer.padding, self.settings.batch_tokens)
+        kept = kept_share(walked_by(bert, batches, firsts=True))
+        return with_worth(scores, self.recipe.train.best_by, kept, reduce)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
         split = "test" if "test" in self.work.splits else "valid"

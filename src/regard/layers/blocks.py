@@ -6,7 +6,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from regard.attention import Apart, Attention, Cache, KeyValue, MultiHead, Position, Recorder
+from regard.attention import Apart, Attention, Cache, KeyValue, MultiHead, Noted, Position, Recorder
 from regard.layers.feedforward import Activation, FeedForward
 from regard.layers.residual import Placement, Residual
 
@@ -57,11 +57,16 @@ class SelfAttention(nn.Module):
         *,
         among: Tensor | None = None,
         may_look: Tensor | Apart | None = None,
+        bias: Tensor | None = None,
         cache: Cache | None = None,
         record: Recorder | None = None,
+        noted: Noted | None = None,
     ) -> Tensor:
         memory = self.attention.remember(x if among is None else among, cache=cache)
-        return cast(Tensor, self.attention(x, memory, may_look=may_look, record=record))
+        if noted is not None:
+            noted.keys = memory.keys.detach().mean(0)
+        looked = self.attention(x, memory, may_look=may_look, bias=bias, record=record, noted=noted)
+        return cast(Tensor, looked)
 
 
 class EncoderBlock(nn.Module):
@@ -79,6 +84,7 @@ class EncoderBlock(nn.Module):
         may_look: Tensor | Apart | None = None,
         record: Recorder | None = None,
         places: Tensor | None = None,
+        bias: Tensor | None = None,
     ) -> Tensor:
         """x (batch, length, d_model) -> the same shape.
 
@@ -88,8 +94,29 @@ class EncoderBlock(nn.Module):
         if places is not None:
             among = self.self_attention.norm(x) if self.self_attention.placement == "pre" else x
             x = x.index_select(0, places)
-        x = self.self_attention(x, among=among, may_look=may_look, record=record and record.under("self"))
+        x = self.self_attention(
+            x, among=among, may_look=may_look, bias=bias, record=record and record.under("self")
+        )
         return cast(Tensor, self.feed_forward(x))
+
+
+class Blocks(nn.ModuleList):
+    """Encoder blocks one after another: the encoder of every model that has one."""
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        may_look: Tensor | Apart | None = None,
+        record: Recorder | None = None,
+        last: tuple[Tensor, Apart] | None = None,
+    ) -> Tensor:
+        """x (..., length, d_model) -> the same shape; `last`: the tokens of the last block, if not all."""
+        for number, block in enumerate(self):
+            if last is not None and number + 1 == len(self):
+                return cast(Tensor, block(x, may_look=last[1], places=last[0]))
+            x = block(x, may_look=may_look, record=record and record.under(number))
+        return x
 
 
 class DecoderBlock(nn.Module):

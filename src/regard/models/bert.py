@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from regard.attention import Apart, Ends, Learned, Recorder, padding_mask
 from regard.config import BertModel
-from regard.layers import BlockShape, Dropout, EncoderBlock
+from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Faded, Left, Merging, Pruning, reduced
 from regard.native import kernels
 
 STARTING_SPREAD = 0.02
@@ -29,8 +29,10 @@ class Bert(nn.Module):
         self.position_embedding = Learned(config.d_model, config.longest)
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.dropout = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(EncoderBlock(shape_of(config)) for _ in range(config.layers))
+        self.blocks = Blocks(EncoderBlock(shape_of(config)) for _ in range(config.layers))
         self.pooler = nn.Linear(config.d_model, config.d_model)
+        self.reduction: Merging | Pruning | None = None
+        """What makes tokens fewer from block to block, where anything does; never where it is recorded."""
         self.apply(start_weights)
         nn.init.trunc_normal_(self.position_embedding.table, std=STARTING_SPREAD)
 
@@ -41,8 +43,13 @@ class Bert(nn.Module):
 
         With `places` (some,), counted through the batch, the vectors there: (some, d_model). On a CPU the texts
         lie end to end, so that no padding is computed, nor in the last block what nobody asks for; not where
-        it is recorded.
+        it is recorded. Tokens that were merged have the vector of what they became.
         """
+        if record is None and self.reduction is not None:
+            ends = Ends.of(ids, self.padding)
+            rows = self.reduced(ids, segments, ends, firsts=False).unmerged()
+            hidden = rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
+            return hidden if places is None else hidden.flatten(0, 1).index_select(0, places)
         if record is None and ids.device.type == "cpu" and kernels() is not None:
             ends = Ends.of(ids, self.padding)
             if places is not None:
@@ -51,6 +58,23 @@ class Bert(nn.Module):
             return rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
         hidden = self.encode(ids, segments, padding_mask(ids, self.padding), record)
         return hidden if places is None else hidden.flatten(0, 1).index_select(0, places)
+
+    def first(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """What stands at [CLS]: (texts, length) -> (texts, d_model)."""
+        if self.reduction is None:
+            return cast(Tensor, self(ids, segments, places=firsts(ids)))
+        return self.reduced(ids, segments, Ends.of(ids, self.padding), firsts=True).x
+
+    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> Left:
+        """What is left of the tokens at the end; with `firsts` the vectors at [CLS] alone."""
+        assert self.reduction is not None
+        x = self.embedded(ids[ends.real], segments[ends.real], ends.places)
+        return reduced(self.blocks, x, ends, self.reduction, firsts=firsts)
+
+    def faded(self, ids: Tensor, segments: Tensor) -> Faded:
+        """The texts side by side, tokens counted by how much of them pruning keeps while it is learned."""
+        assert isinstance(self.reduction, Pruning)
+        return self.reduction.fade(self.blocks, self.embedded(ids, segments), ids != self.padding)
 
     def some(self, ids: Tensor, segments: Tensor, ends: Ends, places: Tensor) -> Tensor:
         """The vectors at places of real tokens; the last block is computed for these only."""
@@ -69,17 +93,16 @@ class Bert(nn.Module):
         last: tuple[Tensor, Apart] | None = None,
     ) -> Tensor:
         """(..., length) ids -> (..., length, d_model); `last`: the tokens of the last block, if not all."""
+        x = self.embedded(ids, segments, may_look.queries.places if isinstance(may_look, Apart) else None)
+        record = record and record.under("encoder")
+        return cast(Tensor, self.blocks(x, may_look=may_look, record=record, last=last))
+
+    def embedded(self, ids: Tensor, segments: Tensor, places: Tensor | None = None) -> Tensor:
+        """(..., length) ids -> (..., length, d_model); `places` says where tokens end to end stand."""
         x = self.token_embedding(ids) + self.segment_embedding(segments)
-        if isinstance(may_look, Apart):
-            x = self.position_embedding.embed_at(x, may_look.queries.places)
-        else:
-            x = self.position_embedding.embed(x)
-        x = self.dropout(self.norm(x))
-        for number, block in enumerate(self.blocks):
-            if last is not None and number + 1 == len(self.blocks):
-                return cast(Tensor, block(x, may_look=last[1], places=last[0]))
-            x = block(x, may_look=may_look, record=record and record.under("encoder").under(number))
-        return cast(Tensor, x)
+        position = self.position_embedding
+        x = position.embed(x) if places is None else position.embed_at(x, places)
+        return cast(Tensor, self.dropout(self.norm(x)))
 
     def pooled(self, first: Tensor) -> Tensor:
         """What [CLS] says of the whole text, from its vectors: (texts, d_model) -> (texts, d_model)."""
@@ -139,8 +162,21 @@ class BertClassifier(nn.Module):
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
         """(texts, length) -> scores (texts, labels)."""
-        first = self.bert(ids, segments, places=firsts(ids))
+        return self.judged(self.bert.first(ids, segments))
+
+    def judged(self, first: Tensor) -> Tensor:
+        """Scores from what stands at [CLS]: (texts, d_model) -> (texts, labels)."""
         return cast(Tensor, self.labels(self.dropout(self.bert.pooled(first))))
+
+    @property
+    def learns_to_prune(self) -> bool:
+        return isinstance(self.bert.reduction, Pruning) and self.bert.reduction.soft
+
+    def faded(self, ids: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores while pruning is learned, and what it costs that too much is kept."""
+        assert isinstance(self.bert.reduction, Pruning)
+        faded = self.bert.faded(ids, segments)
+        return self.judged(faded.x[:, 0]), self.bert.reduction.price(faded)
 
 
 class BertTagger(nn.Module):

@@ -4,12 +4,14 @@ from typing import Literal
 
 from torch import nn
 
-from regard.config import BertModel, GptModel, RnnModel, TransformerModel
+from regard.config import BertModel, GptModel, Reduction, RnnModel, TransformerModel, VitModel
+from regard.layers import Merging, Pruning
 from regard.models.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
 from regard.models.gpt import SYMBOLS, Gpt, GptClassifier, GptWriter
 from regard.models.pairs import PairModel
 from regard.models.rnn import Rnn
 from regard.models.transformer import Transformer
+from regard.models.vit import Vit, VitClassifier
 
 
 def build(
@@ -28,12 +30,17 @@ Head = Literal["none", "pretraining", "classes", "tags", "span", "language"]
 
 
 def build_reader(
-    config: BertModel | GptModel, head: Head, vocabulary: int, padding: int, labels: int = 0
+    config: BertModel | GptModel,
+    head: Head,
+    vocabulary: int,
+    padding: int,
+    labels: int = 0,
+    reduce: Reduction | None = None,
 ) -> nn.Module:
     """A BERT or a GPT with fresh weights and a head; `labels` is how many classes or tags there are."""
     match config:
         case BertModel():
-            return build_bert(config, head, vocabulary, padding, labels)
+            return build_bert(config, head, vocabulary, padding, labels, reduce)
         case GptModel():
             return build_gpt(config, head, vocabulary, labels)
 
@@ -46,9 +53,17 @@ def build_gpt(config: GptModel, head: Head, vocabulary: int, labels: int = 0) ->
     return GptWriter(Gpt(config, vocabulary))
 
 
-def build_bert(config: BertModel, head: Head, vocabulary: int, padding: int, labels: int = 0) -> nn.Module:
+def build_bert(
+    config: BertModel,
+    head: Head,
+    vocabulary: int,
+    padding: int,
+    labels: int = 0,
+    reduce: Reduction | None = None,
+) -> nn.Module:
     """A BERT with fresh weights and a head; `labels` is how many classes or tags there are."""
     bert = Bert(config, vocabulary, padding)
+    bert.reduction = build_reduction(reduce, config.layers)
     match head:
         case "none":
             return BertReader(bert)
@@ -62,3 +77,27 @@ def build_bert(config: BertModel, head: Head, vocabulary: int, padding: int, lab
             return BertAnswerer(bert, config)
         case "language":
             raise ValueError("a BERT sees what comes next, so it cannot be asked for it")
+
+
+def build_vit(config: VitModel, labels: int, reduce: Reduction | None = None) -> VitClassifier:
+    """A Vision Transformer with fresh weights that tells so many labels apart."""
+    vit = Vit(config)
+    vit.reduction = build_reduction(reduce, config.layers, first_stays=config.read == "class")
+    return VitClassifier(vit, config, labels)
+
+
+def build_reduction(
+    config: Reduction | None, layers: int, *, first_stays: bool = True
+) -> Merging | Pruning | None:
+    """What makes tokens fewer, if anything does; the first one stays where it speaks for the whole."""
+    if config is None or not config:
+        return None
+    if config.prune == "none":
+        return Merging(config.merge, config.near, first_stays)
+    return Pruning(
+        layers,
+        hard=config.prune == "hard",
+        temperature=config.temperature,
+        keep=config.keep,
+        weight=config.weight,
+    )

@@ -23,7 +23,7 @@ from regard.attention import (
     padding_mask,
 )
 from regard.config import GptModel, TransformerModel
-from regard.layers import BlockShape, DecoderBlock, Dropout, EncoderBlock
+from regard.layers import Blocks, BlockShape, DecoderBlock, Dropout, EncoderBlock
 from regard.models.pairs import PairModel
 from regard.native import kernels
 
@@ -135,7 +135,7 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerModel) -> None:
         super().__init__()
         self.position = absolute_position(config)
-        self.blocks = nn.ModuleList(
+        self.blocks = Blocks(
             EncoderBlock(shape_of(config), inner_position(config)) for _ in range(config.encoder_layers)
         )
         self.norm = last_norm(config)
@@ -151,9 +151,7 @@ class Encoder(nn.Module):
         """(batch, length, d_model) embeddings -> the same shape, each token now knowing its context."""
         x = placed(self.position, embedded, may_look)
         x = x if dropout is None else dropout(x)
-        for number, block in enumerate(self.blocks):
-            x = block(x, may_look=may_look, record=record and record.under(number))
-        return cast(Tensor, self.norm(x))
+        return cast(Tensor, self.norm(self.blocks(x, may_look=may_look, record=record)))
 
 
 class Decoder(nn.Module):

@@ -47,6 +47,8 @@ class Asked(ctypes.Structure):
         ("dropped", ctypes.c_int),
         ("scale", ctypes.c_float),
         ("seed", ctypes.c_uint64),
+        ("bias", ctypes.c_void_p),
+        ("received", ctypes.c_void_p),
     )
 
 
@@ -95,6 +97,8 @@ TAKES: dict[str, tuple[type, ...]] = {
     "twin_rows": (_P, _P, _P, _P, _N, _N, _N, _F, _F, _F, _P, _P),
     "attend_apart": (ctypes.POINTER(Asked), _P, _P),
     "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P),
+    "match_apart": (_P, _P, _I, _I, _P, _I, _I, _P),
+    "join_rows": (_P, _P, _P, _P, _I, _N, _P),
     "lay_out": (_P, _P, _N, _N, _I),
     "multiply": (_P, _N, _P, _P, _N, _N, _N, _I, _P),
     "orthogonal": (_P, _N, _N, _N, _I, _F, _F, _F),

@@ -1,4 +1,4 @@
-"""What each head of a BERT or a GPT makes smaller, summed over its decisions."""
+"""What each head of a BERT, a GPT or a Vision Transformer makes smaller, summed over its decisions."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
@@ -20,12 +20,12 @@ class HeadObjective:
         self.model, self.smoothing, self.precision = model, smoothing, precision
         self.device = next(model.parameters()).device
 
-    def __call__(self, batch: TextBatch) -> Tensor:
+    def __call__(self, batch: Any) -> Tensor:
         batch = batch.to(self.device)
         with self.autocast():
             return self.loss(batch)
 
-    def loss(self, batch: TextBatch) -> Tensor:
+    def loss(self, batch: Any) -> Tensor:
         raise NotImplementedError
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -37,11 +37,22 @@ class HeadObjective:
 class ClassObjective(HeadObjective):
     """Cross-entropy of the label of each text."""
 
-    def loss(self, batch: TextBatch) -> Tensor:
-        scores = self.model(batch.ids, batch.segments).float()
-        return functional.cross_entropy(
-            scores, batch.gold[:, 0], reduction="sum", label_smoothing=self.smoothing
-        )
+    def loss(self, batch: Any) -> Tensor:
+        return self.labelled(batch.gold[:, 0], batch.ids, batch.segments)
+
+    def labelled(self, gold: Tensor, *given: Tensor) -> Tensor:
+        """Where the model learns to prune, what it keeps too much has its price."""
+        model = cast(Any, self.model)
+        scores, price = model.faded(*given) if model.learns_to_prune else (model(*given), None)
+        loss = functional.cross_entropy(scores.float(), gold, reduction="sum", label_smoothing=self.smoothing)
+        return loss if price is None else loss + price * len(gold)
+
+
+class ImageObjective(ClassObjective):
+    """Cross-entropy of the label of each image."""
+
+    def loss(self, batch: Any) -> Tensor:
+        return self.labelled(batch.gold, batch.pixels)
 
 
 class TagObjective(HeadObjective):

@@ -13,10 +13,14 @@ from regard.training.schedule import Schedule
 
 OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}
 
+THRESHOLD_RATE = 0.02
+"""The highest rate of thresholds of pruning."""
+
 
 def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimizer:
     """Adam as the paper has it, AdamW, whose decay leaves norms, biases and embeddings alone, or Muon."""
-    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    learned = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    named = [(name, each) for name, each in learned if not name.endswith("thresholds")]
     matrices = [each for name, each in named if each.dim() > 1 and not is_table(name)]
     rest = [each for name, each in named if each.dim() <= 1 or is_table(name)]
     groups: list[dict[str, Any]] = [
@@ -26,6 +30,9 @@ def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimiz
     kind: Callable[..., torch.optim.Optimizer] = OPTIMISERS[train.optimiser]
     if kind is Muon:
         groups = hidden_apart(groups, model)
+    thresholds = [each for name, each in learned if name.endswith("thresholds")]
+    # A weight moves by thousandths, a threshold by hundredths, at whatever rate weights move.
+    groups.append({"params": thresholds, "weight_decay": 0.0, "pace": THRESHOLD_RATE / train.rate})
     return kind(
         [group for group in groups if group["params"]],
         lr=train.rate,

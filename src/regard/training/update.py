@@ -47,7 +47,7 @@ def fit(
 def update(optimiser: Optimizer, rate: float) -> None:
     """Take a step at this rate."""
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("pace", 1.0)
     optimiser.step()
 
 

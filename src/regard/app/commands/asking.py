@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.app.commands.arguments import Beam, Exported, Files, JsonLines, Output, Run
+from regard.app.commands.arguments import Beam, Exported, Files, JsonLines, Merge, Output, Run
 from regard.errors import RegardError
 
 
@@ -100,18 +100,24 @@ def generate(
     generating.run(run, prompts or [], file, output, wish, samples, as_json)
 
 
-def classify(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
+def classify(
+    run: Run, files: Files = None, output: Output = None, merge: Merge = None, as_json: JsonLines = False
+) -> None:
     """Label texts, line for line, with the label's probability; pairs are two texts with a tab between.
+
+    A run of a Vision Transformer labels image files, PNG or JPEG.
 
     Examples:
 
     echo "a warm , funny film" | regard classify runs/sentiment
 
     regard classify runs/inference pairs.tsv --json -o labels.jsonl
+
+    regard classify runs/vit one.png two.jpg
     """
     from regard.app import asking
 
-    asking.classify(run, files or [], output, as_json)
+    asking.classify(run, files or [], output, as_json, merge)
 
 
 def tag(
@@ -121,6 +127,7 @@ def tag(
     words: Annotated[
         bool, typer.Option("--words", help="The text is words already, with blanks between.")
     ] = False,
+    merge: Merge = None,
     as_json: JsonLines = False,
 ) -> None:
     """Tag the words of texts: word, tag and probability a line; with --json also the names they make.
@@ -129,7 +136,7 @@ def tag(
     """
     from regard.app import asking
 
-    asking.tag(run, files or [], output, words, as_json)
+    asking.tag(run, files or [], output, words, as_json, merge)
 
 
 def answer(

@@ -83,7 +83,7 @@ def import_folder(
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of a Hugging Face folder: a BERT, a GPT-2, or a translation model that we exported.
+    """Make a run of a Hugging Face folder: a BERT, a GPT-2, a ViT, or a translation model that we exported.
 
     Only safetensors, JSON and text are read.
 

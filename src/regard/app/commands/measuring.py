@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.app.commands.arguments import AsJson, Beam, Run, Source, Target
+from regard.app.commands.arguments import AsJson, Beam, Merge, Run, Source, Target
 
 
 def evaluate(
@@ -14,8 +14,10 @@ def evaluate(
     target: Target = None,
     beam: Beam = None,
     data: Annotated[
-        Path | None, typer.Option(help="A file of labels, tags or answers; or a text, for a GPT.")
+        Path | None,
+        typer.Option(help="A file of labels, tags or answers; a text, for a GPT; for images a folder."),
     ] = None,
+    merge: Merge = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss; accuracy, F1, exact match; bits a byte.
@@ -27,10 +29,12 @@ def evaluate(
     regard evaluate runs/mine --source test.de --target test.en --json
 
     regard evaluate runs/ner --data test.conll
+
+    regard evaluate runs/vit --merge 0.2
     """
     from regard.app import evaluating
 
-    evaluating.run(run, source, target, beam, data, as_json)
+    evaluating.run(run, source, target, beam, data, as_json, merge)
 
 
 def compare(
@@ -85,23 +89,50 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def bench(
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN]", help="A run to decode with; random weights without one.")
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[reduction] [RUN]",
+            help="A run to decode with, random weights without one; `reduction RUN`: what fewer tokens bring.",
+        ),
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Sentences for it to translate, one a line.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="For `reduction`: what to measure on, if not the run's own."),
+    ] = None,
     peers: Annotated[bool, typer.Option(help="Measure peers beside regard where they are installed.")] = True,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and rounds: about a minute.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to save the result; in the cache unless told.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Where to save the result: in the cache; of `reduction` a picture, reduction.png.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """How fast this machine trains and translates: matrix products, training, decoding, start-up, memory.
 
     Takes about two minutes. With the extra `bench` installed, peers take turns with regard in the same run.
+    `reduction RUN` measures a run that labels texts or images with fewer and fewer tokens: accuracy, speed,
+    operations and memory, and from which length on it pays.
 
-    Example:  regard bench --quick        regard bench runs/multi30k --source test.en --json
+    Examples:
+
+    regard bench --quick
+
+    regard bench runs/multi30k --source test.en --json
+
+    regard bench reduction runs/vit -o reduction.png
     """
     from regard.app import benching
 
-    benching.measure(run, source, output, peers=peers, quick=quick, print_json=as_json)
+    names = given or []
+    if names[:1] == ["reduction"]:
+        benching.check_unused("source", source)
+        benching.reduction(names[1:], data, output, quick=quick, print_json=as_json)
+        return
+    benching.check_unused("data", data)
+    benching.measure(benching.only_run(names), source, output, peers=peers, quick=quick, print_json=as_json)

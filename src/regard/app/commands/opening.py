@@ -10,7 +10,10 @@ from regard.app.commands.arguments import Run
 
 def look(
     run: Run,
-    text: Annotated[str, typer.Argument(help="The text to translate, read or go on with, and look into.")],
+    text: Annotated[
+        str,
+        typer.Argument(help="The text to translate, read or go on with, look into; for a ViT an image file."),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -32,6 +35,9 @@ def look(
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="One head of the layer, from 0.")] = None,
     words: Annotated[bool, typer.Option("--words", help="Join subwords into words.")] = False,
+    merge: Annotated[
+        str | None, typer.Option(help="For an image: show which patches become one, as in `classify --merge`.")
+    ] = None,
 ) -> None:
     """See which words looked at which: a page with every layer and head, a picture, or a map in the terminal.
 
@@ -40,10 +46,12 @@ def look(
     regard look runs/picturebook "Ein alter Mann liest im Park eine Zeitung." -o park.html
 
     regard look runs/picturebook "Der Hund schläft." --layer encoder.0.self -o heads.svg
+
+    regard look runs/vit digit.png -o digit.html --merge 0.2
     """
     from regard.app import looking
 
-    looking.run(run, text, output, target, layer, head, words)
+    looking.run(run, text, output, target, layer, head, words, merge)
 
 
 def serve(

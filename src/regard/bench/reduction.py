@@ -1,0 +1,242 @@
+"""What fewer tokens bring on this machine: scores, speed, operations, memory, and from which length it pays."""
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention import Apart, Ends
+from regard.bench.subjects import Subject, subject_of
+from regard.layers import Pruning, Reducer, operations, reduced
+
+GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
+"""Shares of the tokens that are gone before the last layer."""
+THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
+"""In fair shares of attention, where none were learned; else parts of the learned ones."""
+LEARNED = (0.5, 0.75, 1.0, 1.25)
+LENGTHS = (16, 32, 64, 128, 256, 512)
+QUICK = 500
+"""Examples that are enough for a quick look."""
+TOKENS = 4096
+"""Computed together in a turn."""
+
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Level:
+    """One amount of reduction, measured."""
+
+    how: str
+    amounts: tuple[float, ...]
+    """For each layer: shares merged, or thresholds."""
+    tokens: float
+    """Share of the tokens that reach the last layer."""
+    score: float
+    lost: float
+    """Against all tokens."""
+    speed: float
+    """Examples a second."""
+    times: float
+    operations: float
+    """Share of the operations with all tokens."""
+    memory: float
+    """Most memory of a pass, in MB, the model not counted."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.how:36} {self.tokens:>5.0%} {self.score:>9.4f} {100 * self.lost:>+7.2f} "
+            f"{self.speed:>9,.1f} {self.times:>6.2f} {self.operations:>5.0%} {self.memory:>6.1f}"
+        )
+
+
+@dataclass(frozen=True)
+class Reach:
+    """All tokens and half of them merged, at a length, in tokens a second."""
+
+    length: int
+    plain: float
+    merged: float
+
+    @property
+    def times(self) -> float:
+        return self.merged / self.plain
+
+
+@dataclass(frozen=True)
+class Found:
+    """What `regard bench reduction` found."""
+
+    run: str
+    measured: str
+    score: str
+    examples: int
+    length: float
+    """Tokens of an example, on the mean."""
+    levels: list[Level]
+    reaches: list[Reach]
+
+    @property
+    def pays_from(self) -> int | None:
+        """From which length on merging half of the tokens is faster; none where it is not at the longest."""
+        pays = None
+        for reach in reversed(self.reaches):
+            if reach.times <= 1:
+                break
+            pays = reach.length
+        return pays
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "pays_from": self.pays_from}
+
+    def as_text(self) -> str:
+        lines = [
+            f"{self.run}: {self.measured}; {self.examples:,} examples of {self.length:.0f} tokens on the mean",
+            f"{'':36} {'left':>5} {self.score:>9} {'points':>7} "
+            f"{'a second':>9} {'times':>6} {'work':>5} {'MB':>6}",
+            *map(str, self.levels),
+        ]
+        told = ", ".join(f"{each.length}: {each.times:.2f}" for each in self.reaches)
+        pays = self.pays_from
+        lines.append(f"half of the tokens merged, times as fast by length: {told}")
+        lines.append(
+            "merging half of the tokens does not pay up to the longest of these"
+            if pays is None
+            else f"merging half of the tokens pays from {pays} tokens on"
+        )
+        return "\n".join(lines)
+
+
+def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tell = print) -> Found:
+    """Measure a run that labels texts or images, or tags words; a few minutes, or about one if quick."""
+    subject = subject_of(run, data, QUICK if quick else 0)
+    rounds, apart = (2, 3) if quick else (7, 1)
+    ways = ways_of(subject)
+    numbers = range(0, len(ways), apart)  # all tokens, half of them in two ways, and pruned
+    ways = ways[::apart]
+    tell("scores")
+    scores = [subject.score(by) for _, _, by in ways]
+    tell("speed, by turns")
+    seconds = by_turns([partial(subject.work, by) for _, _, by in ways], rounds)
+    walks = [subject.walked(by) for _, _, by in ways]
+    work = [operations(walked, subject.d_model, subject.d_ff, firsts=subject.firsts) for walked in walks]
+    tell("memory")
+    with ThreadPoolExecutor(2) as both:  # two at a time: memory is not shared, as time would be
+        memory = list(both.map(partial(memory_of, run, data), numbers))
+    tell("lengths")
+    levels = [
+        Level(
+            how,
+            amounts,
+            float(walks[place][-1][0].sum() / walks[place][0][0].sum()),
+            scores[place],
+            scores[place] - scores[0],
+            subject.timed / seconds[place],
+            seconds[0] / seconds[place],
+            work[place] / work[0],
+            memory[place],
+        )
+        for place, (how, amounts, _) in enumerate(ways)
+    ]
+    reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
+    return Found(
+        str(run), subject.measured, subject.score_name, subject.examples, subject.length, levels, reaches
+    )
+
+
+Way = tuple[str, tuple[float, ...], Reducer]
+
+
+def ways_of(subject: Subject) -> list[Way]:
+    """All tokens, then merged more and more, layer by layer or at once; then pruned, where it may be."""
+    layers = max(1, subject.layers - subject.firsts)
+    ways: list[Way] = []
+    for gone in GONE:
+        share = 1 - (1 - gone) ** (1 / layers)
+        amounts = (*([round(share, 4)] * layers), 0.0)
+        how = f"merged, {gone:.0%} gone layer by layer" if gone else "all tokens"
+        ways.append((how, amounts, subject.merging(amounts)))
+    at_once = (0.5, *[0.0] * (subject.layers - 1))
+    ways.append(("merged, 50% gone in the first layer", at_once, subject.merging(at_once)))
+    if not subject.firsts:
+        return ways
+    learned = subject.pruning
+    for part in LEARNED if learned is not None else THRESHOLDS:
+        values = [part] * subject.layers if learned is None else (part * learned.thresholds).tolist()
+        told = (
+            f"pruned, {part:g} of what was learned"
+            if learned is not None
+            else f"pruned below {part:g}, not trained"
+        )
+        ways.append((told, tuple(round(each, 3) for each in values), pruning(values)))
+    return ways
+
+
+def pruning(thresholds: Sequence[float]) -> Pruning:
+    found = Pruning(len(thresholds), hard=True)
+    with torch.no_grad():
+        found.thresholds.copy_(torch.tensor(thresholds))
+    return found.eval()
+
+
+def by_turns(works: Sequence[Callable[[], object]], rounds: int) -> list[float]:
+    """Median seconds of each, all of them in each round: whatever the machine does, it does to all."""
+    found: list[list[float]] = [[] for _ in works]
+    for number in range(rounds + 1):
+        for place, work in enumerate(works):
+            start = time.perf_counter()
+            work()
+            if number:  # the first is for warming up
+                found[place].append(time.perf_counter() - start)
+    return [statistics.median(each) for each in found]
+
+
+def reach(subject: Subject, length: int, rounds: int) -> Reach:
+    """The blocks alone, over real tokens laid into sentences of a length."""
+    x, ends = subject.laid(length, TOKENS)
+    layers = max(1, subject.layers - subject.firsts)
+    half = subject.merging((*([1 - 0.5 ** (1 / layers)] * layers), 0.0))
+    last = None
+    if subject.firsts:
+        last = ends.start[:-1].long(), Apart(Ends(torch.ones_like(ends.lengths)), ends)
+
+    def plain() -> Tensor:
+        with torch.no_grad():
+            return subject.blocks(x, may_look=Apart(ends, ends), last=last)  # type: ignore[no-any-return]
+
+    def merged() -> object:
+        with torch.no_grad():
+            return reduced(subject.blocks, x, ends, half, firsts=subject.firsts)
+
+    seconds = by_turns([plain, merged], rounds)
+    return Reach(length, len(x) / seconds[0], len(x) / seconds[1])
+
+
+def memory_of(run: Path, data: Path | None, number: int) -> float:
+    """The most memory of a pass in MB, in a process of its own, where nothing was computed before."""
+    command = [sys.executable, "-m", "regard.bench.reduction", str(run), str(data or ""), str(number)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    run, data, number = sys.argv[1:]
+    subject = subject_of(Path(run), Path(data) if data else None, QUICK)
+    by = ways_of(subject)[int(number)][2]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    subject.work(by)
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(more * (1 if sys.platform == "darwin" else 1024) / 1e6)
+
+
+if __name__ == "__main__":
+    main()
