@@ -12,6 +12,7 @@ from typing import Any
 
 from regard.config.bert import BertModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
+from regard.config.painting import PaintRecipe, PaintSettings, PaintTrain, PictureData, UnetModel
 from regard.config.reduction import Reduction
 from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.texts import (
@@ -59,7 +60,11 @@ __all__ = [
     "KernelTrain",
     "LabelledData",
     "LoopSettings",
+    "PaintRecipe",
+    "PaintSettings",
+    "PaintTrain",
     "PairData",
+    "PictureData",
     "PieceSettings",
     "PretrainingRecipe",
     "QuestionData",
@@ -74,6 +79,7 @@ __all__ = [
     "TrainSettings",
     "TransformerModel",
     "TranslationRecipe",
+    "UnetModel",
     "VisionRecipe",
     "VisionTrain",
     "VitModel",
@@ -83,7 +89,7 @@ __all__ = [
     "to_toml",
 ]
 
-Recipe = KernelRecipe | TranslationRecipe | TextRecipe | VisionRecipe
+Recipe = KernelRecipe | TranslationRecipe | TextRecipe | VisionRecipe | PaintRecipe
 RECIPES = (
     KernelRecipe,
     TranslationRecipe,
@@ -93,6 +99,7 @@ RECIPES = (
     AnsweringRecipe,
     EncoderRecipe,
     VisionRecipe,
+    PaintRecipe,
 )
 
 
