@@ -12,6 +12,7 @@ from regard.config import (
     ClassificationRecipe,
     EncoderRecipe,
     KernelRecipe,
+    PaintRecipe,
     PretrainingRecipe,
     TaggingRecipe,
     TranslationRecipe,
@@ -20,19 +21,31 @@ from regard.config import (
 )
 from regard.config.schema import toml_value
 from regard.errors import RegardError
-from regard.jobs import answering, classification, kernel, pretraining, tagging, translation, vision
+from regard.jobs import (
+    answering,
+    classification,
+    kernel,
+    painting,
+    pretraining,
+    tagging,
+    translation,
+    vision,
+)
 from regard.jobs.bert import BertFolder
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience
 from regard.jobs.kernel import KernelRun, LoadedKernel
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.loaded_images import LoadedVision
+from regard.jobs.loaded_painting import LoadedPainter
 from regard.jobs.loaded_texts import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger, loaded_of
 from regard.jobs.texts import TextRun
 from regard.jobs.translation import TranslationRun
 from regard.training.distributed import processes
 
-Loaded = TypeVar("Loaded", LoadedTranslator, LoadedEncoder, LoadedClassifier, LoadedTagger, LoadedAnswerer)
+Loaded = TypeVar(
+    "Loaded", LoadedTranslator, LoadedEncoder, LoadedClassifier, LoadedTagger, LoadedAnswerer, LoadedPainter
+)
 
 
 def train(
@@ -73,13 +86,17 @@ def train(
             return pretraining.train(resolved, folder, audience, resume=resume)
         case VisionRecipe():
             return vision.train(resolved, folder, audience, resume=resume)
+        case PaintRecipe():
+            return painting.train(resolved, folder, audience, resume=resume)
         case EncoderRecipe():
             raise RegardError(
                 "an encoder by itself has nothing to learn; start another task from it: model.start"
             )
 
 
-def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedVision:
+def load(
+    run: str | Path,
+) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedVision | LoadedPainter:
     """Open a run folder; it needs nothing but what is in it."""
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
@@ -90,6 +107,8 @@ def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | L
             return LoadedTranslator(folder, recipe)
         case VisionRecipe():
             return LoadedVision(folder, recipe)
+        case PaintRecipe():
+            return LoadedPainter(folder, recipe)
         case _:
             return loaded_of(BertFolder(folder, recipe))
 
@@ -117,6 +136,11 @@ def load_answerer(run: str | Path) -> LoadedAnswerer:
 def load_encoder(run: str | Path) -> LoadedEncoder:
     """Open a run folder that must hold a BERT, for whatever task."""
     return load_as(LoadedEncoder, run, "makes vectors of texts")
+
+
+def load_painter(run: str | Path) -> LoadedPainter:
+    """Open a run folder whose model must paint."""
+    return load_as(LoadedPainter, run, "paints")
 
 
 def load_as(kind: type[Loaded], run: str | Path, does: str) -> Loaded:

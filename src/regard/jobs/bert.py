@@ -12,6 +12,7 @@ from regard import text
 from regard.config import (
     BertModel,
     KernelRecipe,
+    PaintRecipe,
     PieceSettings,
     Reduction,
     TextRecipe,
@@ -76,7 +77,7 @@ def open_bert(path: Path) -> BertFolder:
     """A finished run whose model is a BERT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
-    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe):
+    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe | PaintRecipe):
         raise RegardError(f"{path} holds a {recipe.task} model, not a BERT")
     return BertFolder(folder, recipe)
 
