@@ -26,6 +26,7 @@ for command in (
     asking.tag,
     asking.answer,
     asking.embed,
+    asking.paint,
     opening.look,
     opening.serve,
     measuring.evaluate,
