@@ -96,13 +96,13 @@ class UnetModel:
 class PaintTrain(LoopSettings):
     """How a U-Net learns to tell noise from a picture."""
 
-    batch_tokens: Count = 50_176
-    """Pixels a batch: 64 pictures of 28 x 28."""
+    batch_tokens: Count = 25_088
+    """Pixels a batch: 32 pictures of 28 x 28."""
     optimiser: Literal["adam", "adamw", "muon"] = "adamw"
     beta2: Share = 0.99
     epsilon: Positive = 1e-8
     schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "cosine"
-    rate: Positive = 1.5e-3
+    rate: Positive = 1.2e-3
     warmup: Whole = 100
     best_by: Literal["loss"] = "loss"
     drop_prompt: Share = 0.1
@@ -116,7 +116,7 @@ class PaintSettings:
     """How a picture is painted, unless asked otherwise."""
 
     sampler: Literal["ddim", "ddpm"] = "ddim"
-    steps: Count = 50
+    steps: Count = 30
     guidance: NotNegative = 2.0
     """How much a prompt counts: 1 as learned, 0 not at all, more exaggerates it."""
 

@@ -23,7 +23,7 @@ class PaintOptions:
 
     sampler: Literal["ddim", "ddpm"] = "ddim"
     """ddim: the noise at the start decides all; ddpm: new noise at every step."""
-    steps: int = 50
+    steps: int = 30
     guidance: float = 1.0
     """How much a prompt counts: 1 as learned, 0 not at all, more exaggerates it (Ho and Salimans 2022)."""
     merge: float = 0.0

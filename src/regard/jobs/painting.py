@@ -31,7 +31,7 @@ from regard.training.denoising import NoiseObjective
 from regard.training.distributed import World
 from regard.training.state import Scores, Training
 
-MEASURED = 2048
+MEASURED = 1024
 """Test pictures that a finished model is measured on."""
 TOGETHER = 128
 """Pictures that are measured at a time."""

@@ -89,8 +89,7 @@ class Unet(nn.Module):
         largest resolution at which they do.
         """
         told, words = functional.silu(self.clock(times) + prompt.gist), iter(prompt.memory)
-        # A pixel's channels side by side: convolutions are done sooner, and pixels are tokens without a copy.
-        x, seen = self.first(pictures).contiguous(memory_format=torch.channels_last), []
+        x, seen = self.first(pictures), []
         for place, level in enumerate(self.down):
             x = self.smaller[place - 1](x) if place else x
             for number, stage in enumerate(cast(nn.ModuleList, level)):
