@@ -10,7 +10,7 @@ import torch
 from small_painter import SIDE, SMALL, toys, write_idx, write_toys
 
 import regard
-from regard.app import looking, painting
+from regard.app import benching, looking, painting
 from regard.bench.painting import profile
 from regard.errors import RegardError
 from regard.jobs import load_painter, load_translator
@@ -141,3 +141,15 @@ def test_the_time_of_each_part_is_measured(run) -> None:
     assert [speed.merge for speed in found.speeds] == [0.0, 0.5]
     assert found.speeds[0].ratio == 1
     assert "the text, full size: 83%" in found.as_text()
+
+
+def test_the_profile_is_printed_and_wants_one_run(
+    run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "profile.json"
+    benching.painting([str(run.folder)], out, quick=True, print_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads(out.read_text("utf-8"))
+    assert 0 < told["attention"] < 1
+    with pytest.raises(RegardError, match="name the run to measure: regard bench paint RUN"):
+        benching.painting([], None, quick=True, print_json=True)

@@ -1,6 +1,5 @@
-"""Painting through the real command: train, paint, profile, and a prompt that cannot be read."""
+"""Painting through the real command: train, paint, and a prompt that cannot be read."""
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -29,9 +28,3 @@ def test_from_pictures_to_a_grid(regard: Command, tmp_path: Path) -> None:
     )
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "other.png").exists()
-    done = regard("bench", "paint", "run", "--quick", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert 0 < json.loads(done.stdout)["attention"] < 1
-    done = regard("bench", "paint", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == "regard: name the run to measure: regard bench paint RUN\n"
