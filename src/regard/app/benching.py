@@ -19,8 +19,8 @@ from regard.look.reduction import draw_reduction
 def check_unused(name: str, given: Path | None) -> None:
     """Refuse an option that would do nothing."""
     if given is not None:
-        wanted = "with" if name == "data" else "without"
-        raise RegardError(f"--{name} is for a bench {wanted} `reduction`")
+        wanted = "`reduction`" if name == "data" else "a run that translates"
+        raise RegardError(f"--{name} is for a bench of {wanted}")
 
 
 def only_run(names: list[str]) -> Path | None:
