@@ -117,7 +117,7 @@ class PaintSettings:
 
     sampler: Literal["ddim", "ddpm"] = "ddim"
     steps: Count = 30
-    guidance: NotNegative = 2.0
+    guidance: NotNegative = 3.0
     """How much a prompt counts: 1 as learned, 0 not at all, more exaggerates it."""
 
 
