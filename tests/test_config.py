@@ -53,7 +53,7 @@ WRONG_ASSIGNMENTS = [
     ("data.samples=1", "data.samples: 1 is out of range; allowed is a whole number, at least 2"),
     (
         "task=kernal",
-        "task: \"kernal\" is not a choice; did you mean 'kernel'? allowed: kernel, translation, pretraining, classification, tagging, answering, encoder, language, vision",
+        "task: \"kernal\" is not a choice; did you mean 'kernel'? allowed: kernel, translation, pretraining, classification, tagging, answering, encoder, language, vision, painting",
     ),
     ("train.steps", "'train.steps' is not of the form key=value, such as train.steps=500"),
     ("=5", "'=5' is not of the form key=value, such as train.steps=500"),

@@ -5,9 +5,12 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from regard import disk
 from regard.bench import machine
 from regard.bench import reduction as reducing
+from regard.bench.painting import profile
 from regard.errors import RegardError
+from regard.jobs import load_painter
 from regard.jobs.folder import RunFolder
 from regard.look.figure import save_as
 from regard.look.reduction import draw_reduction
@@ -16,8 +19,8 @@ from regard.look.reduction import draw_reduction
 def check_unused(name: str, given: Path | None) -> None:
     """Refuse an option that would do nothing."""
     if given is not None:
-        wanted = "with" if name == "data" else "without"
-        raise RegardError(f"--{name} is for a bench {wanted} `reduction`")
+        wanted = "`reduction`" if name == "data" else "a run that translates"
+        raise RegardError(f"--{name} is for a bench of {wanted}")
 
 
 def only_run(names: list[str]) -> Path | None:
@@ -65,3 +68,15 @@ def measure(
     result.save(where)
     print(json.dumps(asdict(result)) if print_json else result.as_text())
     print(f"saved: {where}", file=sys.stderr)
+
+
+def painting(names: list[str], output: Path | None, *, quick: bool, print_json: bool) -> None:
+    """Where the time of a run that paints goes, and what merging saves."""
+    run = only_run(names)
+    if run is None:
+        raise RegardError("name the run to measure: regard bench paint RUN")
+    found = profile(load_painter(run), rounds=3 if quick else 7)
+    told = {**asdict(found), "attention": found.attention}
+    if output is not None:
+        disk.write_text(output, json.dumps(told, indent=2) + "\n")
+    print(json.dumps(told) if print_json else found.as_text())

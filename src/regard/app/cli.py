@@ -27,6 +27,7 @@ for command in (
     asking.tag,
     asking.answer,
     asking.embed,
+    asking.paint,
     opening.look,
     opening.serve,
     measuring.evaluate,

@@ -14,6 +14,7 @@ from regard.errors import RegardError
 from regard.jobs import load
 from regard.jobs.kernel import LoadedKernel
 from regard.jobs.loaded_images import LoadedVision
+from regard.jobs.loaded_painting import LoadedPainter
 from regard.look.choice import check_head, chosen_layer, every_layer
 from regard.look.figure import save_as
 from regard.look.heads import draw_heads, draw_matrix
@@ -67,6 +68,8 @@ def run(
         raise RegardError("--merge shows patches of an image, which this model does not read")
     if not text.strip():
         raise RegardError("there is no text to look into")
+    if isinstance(loaded, LoadedPainter):
+        raise RegardError(f"{folder} holds a painting model: `regard paint` shows what it paints")
     if isinstance(loaded, LoadedKernel):
         raise RegardError(f"{folder} holds a kernel model, which reads no text")
     with plain_warnings():

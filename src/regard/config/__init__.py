@@ -14,6 +14,7 @@ from regard.config.bert import BertModel
 from regard.config.gpt import GptModel, NgramModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.language import LanguageData, LanguageRecipe, LanguageText
+from regard.config.painting import PaintRecipe, PaintSettings, PaintTrain, PictureData, UnetModel
 from regard.config.reduction import Reduction
 from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.texts import (
@@ -68,7 +69,11 @@ __all__ = [
     "LanguageText",
     "LoopSettings",
     "NgramModel",
+    "PaintRecipe",
+    "PaintSettings",
+    "PaintTrain",
     "PairData",
+    "PictureData",
     "PieceSettings",
     "PretrainingRecipe",
     "QuestionData",
@@ -83,6 +88,7 @@ __all__ = [
     "TrainSettings",
     "TransformerModel",
     "TranslationRecipe",
+    "UnetModel",
     "VisionRecipe",
     "VisionTrain",
     "VitModel",
@@ -92,7 +98,7 @@ __all__ = [
     "to_toml",
 ]
 
-Recipe = KernelRecipe | TranslationRecipe | TextRecipe | LanguageRecipe | VisionRecipe
+Recipe = KernelRecipe | TranslationRecipe | TextRecipe | LanguageRecipe | VisionRecipe | PaintRecipe
 RECIPES = (
     KernelRecipe,
     TranslationRecipe,
@@ -103,6 +109,7 @@ RECIPES = (
     EncoderRecipe,
     LanguageRecipe,
     VisionRecipe,
+    PaintRecipe,
 )
 
 

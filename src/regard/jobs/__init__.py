@@ -13,6 +13,7 @@ from regard.config import (
     EncoderRecipe,
     KernelRecipe,
     LanguageRecipe,
+    PaintRecipe,
     PretrainingRecipe,
     TaggingRecipe,
     TranslationRecipe,
@@ -21,7 +22,17 @@ from regard.config import (
 )
 from regard.config.schema import toml_value
 from regard.errors import RegardError
-from regard.jobs import answering, classification, kernel, language, pretraining, tagging, translation, vision
+from regard.jobs import (
+    answering,
+    classification,
+    kernel,
+    language,
+    painting,
+    pretraining,
+    tagging,
+    translation,
+    vision,
+)
 from regard.jobs.bert import BertFolder
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience
@@ -29,13 +40,21 @@ from regard.jobs.kernel import KernelRun, LoadedKernel
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
+from regard.jobs.loaded_painting import LoadedPainter
 from regard.jobs.loaded_texts import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger, loaded_of
 from regard.jobs.texts import TextRun
 from regard.jobs.translation import TranslationRun
 from regard.training.distributed import processes
 
 Loaded = TypeVar(
-    "Loaded", LoadedTranslator, LoadedEncoder, LoadedClassifier, LoadedTagger, LoadedAnswerer, LoadedWriter
+    "Loaded",
+    LoadedTranslator,
+    LoadedEncoder,
+    LoadedClassifier,
+    LoadedTagger,
+    LoadedAnswerer,
+    LoadedWriter,
+    LoadedPainter,
 )
 
 
@@ -79,13 +98,17 @@ def train(
             return language.train(resolved, folder, audience, resume=resume)
         case VisionRecipe():
             return vision.train(resolved, folder, audience, resume=resume)
+        case PaintRecipe():
+            return painting.train(resolved, folder, audience, resume=resume)
         case EncoderRecipe():
             raise RegardError(
                 "an encoder by itself has nothing to learn; start another task from it: model.start"
             )
 
 
-def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter | LoadedVision:
+def load(
+    run: str | Path,
+) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter | LoadedVision | LoadedPainter:
     """Open a run folder; it needs nothing but what is in it."""
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
@@ -98,6 +121,8 @@ def load(run: str | Path) -> LoadedKernel | LoadedTranslator | LoadedEncoder | L
             return LoadedWriter(folder, recipe)
         case VisionRecipe():
             return LoadedVision(folder, recipe)
+        case PaintRecipe():
+            return LoadedPainter(folder, recipe)
         case _:
             return loaded_of(BertFolder(folder, recipe))
 
@@ -130,6 +155,11 @@ def load_writer(run: str | Path) -> LoadedWriter:
 def load_encoder(run: str | Path) -> LoadedEncoder:
     """Open a run folder that must hold a BERT, for whatever task."""
     return load_as(LoadedEncoder, run, "makes vectors of texts")
+
+
+def load_painter(run: str | Path) -> LoadedPainter:
+    """Open a run folder whose model must paint."""
+    return load_as(LoadedPainter, run, "paints")
 
 
 def load_as(kind: type[Loaded], run: str | Path, does: str) -> Loaded:

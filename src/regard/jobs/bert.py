@@ -17,6 +17,7 @@ from regard.config import (
     LanguageRecipe,
     LanguageText,
     NgramModel,
+    PaintRecipe,
     PieceSettings,
     Reduction,
     TextRecipe,
@@ -89,7 +90,7 @@ def open_bert(path: Path) -> BertFolder:
     """A finished run whose model is a BERT or a GPT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
-    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe):
+    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe | PaintRecipe):
         raise RegardError(f"{path} holds a {recipe.task} model, not a BERT or a GPT")
     return BertFolder(folder, recipe)
 

@@ -92,8 +92,9 @@ def bench(
     given: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[reduction] [RUN]",
-            help="A run to decode with, random weights without one; `reduction RUN`: what fewer tokens bring.",
+            metavar="[reduction|paint] [RUN]",
+            help="A run to decode with, random weights without one; `reduction RUN`: what fewer tokens bring; "
+            "`paint RUN`: where the time goes.",
         ),
     ] = None,
     source: Annotated[Path | None, typer.Option(help="Sentences for it to translate, one a line.")] = None,
@@ -117,7 +118,8 @@ def bench(
 
     Takes about two minutes. With the extra `bench` installed, peers take turns with regard in the same run.
     `reduction RUN` measures a run that labels texts or images with fewer and fewer tokens: accuracy, speed,
-    operations and memory, and from which length on it pays.
+    operations and memory, and from which length on it pays. `paint RUN` tells where the time of a run that
+    paints goes, and what merging pixels saves.
 
     Examples:
 
@@ -126,6 +128,8 @@ def bench(
     regard bench runs/multi30k --source test.en --json
 
     regard bench reduction runs/vit -o reduction.png
+
+    regard bench paint runs/paint
     """
     from regard.app import benching
 
@@ -135,4 +139,8 @@ def bench(
         benching.reduction(names[1:], data, output, quick=quick, print_json=as_json)
         return
     benching.check_unused("data", data)
+    if names[:1] == ["paint"]:
+        benching.check_unused("source", source)
+        benching.painting(names[1:], output, quick=quick, print_json=as_json)
+        return
     benching.measure(benching.only_run(names), source, output, peers=peers, quick=quick, print_json=as_json)
