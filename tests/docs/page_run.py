@@ -12,6 +12,7 @@ from pathlib import Path
 
 from blocks import RUN, SHOWN, Block, blocks, commands
 
+ROOT = Path(__file__).parents[2]
 SEPARATOR = "\x1e"
 QUICK, SLOW = 60, 20 * 60
 """Seconds a block may take."""

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from conftest import ROOT
+from page_run import ROOT
 
 sys.path.insert(0, str(ROOT / "examples" / "company_translator"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 from blocks import FENCE, pages
-from conftest import ROOT
+from page_run import ROOT
 
 from regard.app.cli import cli
 from regard.config import load_recipe, shipped_recipes

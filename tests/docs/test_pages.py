@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from blocks import blocks, commands, pages
-from conftest import ROOT
-from page_run import PageFailed, PageRun, environment, matches
+from page_run import ROOT, PageFailed, PageRun, environment, matches
 
 NEEDS = re.compile(r"<!-- needs: (.+?) -->")
 """Runs that another page has made: `runs/picturebook`."""
