@@ -39,7 +39,8 @@ def entries(command: Any, name: str = "regard") -> Iterator[Entry]:
 def parted(help_text: str, epilog: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What a help text says, and the commands it shows."""
     paragraphs = [" ".join(each.split()) for each in (help_text + "\n\n" + epilog).split("\n\n")]
-    told, examples = [], []
+    told: list[str] = []
+    examples: list[str] = []
     for paragraph in filter(None, paragraphs):
         if paragraph.startswith(EXAMPLE):
             examples += filter(None, [paragraph.partition(":")[2].strip()])
