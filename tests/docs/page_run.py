@@ -14,7 +14,7 @@ from blocks import RUN, SHOWN, Block, blocks, commands
 
 ROOT = Path(__file__).parents[2]
 SEPARATOR = "\x1e"
-QUICK, SLOW = 60, 20 * 60
+QUICK, SLOW = 200, 20 * 60
 """Seconds a block may take."""
 
 
