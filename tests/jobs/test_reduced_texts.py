@@ -45,7 +45,7 @@ def test_a_tagger_learns_with_merged_tokens(files: Path, tmp_path: Path) -> None
     run = train("ner", files, tmp_path / "ner", "train.epochs=20", "reduce.merge=[1, 0]", "reduce.near=true")
     assert run.measured.scores["accuracy"] > 0.9
     loaded = regard.load(run.folder)
-    assert loaded.bert.reduction.amounts == (1.0, 0.0)
+    assert loaded.body.reduction.amounts == (1.0, 0.0)
     (found,) = loaded.tag(["a very green old house"])
     assert len(found.tags) == 5
 
@@ -56,17 +56,17 @@ def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path
     run = train("sentiment", files, tmp_path / "soft", *start, *soft)
     assert run.measured.scores["accuracy"] > 0.9
     loaded = regard.load(run.folder)
-    thresholds = loaded.bert.reduction.thresholds
+    thresholds = loaded.body.reduction.thresholds
     assert thresholds[0] > 0.05
     ids = loaded.tokenizer.joined(loaded.tokenizer.encode("a very old house is a red tree"))
     import torch
 
     row = torch.tensor([ids])
-    left = loaded.bert.reduced(row, row * 0, Ends.of(row, loaded.bert.padding), firsts=True)
+    left = loaded.body.reduced(row, row * 0, Ends.of(row, loaded.body.padding), firsts=True)
     assert int(left.walked[1][0]) < len(ids)  # gone, not masked
     again = [f"model.start={run.folder}", "reduce.prune=hard", "train.epochs=1", "train.rate=0.0005"]
     hard = train("sentiment", files, tmp_path / "hard", *again)
-    assert torch.equal(regard.load(hard.folder).bert.reduction.thresholds, thresholds)
+    assert torch.equal(regard.load(hard.folder).body.reduction.thresholds, thresholds)
     assert hard.measured.scores["accuracy"] > 0.9
 
 

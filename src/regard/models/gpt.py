@@ -150,6 +150,9 @@ class GptState:
 class GptClassifier(nn.Module):
     """One label for a text or a pair of texts, read at [EXTRACT], the last token."""
 
+    learns_to_prune = False
+    """Each of its tokens is looked at by those that follow, and by nobody else: none is dropped."""
+
     def __init__(self, gpt: Gpt, config: GptModel, labels: int) -> None:
         super().__init__()
         self.gpt = gpt
