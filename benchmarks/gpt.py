@@ -98,7 +98,7 @@ def labels(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         write_text(folder, place / "text.txt")
-        minutes = 0.1 if options.quick else 6
+        minutes = 0.1 if options.quick else 8
         words = [
             f"data.train={place / 'text.txt'}",
             "model.size=micro",
@@ -113,10 +113,11 @@ def labels(options: argparse.Namespace) -> None:
                 f"data.valid={folder / task / 'dev.tsv.gz'}",
             ]
             short = ["train.steps=5"] if options.quick else []
+            same = ["train.rate=5e-4", "train.epochs=6", *short]
             start = [f"model.start={place / 'gpt'}"]
-            fresh = ["model.size=micro", "model.longest=128", "train.rate=5e-4", "train.epochs=6"]
-            rows[f"{task}, pre-trained"] = trained(recipe, place / task, [*data, *start, *short])
-            rows[f"{task}, not pre-trained"] = trained(recipe, place / f"{task}-fresh", [*data, *fresh, *short])
+            fresh = ["model.size=micro", "model.longest=128"]
+            rows[f"{task}, pre-trained"] = trained(recipe, place / task, [*data, *start, *same])
+            rows[f"{task}, not pre-trained"] = trained(recipe, place / f"{task}-fresh", [*data, *fresh, *same])
     tell(rows, options, ("accuracy", "loss", "minutes"))
 
 
