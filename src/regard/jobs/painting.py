@@ -20,7 +20,6 @@ from regard.jobs.card import text_card
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, read_journal
 from regard.jobs.texts import Measured, TextRun
-from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import JOINT
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
@@ -109,15 +108,8 @@ class PaintTask:
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
         on = "test" if "test" in self.splits else "validation"
-        result = TextRun(
-            folder.path,
-            self.recipe.task,
-            on,
-            self.measure(model, "test" if on == "test" else "valid"),
-            training.seconds / 60,
-            training.step,
-            count_parameters(model),
-        )
+        measured = self.measure(model, "test" if on == "test" else "valid")
+        result = TextRun.of(folder, self.recipe.task, on, measured, training, model)
         assert isinstance(model, Unet)
         save_picture(draw_training(read_journal(folder.path / "metrics.jsonl"), "loss"), folder.path / "curves")
         shown = [usual_prompt(label) for label in self.labels[:10]]

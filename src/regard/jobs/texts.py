@@ -79,6 +79,14 @@ class TextRun:
     steps: int
     parameters: int
 
+    @staticmethod
+    def of(
+        folder: RunFolder, task: str, on: str, measured: Measured, training: Training, model: nn.Module
+    ) -> "TextRun":
+        """A training that has ended."""
+        minutes = training.seconds / 60
+        return TextRun(folder.path, task, on, measured, minutes, training.step, count_parameters(model))
+
     def as_json(self) -> dict[str, object]:
         return {"run": str(self.folder), **asdict(self.measured), **self._rest()}
 
@@ -197,15 +205,7 @@ class TextTask:
         split = "test" if "test" in self.work.splits else "valid"
         measured = self.work.measure(model, self.tokenizer, split)
         on = "test" if split == "test" else "validation"
-        result = TextRun(
-            folder.path,
-            self.recipe.task,
-            on,
-            measured,
-            training.seconds / 60,
-            training.step,
-            count_parameters(model),
-        )
+        result = TextRun.of(folder, self.recipe.task, on, measured, training, model)
         rows = read_journal(folder.path / "metrics.jsonl")
         scores = [name for name in ("accuracy", "next_accuracy") if "next_accuracy" in measured.scores]
         picture = draw_training(rows, *(scores or [next(iter(measured.scores))]))

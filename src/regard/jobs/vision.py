@@ -21,7 +21,7 @@ from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, read_journal
 from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, with_worth
 from regard.jobs.texts import Measured, TextRun, bucket
-from regard.jobs.training import count_parameters, device
+from regard.jobs.training import device
 from regard.layers import kept_share
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
@@ -109,15 +109,7 @@ class VisionTask:
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
         on = "test" if "test" in self.splits else "validation"
         measured = measure(model, self.splits["test" if on == "test" else "valid"], self.labels)
-        result = TextRun(
-            folder.path,
-            self.recipe.task,
-            on,
-            measured,
-            training.seconds / 60,
-            training.step,
-            count_parameters(model),
-        )
+        result = TextRun.of(folder, self.recipe.task, on, measured, training, model)
         picture = draw_training(read_journal(folder.path / "metrics.jsonl"), "accuracy")
         save_picture(picture, folder.path / "curves")
         folder.write("README.md", self.card(result))
