@@ -14,7 +14,7 @@ from regard.look.figure import COLOURS, INK, canvas
 from regard.look.page import NOTHING_ELSE, filled, hashed, inert, read, viewer_data
 from regard.look.payload import Layer, Looked
 
-SCRIPTS = ("payload", "state", "colours", "image")
+SCRIPTS = ("payload", "state", "colours", "controls", "image")
 OVER = "#ff8c14"
 """What was looked at."""
 

@@ -14,7 +14,10 @@ from regard.look.measures import distance, entropy
 from regard.look.payload import Layer, Looked
 
 VIEWER = files("regard.look") / "viewer"
-SCRIPTS = ("payload", "state", "colours", "words", "scrolled", "heatmap", "lines", "grid", "numbers", "main")
+SCRIPTS = (
+    *("payload", "state", "colours", "controls", "words", "scrolled", "heatmap", "lines", "grid", "numbers"),
+    "main",
+)
 """The parts of the script, in the order in which they stand on each other."""
 
 NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"

@@ -48,7 +48,7 @@ def draw_grid(prompts: list[str], pictures: np.ndarray, inches: float = 0.62) ->
         for column in range(columns):
             top, left = row * (height + gap), column * (width + gap)
             sheet[top : top + height, left : left + width] = pictures[row, column]
-    beside = 0.3 + 0.1 * max(min(LONGEST_PROMPT, len(prompt)) for prompt in prompts)
+    beside = 0.3 + 0.07 * max(min(LONGEST_PROMPT, len(prompt)) for prompt in prompts)
     figure, (axes,) = canvas(width=beside + inches * columns + 0.2, height=inches * rows * height / width + 0.2)
     axes.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     places = [row * (height + gap) + height / 2 - 0.5 for row in range(rows)]

@@ -107,66 +107,18 @@ const whole = document.getElementById("whole");
 whole.textContent = image.before ? "Class token" : "All patches";
 whole.addEventListener("click", () => { pinned = image.before ? 0 : -1; choose({ query: pinned }); });
 
-// The controls, light and dark.
-
-const layerChoice = document.getElementById("layer");
-const headChoice = document.getElementById("head");
-layerChoice.append(...data.layers.map((layer, number) => new Option(layer.name, String(number))));
-layerChoice.addEventListener("change", () => choose({ layer: Number(layerChoice.value), head: -1 }));
-headChoice.addEventListener("change", () => choose({ head: Number(headChoice.value) }));
-document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
 document.getElementById("image-title").textContent = image.title;
-
-function showControls() {
-  const { heads } = data.layers[state.layer];
-  layerChoice.value = String(state.layer);
-  const options = heads === 1 ? [new Option("the only one", "-1")]
-    : [new Option("mean of all", "-1"), ...Array.from({ length: heads }, (_, head) => new Option(String(head), String(head)))];
-  headChoice.replaceChildren(...options);
-  headChoice.value = String(state.head);
-  headChoice.disabled = heads === 1;
-}
-
-const theme = document.getElementById("theme");
-const dark = matchMedia("(prefers-color-scheme: dark)");
-
-function showTheme() {
-  const isDark = (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")) === "dark";
-  theme.textContent = isDark ? "Light" : "Dark";
-  theme.setAttribute("aria-label", isDark ? "switch to light colours" : "switch to dark colours");
-}
-
-theme.addEventListener("click", () => {
-  document.documentElement.dataset.theme = theme.textContent.toLowerCase();
-  redraw();
-});
-dark.addEventListener("change", redraw);
 
 // All heads, small.
 
-const THUMB = 64;
-const thumbs = data.layers.flatMap((layer, number) => Array.from({ length: layer.heads }, (_, head) => {
-  const small = element("canvas", { width: THUMB, height: THUMB });
-  const button = element("button", { type: "button", className: "thumb", title: nameOf(number, head), "aria-label": nameOf(number, head) }, small);
-  button.addEventListener("click", () => choose({ layer: number, head: layer.heads === 1 ? -1 : head }));
-  return { number, head, small, button };
-}));
+const thumbs = laidOut(() => {});
 
 function showThumbs() {
-  for (const { number, head, small, button } of thumbs) {
-    const open = number === state.layer && (state.head === head || data.layers[number].heads === 1);
-    button.setAttribute("aria-pressed", String(open));
+  showOpened(thumbs);
+  for (const { number, head, canvas: small } of thumbs) {
     lay(small, sized(small, THUMB), lookedAt(number, head, state.query));
   }
 }
-
-const grid = document.getElementById("grid-scroller");
-grid.style.setProperty("--row", `${170 + 78 * Math.max(...data.layers.map((layer) => layer.heads))}px`);
-data.layers.forEach((layer, number) => {
-  const row = element("div", { className: "heads-row", role: "group", "aria-label": layer.name }, element("span", { className: "name", textContent: layer.name }));
-  row.append(element("div", { className: "thumbs" }, ...thumbs.filter((each) => each.number === number).map((each) => each.button)));
-  grid.append(row);
-});
 
 // Patches that became one.
 
@@ -210,5 +162,5 @@ if (data.groups.length) {
 }
 
 sized(document.getElementById("plain-canvas"), WIDE / 2);
-views.push(showControls, showTheme, showImage, showThumbs);
+views.push(showImage, showThumbs);
 choose(data.opened);
