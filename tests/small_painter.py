@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from small_images import idx
 
 from regard.config import UnetModel
 from regard.models.unet import Unet
@@ -43,16 +44,11 @@ def toys() -> np.ndarray:
     return np.stack([ring, bar]).astype(np.uint8) * 255
 
 
-def write_toys(folder: Path, train: int = 256, test: int = 32) -> None:
-    """The toys as MNIST's files, each a little brighter or darker."""
+def write_toys(folder: Path, train: int = 256, test: int = 32, labels: int = 2) -> None:
+    """The toys as MNIST's files, each a little brighter or darker; with more labels, even ones are rings."""
     chance = np.random.default_rng(0)
     for name, count in (("train", train), ("t10k", test)):
-        labels = np.arange(count, dtype=np.uint8) % 2
-        pixels = (toys()[labels] * chance.uniform(0.8, 1, (count, 1, 1))).astype(np.uint8)
-        write_idx(folder / f"{name}-images-idx3-ubyte", pixels)
-        write_idx(folder / f"{name}-labels-idx1-ubyte", labels)
-
-
-def write_idx(path: Path, content: np.ndarray) -> None:
-    head = bytes((0, 0, 8, content.ndim)) + np.array(content.shape, ">u4").tobytes()
-    path.write_bytes(head + content.tobytes())
+        numbers = np.arange(count, dtype=np.uint8) % labels
+        pixels = (toys()[numbers % 2] * chance.uniform(0.8, 1, (count, 1, 1))).astype(np.uint8)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(idx(pixels))
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(idx(numbers))

@@ -12,6 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "docs" / "building"), str(ROOT / "tests")]
 
+import small_images  # noqa: E402
+import small_painter  # noqa: E402
+import small_texts  # noqa: E402
 from page_run import environment  # noqa: E402
 
 LITTLE = "model.longest=40 train.steps=25 train.batch_tokens=1024 train.warmup=10 train.rate=0.01 decode.beam=2"
@@ -31,6 +34,8 @@ STAND_INS = {
     "qa": f"qa data.train=train.json data.valid=dev.json data.longest=48 data.longest_question=8 data.overlap=8 {READER}",
     "gpt": f"gpt data.train=text.txt {WRITER}",
     "ngram": "ngram data.train=text.txt text.size=300",
+    "shapes": f"vit data.path=bars {' '.join(small_images.SMALL)} train.steps=5",
+    "digits": f"paint data.path=toys {' '.join(small_painter.SMALL)} train.steps=3",
     "gpt-sentiment": f"gpt-sentiment data.train=train.tsv data.valid=dev.tsv {WRITER}",
 }
 """How each stand-in is trained, in a second or two."""
@@ -45,14 +50,15 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
     """A small run by its name, trained when it is first asked for."""
-    import small_texts
-
     from regard.data.catalog import pairs as picturebook_pairs
 
     folder = tmp_path_factory.mktemp("stand-ins")
     for write in (small_texts.write_labelled, small_texts.write_tagged, small_texts.write_questions):
         write(folder)
     small_texts.write_documents(folder)
+    small_images.write_folders(folder / "bars")
+    (folder / "toys").mkdir()
+    small_painter.write_toys(folder / "toys", labels=10)
     pairs = list(islice(picturebook_pairs("picturebook", "train"), 400))
     for place, name in enumerate(("little.de", "little.en")):
         (folder / name).write_text("".join(f"{pair[place]}\n" for pair in pairs), "utf-8")
@@ -61,7 +67,9 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
         run = folder / "runs" / name
         if not run.exists():
             recipe, *keys = STAND_INS[name].split()
-            if "data.train" not in STAND_INS[name]:  # absolute, since a page evaluates in a folder of its own
+            if not any(
+                key in STAND_INS[name] for key in ("data.train", "data.path")
+            ):  # absolute, since a page evaluates in a folder of its own
                 keys += [f"data.source={folder / 'little.de'}", f"data.target={folder / 'little.en'}"]
             command = ["regard", "train", recipe, *keys, "--out", str(run)]
             surroundings = environment(cache, programs)
