@@ -34,8 +34,8 @@ from regard.bench import bert
 from regard.bench.turns import as_json, show
 from regard.config import EncoderRecipe
 from regard.exchange.bert import read
-from regard.jobs.bert import open_bert, write_bert
 from regard.jobs.importing import import_folder
+from regard.jobs.text_folder import open_texts, write_texts
 from regard.models.build import build_bert
 
 SENTENCES = 200
@@ -169,11 +169,11 @@ def learned(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
 
 def by_chance(run: Path, out: Path) -> Path:
     """A BERT of the same sizes and vocabulary, which has learned nothing."""
-    opened = open_bert(run)
+    opened = open_texts(run)
     tokenizer, config = opened.tokenizer(), opened.recipe.model
     torch.manual_seed(1)
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
-    write_bert(out, EncoderRecipe("encoder", config), model, tokenizer, [], "# Weights of chance\n")
+    write_texts(out, EncoderRecipe("encoder", config), model, tokenizer, [], "# Weights of chance\n")
     return out
 
 

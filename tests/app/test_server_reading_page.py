@@ -142,11 +142,11 @@ def test_a_folder_of_vectors_compares_lines(browser: Browser, readers: dict[str,
 def write_encoder(run: Path, out: Path) -> None:
     """The BERT of a run, without its head."""
     from regard.config import EncoderRecipe
-    from regard.jobs.bert import open_bert, write_bert
+    from regard.jobs.text_folder import open_texts, write_texts
     from regard.models.build import build_bert
 
-    opened = open_bert(run)
+    opened = open_texts(run)
     tokenizer = opened.tokenizer()
     bare = build_bert(opened.recipe.model, "none", tokenizer.size, tokenizer.padding)
     bare.bert.load_state_dict(opened.model().bert.state_dict())
-    write_bert(out, EncoderRecipe("encoder", opened.recipe.model), bare, tokenizer, [], "# Encoder\n")
+    write_texts(out, EncoderRecipe("encoder", opened.recipe.model), bare, tokenizer, [], "# Encoder\n")

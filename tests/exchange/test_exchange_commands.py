@@ -52,7 +52,7 @@ def test_to_ctranslate2_and_translated_there(place: Path, regard: Regard) -> Non
     made = regard("export", "run", "--to", "ctranslate2", "out", "--source", "some.de")
     assert (made.code, made.err) == (0, "")
     assert made.out.startswith("check:   CTranslate2")
-    assert "3 sentences: the same text for\n         3 (greedy)" in made.out
+    assert "3 examples: the same for 3 (greedy)" in made.out
     assert made.out.endswith("folder:  out\n")
     ours = regard("translate", "run", "some.de", "--beam", "1")
     theirs = regard("translate", "out", "some.de", "--beam", "1")

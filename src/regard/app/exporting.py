@@ -18,6 +18,6 @@ def run(
         print(json.dumps({"folder": str(made.folder), "format": made.format, **asdict(check)}))
         return
     alike = ", ".join(f"{count:,} ({how})" for how, count in check.same.items())
-    print(f"check:   {check.engine} beside the run, {check.sentences:,} sentences: the same text for")
-    print(f"         {alike}; largest difference of {check.of} {check.difference:.1e}")
+    print(f"check:   {check.engine} beside the run, {check.sentences:,} examples: the same for {alike};")
+    print(f"         largest difference of {check.of} {check.difference:.1e}")
     print(f"folder:  {made.folder}")

@@ -1,26 +1,30 @@
-"""A BERT out of a Hugging Face folder: config.json, model.safetensors, vocab.txt or tokenizer.json.
+"""BERT from a Hugging Face folder and to one: config.json, model.safetensors, vocab.txt or tokenizer.json.
 
 Nothing but JSON, text and safetensors is read, and shapes are compared before memory is taken.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from tokenizers import Tokenizer as Library
+from tokenizers import processors
+from torch import Tensor, nn
 
 from regard import disk, text
 from regard.config import BertModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.folders import read_json, read_text, weights_file
+from regard.exchange.folders import read_json, read_text, weights_file, write_files
 from regard.models.build import Head, build_bert
 from regard.models.tensors import check_shapes, shapes_in
 from regard.text import BertOptions, BertTokenizer, bert_tokenizer
+from regard.text.bert import BERT_SPECIALS
 
 NAMES = (
     (r"bert\.token_embedding\.", "bert.embeddings.word_embeddings."),
@@ -51,6 +55,17 @@ PASSED_OVER = (
 )
 MAY_BE_MISSING = ("bert.pooler.", "next_sentence.")
 """Parts that not every checkpoint has; they start fresh."""
+
+ARCHITECTURES: dict[Head, str] = {
+    "none": "BertModel",
+    "pretraining": "BertForPreTraining",
+    "classes": "BertForSequenceClassification",
+    "tags": "BertForTokenClassification",
+    "span": "BertForQuestionAnswering",
+}
+"""Their class for each head."""
+BODY = "bert.embeddings.word_embeddings.weight"
+"""A name by which one sees whether those of the body begin with `bert.`."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +117,117 @@ def read(folder: Path) -> Imported:
     fill(model, path, {ours: theirs for ours, theirs in places.items() if ours not in fresh})
     vectors = sentence_transformer(folder)
     return Imported(config, head, labels, tokenizer, model, *vectors, fresh)
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What is said of text vectors, as sentence-transformers reads it."""
+
+    normal: bool
+    longest: int
+
+
+def write(
+    folder: Path,
+    model: nn.Module,
+    config: BertModel,
+    head: Head,
+    labels: Sequence[str],
+    tokenizer: BertTokenizer,
+    vectors: Vectors | None = None,
+) -> None:
+    """Make a folder that Hugging Face's classes, tokenizers and pipelines for BERT read."""
+    tokens = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": tokenizer.lower,
+        "model_max_length": config.longest,
+        **dict(
+            zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), BERT_SPECIALS, strict=True)
+        ),
+    }
+    told: dict[str, object] = {
+        "config.json": theirs_told(config, head, labels, tokenizer),
+        "tokenizer_config.json": tokens,
+        "tokenizer.json": json.loads(joining(tokenizer).to_str()),
+    }
+    if vectors is not None:
+        told |= pooled(vectors, config.d_model)
+    write_files(folder, told, theirs_of(model, head))
+    disk.write_text(
+        folder / "vocab.txt", "".join(f"{each}\n" for each in tokenizer.tokens(range(tokenizer.size)))
+    )
+
+
+def theirs_told(
+    config: BertModel, head: Head, labels: Sequence[str], tokenizer: BertTokenizer
+) -> dict[str, object]:
+    """Their config.json."""
+    named = {str(number): label for number, label in enumerate(labels)}
+    return {
+        "architectures": [ARCHITECTURES[head]],
+        "model_type": "bert",
+        "num_hidden_layers": config.layers,
+        "hidden_size": config.d_model,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.d_ff,
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "hidden_act": config.activation,
+        "layer_norm_eps": config.epsilon,
+        "type_vocab_size": config.segments,
+        "max_position_embeddings": config.longest,
+        "vocab_size": tokenizer.size,
+        "pad_token_id": tokenizer.padding,
+        "torch_dtype": "float32",
+        **(
+            {"id2label": named, "label2id": {label: int(number) for number, label in named.items()}}
+            if named
+            else {}
+        ),
+    }
+
+
+def theirs_of(model: nn.Module, head: Head) -> dict[str, Tensor]:
+    """Every weight as they have it; their keys have a bias, which softmax does not see: zeros."""
+    known = {} if head == "none" else {BODY: ()}
+    found: dict[str, Tensor] = {}
+    for ours, each in model.named_parameters():
+        name = theirs_for(ours, known)
+        found[name] = each
+        if name.endswith(".attention.self.key.weight"):
+            found[name.replace("weight", "bias")] = torch.zeros(len(each))
+    return found
+
+
+def joining(tokenizer: BertTokenizer) -> Library:
+    """Their tokenizer: it puts [CLS] and [SEP] around a text by itself."""
+    library = Library.from_str(tokenizer.library.to_str())
+    begin, end = ("[CLS]", tokenizer.begin), ("[SEP]", tokenizer.end)
+    library.post_processor = cast(
+        Any,
+        processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[begin, end]
+        ),
+    )
+    return library
+
+
+def pooled(vectors: Vectors, size: int) -> dict[str, object]:
+    """The files from which sentence-transformers knows that a text's vector is the mean of its tokens'."""
+    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * vectors.normal)]
+    modules = [
+        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for place, (path, kind) in enumerate(kinds)
+    ]
+    pooling = {
+        "word_embedding_dimension": size,
+        "pooling_mode_cls_token": False,
+        "pooling_mode_mean_tokens": True,
+    }
+    told: dict[str, object] = {"modules.json": modules, "1_Pooling/config.json": pooling}
+    if vectors.longest:
+        told["sentence_bert_config.json"] = {"max_seq_length": vectors.longest, "do_lower_case": False}
+    return told
 
 
 def fill(model: nn.Module, path: Path, places: Mapping[str, str]) -> None:
@@ -178,7 +304,7 @@ def theirs_for(ours: str, found: Mapping[str, Any]) -> str:
     name = ours
     for pattern, replacement in NAMES:
         name = re.sub(pattern, replacement, name, count=1)
-    if "bert.embeddings.word_embeddings.weight" not in found:
+    if BODY not in found:
         name = name.removeprefix("bert.")
     if name not in found and ".LayerNorm." in name:
         older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")

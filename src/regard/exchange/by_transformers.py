@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.exchange.folders import read_json
 from regard.exchange.packages import needed
+from regard.models.bert import mean_of
 
 BATCH = 64
 
@@ -49,6 +51,51 @@ class OpenedWriter:
         """Scores of the next token at every place: (batch, length, vocabulary)."""
         found: Tensor = self.model(input_ids=ids).logits
         return found
+
+
+class OpenedReader:
+    """A BERT with its head as `transformers` finds it in a folder."""
+
+    def __init__(self, folder: Path, architecture: str) -> None:
+        package = needed("transformers")
+        self.name = f"transformers {package.__version__}"
+        self.model: Any = model_in(folder, architecture)
+        self.tokenizer: Any = package.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+
+    def ids(self, text: str, pair: str | None) -> list[int]:
+        return list(self.tokenizer(text, pair)["input_ids"])
+
+    @torch.inference_mode()
+    def __call__(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """What the head says, in the shape in which ours does."""
+        seen = ids.ne(self.model.config.pad_token_id).long()
+        found = self.model(input_ids=ids, token_type_ids=segments, attention_mask=seen)
+        if "start_logits" in found:
+            return torch.stack([found.start_logits, found.end_logits], 1)
+        if "last_hidden_state" in found:
+            hidden: Tensor = found.last_hidden_state
+            return mean_of(hidden, seen.bool())
+        scores: Tensor = found.prediction_logits if "prediction_logits" in found else found.logits
+        return scores
+
+
+class OpenedVision:
+    """A ViT as `transformers` finds it in a folder, with the mean and the spread that the folder tells."""
+
+    def __init__(self, folder: Path) -> None:
+        package = needed("transformers")
+        self.name = f"transformers {package.__version__}"
+        self.model: Any = model_in(folder, "AutoModelForImageClassification")
+        told = read_json(folder, "preprocessor_config.json")
+        self.mean, self.spread = (
+            torch.tensor(told[name]).view(-1, 1, 1) for name in ("image_mean", "image_std")
+        )
+
+    @torch.inference_mode()
+    def __call__(self, pixels: Tensor) -> Tensor:
+        """Scores from pixels (images, 1 or 3, height, width), from 0 to 1."""
+        scores: Tensor = self.model((pixels.expand(-1, 3, -1, -1) - self.mean) / self.spread).logits
+        return scores
 
 
 class Opened:

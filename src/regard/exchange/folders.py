@@ -1,8 +1,12 @@
 """What a folder holds, by its files: a run, or what one was exported to; and how foreign files are read."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+
+from safetensors.torch import save_file
+from torch import Tensor
 
 from regard import disk
 from regard.errors import RegardError
@@ -26,7 +30,7 @@ def kind_of(folder: Path) -> Kind:
         raise RegardError(f"there is no folder {folder}")
     if (folder / "model.bin").exists() and (folder / "config.json").exists():
         return "ctranslate2"
-    if (folder / "encoder.onnx").exists() or (folder / "decoder.onnx").exists():
+    if any((folder / f"{name}.onnx").exists() for name in ("encoder", "decoder", "classifier")):
         return "onnx"
     told = read_config(folder) if (folder / "config.json").exists() else {}
     if "model_type" in told:
@@ -83,3 +87,14 @@ def read_text(path: Path) -> str:
         raise RegardError(f"{path} is not UTF-8 text") from None
     except OSError as problem:
         raise RegardError(f"{path} cannot be read: {problem.strerror}") from None
+
+
+def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
+    """A Hugging Face folder: JSON files by their names, and the weights."""
+    for name, each in told.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        disk.write_text(path, json.dumps(each, ensure_ascii=False, indent=2) + "\n")
+    whole = {name: each.detach().cpu().contiguous() for name, each in weights.items()}
+    with disk.aside(folder / "model.safetensors") as part:
+        save_file(whole, part, metadata={"format": "pt"})

@@ -4,7 +4,6 @@ Nothing but JSON, text and safetensors is read, and shapes are compared before m
 has a bias on keys, ours has none: it adds the same to all scores of a query, which softmax does not see.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +12,13 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard import disk, text
 from regard.config import GptModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.folders import read_json, read_text, weights_file
+from regard.exchange.folders import read_json, read_text, weights_file, write_files
 from regard.models.build import build_gpt
 from regard.models.gpt import GptWriter
 from regard.models.tensors import check_shapes, shapes_in
@@ -84,7 +82,6 @@ def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer
         raise RegardError(f"Hugging Face's GPT-2 has no activation {config.activation}")
     if not isinstance(tokenizer, GptTokenizer):
         raise RegardError(f"Hugging Face's GPT-2 has byte-level BPE, and this model reads {tokenizer.kind}")
-    folder.mkdir(parents=True, exist_ok=True)
     told = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -110,12 +107,8 @@ def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer
         "model_max_length": config.longest,
         **dict.fromkeys(("bos_token", "eos_token", "unk_token"), text.gpt.END),
     }
-    content = {"config.json": told, "tokenizer_config.json": tokens}
-    for name, each in content.items():
-        disk.write_text(folder / name, json.dumps(each, indent=2) + "\n")
+    write_files(folder, {"config.json": told, "tokenizer_config.json": tokens}, theirs_of(model))
     tokenizer.save(folder / "tokenizer.json")
-    with disk.aside(folder / "model.safetensors") as part:
-        save_file(theirs_of(model), part, metadata={"format": "pt"})
 
 
 def config_of(told: Mapping[str, Any], where: Path) -> tuple[GptModel, int]:

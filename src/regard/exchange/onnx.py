@@ -1,4 +1,7 @@
-"""A translation model as two ONNX graphs, reader and step with cache, and as a model again over onnxruntime."""
+"""Models as ONNX graphs, and again as models over onnxruntime.
+
+One that translates is two graphs, reader and step with cache; one that reads texts or images is one.
+"""
 
 import logging
 import warnings
@@ -10,32 +13,38 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import disk
 from regard.attention import Recorder
 from regard.errors import RegardError
 from regard.exchange.onnx_graphs import Graph, graphs
+from regard.exchange.onnx_readers import graph as reading
 from regard.exchange.packages import needed
 from regard.models.interface import State
 from regard.models.pairs import PairModel
 
-READER, STEP = "encoder.onnx", "decoder.onnx"
+READER, STEP, WHOLE = "encoder.onnx", "decoder.onnx", "classifier.onnx"
 OPSET = 18
 
 
 def write(model: PairModel, folder: Path, longest: int) -> None:
     """Both graphs; sentences of any number, with at most `longest` tokens."""
-    for package in ("onnx", "onnxscript"):
-        needed(package)
-    folder.mkdir(parents=True, exist_ok=True)
     reader, step = graphs(model, longest)
     trace(reader, folder / READER)
     trace(step, folder / STEP)
 
 
+def write_reader(model: nn.Module, folder: Path) -> None:
+    """The one graph of a model that reads; texts or images of any number, texts of any length it allows."""
+    trace(reading(model), folder / WHOLE)
+
+
 @torch.no_grad()
 def trace(graph: Graph, path: Path) -> None:
+    for package in ("onnx", "onnxscript"):
+        needed(package)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
@@ -114,6 +123,22 @@ class OnnxModel:
         scores, *after = ran(self.stepper, self.moved, {"tokens": tokens.numpy(), **state.parts})
         moved = {name.removeprefix("next."): each for name, each in zip(self.moved[1:], after, strict=True)}
         return torch.from_numpy(scores), OnnxState({**state.parts, **moved})
+
+
+class OnnxReader:
+    """An exported model that reads, over onnxruntime."""
+
+    def __init__(self, folder: Path) -> None:
+        package = needed("onnxruntime")
+        self.name = f"onnxruntime {package.__version__}"
+        self.session = opened(package, folder, WHOLE)
+        self.inputs = [each.name for each in self.session.get_inputs()]
+        self.outputs = [each.name for each in self.session.get_outputs()]
+
+    def __call__(self, *given: Tensor) -> Tensor:
+        """What it says to ids and segments, to ids, or to pixels; what it has no use for is left out."""
+        known = dict(zip(self.inputs, (each.numpy() for each in given), strict=False))
+        return torch.from_numpy(ran(self.session, self.outputs, known)[0])
 
 
 def ran(session: Any, wanted: list[str], given: dict[str, Any]) -> list[Any]:

@@ -1,23 +1,23 @@
-"""A Vision Transformer out of a Hugging Face folder: config.json, model.safetensors, preprocessor_config.json.
+"""ViT from a Hugging Face folder and to one: config.json, model.safetensors, preprocessor_config.json.
 
 Nothing but JSON and safetensors is read, and shapes are compared before memory is taken.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import nn
+from torch import Tensor, nn
 
 from regard.config import VitModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.exchange.bert import labels_of
-from regard.exchange.folders import read_json, weights_file
+from regard.exchange.folders import read_json, weights_file, write_files
 from regard.models.build import build_vit
 from regard.models.tensors import check_shapes, shapes_in
 from regard.models.vit import VitClassifier
@@ -73,7 +73,9 @@ def read(folder: Path) -> ImportedVit:
     places = {ours: theirs_for(ours, found) for ours, _ in model.named_parameters()}
     fresh = tuple(ours for ours in places if places[ours] not in found and ours.startswith(MAY_BE_MISSING))
     wanted = {
-        places[name]: theirs(name, config, each) for name, each in model.named_parameters() if name not in fresh
+        places[name]: theirs(name, config, each, grey=bool(told.get("grey")))
+        for name, each in model.named_parameters()
+        if name not in fresh
     }
     try:
         check_shapes(found, wanted)
@@ -84,11 +86,70 @@ def read(folder: Path) -> ImportedVit:
     return ImportedVit(config, labels, model, fresh)
 
 
-def theirs(name: str, config: VitModel, ours: torch.Tensor) -> tuple[int, ...]:
+def write(folder: Path, model: VitClassifier, config: VitModel, labels: Sequence[str]) -> None:
+    """Make a folder that Hugging Face's ViTForImageClassification, image processor and pipeline read.
+
+    Their pipeline makes every image coloured. A grey model goes out with three channels, a third of the weights
+    for each, and `grey` in config.json says so.
+    """
+    if config.read != "class":
+        raise RegardError("Hugging Face's ViT reads the class token, and this one the mean of the patches")
+    grey = config.channels == 1
+    named = {str(number): label for number, label in enumerate(labels)}
+    told = {
+        "architectures": ["ViTForImageClassification"],
+        "model_type": "vit",
+        "num_hidden_layers": config.layers,
+        "hidden_size": config.d_model,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.d_ff,
+        "patch_size": config.patch,
+        "image_size": config.height if config.height == config.width else [config.height, config.width],
+        "num_channels": 3,
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "hidden_act": config.activation,
+        "layer_norm_eps": config.epsilon,
+        "qkv_bias": True,
+        "id2label": named,
+        "label2id": {label: int(number) for number, label in named.items()},
+        "torch_dtype": "float32",
+        "grey": grey,
+    }
+    images = {
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": True,
+        "size": {"height": config.height, "width": config.width},
+        "resample": 2,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [*config.mean] * (3 // len(config.mean)),
+        "image_std": [*config.spread] * (3 // len(config.spread)),
+    }
+    write_files(folder, {"config.json": told, "preprocessor_config.json": images}, theirs_of(model, config))
+
+
+def theirs_of(model: VitClassifier, config: VitModel) -> dict[str, Tensor]:
+    """Every weight as they have it; their keys have a bias, which softmax does not see: zeros."""
+    found: dict[str, Tensor] = {}
+    own = {"vit.position_embedding.table": cast(Tensor, model.vit.position_embedding.table)}  # learned or not
+    for ours, each in {**dict(model.named_parameters()), **own}.items():
+        name = theirs_for(ours, {"vit.embeddings.cls_token": ()})
+        found[name] = each.detach().view(theirs(ours, config, each))
+        if name.endswith(".attention.attention.key.weight"):
+            found[name.replace("weight", "bias")] = torch.zeros(len(each))
+    if config.channels == 1:
+        name = theirs_for("vit.patch_embedding.weight", found)
+        found[name] = found[name].expand(-1, 3, -1, -1) / 3
+    return found
+
+
+def theirs(name: str, config: VitModel, ours: Tensor, *, grey: bool = False) -> tuple[int, ...]:
     """The shape of a weight there: patches are a convolution, and some have axes of length 1."""
     match name:
         case "vit.patch_embedding.weight":
-            return config.d_model, config.channels, config.patch, config.patch
+            return config.d_model, 3 if grey else config.channels, config.patch, config.patch
         case "vit.class_embedding":
             return 1, 1, config.d_model
         case "vit.position_embedding.table":
@@ -102,7 +163,10 @@ def fill(model: nn.Module, path: Path, places: Mapping[str, str]) -> None:
     try:
         with safe_open(path, "pt") as file, torch.no_grad():
             for ours, place in places.items():
-                parameters[ours].copy_(file.get_tensor(place).view_as(parameters[ours]))
+                weight = file.get_tensor(place)
+                if weight.numel() == 3 * parameters[ours].numel():  # of a grey model, see `write`
+                    weight = weight.sum(1)
+                parameters[ours].copy_(weight.view_as(parameters[ours]))
     except (SafetensorError, OSError) as problem:
         raise RegardError(f"{path} is damaged: {problem}") from None
 
@@ -122,12 +186,12 @@ def config_of(told: Mapping[str, Any], folder: Path) -> VitModel:
         "patch": told.get("patch_size", 16),
         "height": height,
         "width": width,
-        "channels": told.get("num_channels", 3),
+        "channels": 1 if told.get("grey") else told.get("num_channels", 3),
         "dropout": told.get("hidden_dropout_prob", 0.0),
         "attention_dropout": told.get("attention_probs_dropout_prob", 0.0),
         "activation": told.get("hidden_act", "gelu"),
         "epsilon": told.get("layer_norm_eps", 1e-12),
-        **brightness(folder),
+        **brightness(folder, grey=bool(told.get("grey"))),
     }
     try:
         config = build(VitModel, table)
@@ -138,14 +202,15 @@ def config_of(told: Mapping[str, Any], folder: Path) -> VitModel:
     return config
 
 
-def brightness(folder: Path) -> dict[str, Any]:
+def brightness(folder: Path, *, grey: bool) -> dict[str, Any]:
     """Mean and spread as the folder's preprocessor has them; 0.5 each where it says nothing."""
     if not (folder / "preprocessor_config.json").exists():
         return {}
     told = read_json(folder, "preprocessor_config.json")
     if not told.get("do_normalize", True):
         return {"mean": [0.0], "spread": [1.0]}
-    return {"mean": told.get("image_mean", [0.5]), "spread": told.get("image_std", [0.5])}
+    found = {"mean": told.get("image_mean", [0.5]), "spread": told.get("image_std", [0.5])}
+    return {name: each[:1] if grey and isinstance(each, list) else each for name, each in found.items()}
 
 
 def theirs_for(ours: str, found: Mapping[str, Any]) -> str:

@@ -33,7 +33,6 @@ from regard.jobs import (
     translation,
     vision,
 )
-from regard.jobs.bert import BertFolder
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience
 from regard.jobs.kernel import KernelRun, LoadedKernel
@@ -42,6 +41,7 @@ from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_painting import LoadedPainter
 from regard.jobs.loaded_texts import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger, loaded_of
+from regard.jobs.text_folder import TextFolder
 from regard.jobs.texts import TextRun
 from regard.jobs.translation import TranslationRun
 from regard.training.distributed import processes
@@ -124,7 +124,7 @@ def load(
         case PaintRecipe():
             return LoadedPainter(folder, recipe)
         case _:
-            return loaded_of(BertFolder(folder, recipe))
+            return loaded_of(TextFolder(folder, recipe))
 
 
 def load_translator(run: str | Path) -> LoadedTranslator:

@@ -1,20 +1,29 @@
 """A run as another tool wants it, checked."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard import disk
-from regard.config import GptModel
+from regard.config import BertModel, GptModel, TextRecipe, VisionRecipe, to_toml
 from regard.errors import RegardError
-from regard.exchange import gpt2
+from regard.exchange import bert, gpt2, onnx, vit
 from regard.jobs import load
 from regard.jobs.checks import Check, compared, sentences_of
-from regard.jobs.export_card import export_card, writer_card
+from regard.jobs.export_card import export_card, reader_card, writer_card
+from regard.jobs.folder import RunFolder
 from regard.jobs.formats import Format, Quantization, write
 from regard.jobs.loaded import LoadedTranslator
+from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
+from regard.jobs.loaded_texts import LoadedEncoder
+from regard.jobs.reader_checks import images_of, read_the_same, saw_the_same, texts_of
+from regard.jobs.text_folder import HEADS, write_labels
+from regard.jobs.vocabulary import JOINT
 from regard.jobs.writer_checks import prompts_of, wrote_the_same
+from regard.layers import Pruning, Reducer
 from regard.models.gpt import GptWriter
+from regard.text import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,10 @@ def export(
                 found = export_translator(loaded, to, part, quantization, source)
             case LoadedWriter():
                 found = export_writer(loaded, to, part, source)
+            case LoadedEncoder():
+                found = export_reader(loaded, to, part, source)
+            case LoadedVision():
+                found = export_vision(loaded, to, part, source)
             case _:
                 raise RegardError(f"{run} holds a {loaded.recipe.task} model, which cannot be exported")
     return Exported(folder, to, found)
@@ -76,3 +89,60 @@ def export_writer(loaded: LoadedWriter, to: Format, folder: Path, source: str | 
     found = wrote_the_same(loaded, folder, prompts)
     disk.write_text(folder / "README.md", writer_card(network, found))
     return found
+
+
+def export_reader(loaded: LoadedEncoder, to: Format, folder: Path, source: str | Path | None) -> Check:
+    """A BERT with any head, or a GPT that labels."""
+    recipe, body = loaded.recipe, loaded.body
+    refuse_fewer_tokens(loaded.folder.path, getattr(body, "reduction", None))
+    texts = texts_of(loaded, source)
+    if to == "onnx":
+        onnx.write_reader(loaded.model, folder)
+        write_beside(folder, recipe, loaded.labels, loaded.tokenizer)
+    elif to == "huggingface" and isinstance(recipe.model, BertModel):
+        vectors = bert.Vectors(recipe.embed.normal, recipe.embed.longest) if recipe.task == "encoder" else None
+        head = HEADS[recipe.task]
+        bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, vectors)
+    else:
+        allowed = "onnx or huggingface" if isinstance(recipe.model, BertModel) else "onnx"
+        raise RegardError(
+            f"{loaded.folder.path} holds {recipe.model}; it can be exported to {allowed}, not {to}"
+        )
+    found = read_the_same(loaded, to, folder, texts)
+    disk.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
+    return found
+
+
+def export_vision(loaded: LoadedVision, to: Format, folder: Path, source: str | Path | None) -> Check:
+    recipe = loaded.recipe
+    refuse_fewer_tokens(loaded.folder.path, loaded.model.vit.reduction)
+    images = images_of(loaded, source)
+    if to == "onnx":
+        onnx.write_reader(loaded.model, folder)
+        write_beside(folder, recipe, loaded.labels)
+    elif to == "huggingface":
+        vit.write(folder, loaded.model, recipe.model, loaded.labels)
+    else:
+        raise RegardError(
+            f"{loaded.folder.path} holds {recipe.model}; it can be exported to onnx or huggingface, not {to}"
+        )
+    found = saw_the_same(loaded, to, folder, images)
+    disk.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
+    return found
+
+
+def refuse_fewer_tokens(run: Path, reduction: Reducer | None) -> None:
+    """No other tool prunes or merges as this model does, and without it the model would say something else."""
+    if reduction is not None:
+        how = "prunes" if isinstance(reduction, Pruning) else "merges"
+        raise RegardError(f"{run} {how} tokens, which no other tool does; export the run it was trained from")
+
+
+def write_beside(
+    folder: Path, recipe: TextRecipe | VisionRecipe, labels: Sequence[str], tokenizer: Tokenizer | None = None
+) -> None:
+    """What one needs beside an ONNX graph: the recipe, the labels, the vocabulary."""
+    disk.write_text(folder / "recipe.toml", to_toml(recipe))
+    write_labels(RunFolder(folder), labels)
+    if tokenizer is not None:
+        tokenizer.save(folder / JOINT)

@@ -17,9 +17,9 @@ from regard.config import (
 from regard.errors import RegardError
 from regard.exchange import bert, gpt2, marian, vit
 from regard.exchange.folders import expect, read_config
-from regard.jobs.bert import write_bert, write_labels
 from regard.jobs.card import harmless
 from regard.jobs.folder import RunFolder
+from regard.jobs.text_folder import write_labels, write_texts
 from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import Vocabulary
 
@@ -75,7 +75,7 @@ def import_bert(folder: Path, out: Path) -> ImportedRun:
     found = bert.read(folder)
     recipe, parameters = recipe_of(found), count_parameters(found.model)
     told = card(folder, recipe.task, found.config, parameters)
-    write_bert(out, recipe, found.model, found.tokenizer, found.labels, told)
+    write_texts(out, recipe, found.model, found.tokenizer, found.labels, told)
     return ImportedRun(
         out, recipe.task, str(found.config), parameters, found.tokenizer.size, found.labels, found.fresh
     )
@@ -85,7 +85,7 @@ def import_gpt(folder: Path, out: Path) -> ImportedRun:
     found = gpt2.read(folder)
     recipe, parameters = LanguageRecipe("language", model=found.config), count_parameters(found.model)
     told = card(folder, recipe.task, found.config, parameters)
-    write_bert(out, recipe, found.model, found.tokenizer, (), told)
+    write_texts(out, recipe, found.model, found.tokenizer, (), told)
     return ImportedRun(out, recipe.task, str(found.config), parameters, found.tokenizer.size)
 
 

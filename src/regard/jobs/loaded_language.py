@@ -10,11 +10,11 @@ from regard.attention import Recorder
 from regard.config import LanguageRecipe
 from regard.decoding.writer import Wish, Writer, Written
 from regard.errors import RegardError
-from regard.jobs.bert import BertFolder
 from regard.jobs.folder import RunFolder
 from regard.jobs.language import Language
 from regard.jobs.loaded import side
 from regard.jobs.ngram import open_counts
+from regard.jobs.text_folder import TextFolder
 from regard.jobs.texts import Measured, file_of
 from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
@@ -91,7 +91,7 @@ class LoadedWriter:
 
 def opened(folder: RunFolder, recipe: LanguageRecipe) -> tuple[GptWriter | Ngram, Tokenizer]:
     """The model of a run with its tokens; nothing is believed before the shapes agree."""
-    run = BertFolder(folder, recipe)
+    run = TextFolder(folder, recipe)
     if recipe.model.kind == "ngram":
         tokenizer = load(folder.file(JOINT))
         return open_counts(folder, tokenizer), tokenizer

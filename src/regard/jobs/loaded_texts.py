@@ -19,12 +19,12 @@ from regard.config import (
 )
 from regard.errors import RegardError
 from regard.jobs.answering import Answered, Answering, spans, windows_of
-from regard.jobs.bert import BertFolder
 from regard.jobs.classification import Classification, Judged, encode_texts, judged, probabilities
 from regard.jobs.language import Language
 from regard.jobs.loaded import side
 from regard.jobs.pretraining import Pretraining
 from regard.jobs.tagging import TaggedWords, Tagging, encode_words, tagged, word_shares
+from regard.jobs.text_folder import TextFolder
 from regard.jobs.texts import Measured, TrainedRecipe, Work, asked, file_of
 from regard.layers import Merging
 from regard.look.payload import Layer, Looked
@@ -39,7 +39,7 @@ Texts = Sequence[str | tuple[str, str]]
 class LoadedEncoder:
     """What `regard.load` gives for every run that holds a BERT, or a GPT that labels."""
 
-    def __init__(self, opened: BertFolder) -> None:
+    def __init__(self, opened: TextFolder) -> None:
         assert not isinstance(opened.recipe, LanguageRecipe)
         self.folder, self.recipe, self.labels = opened.folder, opened.recipe, opened.labels
         self.tokenizer = opened.tokenizer()
@@ -202,7 +202,7 @@ def work_of(recipe: TrainedRecipe) -> Work:
             return Language(recipe)
 
 
-def loaded_of(opened: BertFolder) -> LoadedEncoder:
+def loaded_of(opened: TextFolder) -> LoadedEncoder:
     """The object that answers for a run's task."""
     match opened.recipe:
         case ClassificationRecipe():

@@ -10,10 +10,10 @@ from torch import nn
 from regard.config import LanguageRecipe, NgramModel
 from regard.data.windows import Windows
 from regard.errors import RegardError
-from regard.jobs.bert import learned
 from regard.jobs.card import text_card
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Nobody
+from regard.jobs.text_folder import learned
 from regard.jobs.texts import TextRun, Work, read_splits
 from regard.jobs.vocabulary import JOINT
 from regard.models.ngram import Ngram, counted, from_tensors

@@ -23,7 +23,11 @@ from regard.data.examples import Example, Source, TextBatch, TextBatches, all_ba
 from regard.data.lines import CorpusError
 from regard.errors import RecipeError
 from regard.jobs import training
-from regard.jobs.bert import (
+from regard.jobs.card import text_card
+from regard.jobs.folder import RunFolder
+from regard.jobs.journal import Audience, Journal, read_journal
+from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, walked_by, with_worth
+from regard.jobs.text_folder import (
     LABELS,
     load_tokenizer,
     make_tokenizer,
@@ -33,10 +37,6 @@ from regard.jobs.bert import (
     started,
     write_labels,
 )
-from regard.jobs.card import text_card
-from regard.jobs.folder import RunFolder
-from regard.jobs.journal import Audience, Journal, read_journal
-from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, walked_by, with_worth
 from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import JOINT
 from regard.layers import kept_share

@@ -15,11 +15,11 @@ from regard.data.images import Images, Part, balance, check_labels, labels_of, o
 from regard.errors import RecipeError, RegardError
 from regard.evaluation import score_labels
 from regard.jobs import training
-from regard.jobs.bert import LABELS, read_labels, write_labels
 from regard.jobs.card import text_card
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, read_journal
 from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, with_worth
+from regard.jobs.text_folder import LABELS, read_labels, write_labels
 from regard.jobs.texts import Measured, TextRun, bucket
 from regard.jobs.training import device
 from regard.layers import kept_share

@@ -141,8 +141,11 @@ class BertPretrainer(nn.Module):
         """
         found = self.bert(ids, segments, places=torch.cat([firsts(ids), places]))
         first, asked = found.split([len(ids), len(places)])
-        rows = self.norm(functional.gelu(self.transform(asked)))
-        return rows, self.next_sentence(self.bert.pooled(first))
+        return self.rows(asked), self.next_sentence(self.bert.pooled(first))
+
+    def rows(self, hidden: Tensor) -> Tensor:
+        """Vectors for `output` from those of tokens: (..., d_model) -> (..., d_model)."""
+        return cast(Tensor, self.norm(functional.gelu(self.transform(hidden))))
 
     @property
     def output(self) -> tuple[Tensor, Tensor]:

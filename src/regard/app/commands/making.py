@@ -56,11 +56,11 @@ def export(
         Literal["int8"] | None, typer.Option(help="ctranslate2: weights as small whole numbers.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="Sentences to check it with; else those the run kept or writes.")
+        Path | None, typer.Option(help="Texts, or a folder of images, to check it with; else the run's own.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a translation model for CTranslate2, ONNX or Hugging Face, or a GPT for that, and check it.
+    """Write a model for CTranslate2, ONNX or Hugging Face, and check what it says there.
 
     Examples:
 

@@ -45,7 +45,7 @@ HEADS: dict[str, Head] = {
 
 
 @dataclass(frozen=True)
-class BertFolder:
+class TextFolder:
     """A run folder that holds a BERT or a GPT, and its recipe."""
 
     folder: RunFolder
@@ -86,16 +86,16 @@ def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:
     return getattr(recipe, "reduce", None)
 
 
-def open_bert(path: Path) -> BertFolder:
+def open_texts(path: Path) -> TextFolder:
     """A finished run whose model is a BERT or a GPT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
     if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe | PaintRecipe):
         raise RegardError(f"{path} holds a {recipe.task} model, not a BERT or a GPT")
-    return BertFolder(folder, recipe)
+    return TextFolder(folder, recipe)
 
 
-def write_bert(
+def write_texts(
     out: Path,
     recipe: TextRecipe | LanguageRecipe,
     model: nn.Module,
@@ -142,7 +142,7 @@ def started(model: BertModel | GptModel) -> BertModel | GptModel:
     """The model section with the sizes of the run to start from."""
     if model.start is None:
         return model
-    theirs = open_bert(Path(model.start)).config
+    theirs = open_texts(Path(model.start)).config
     if not isinstance(theirs, type(model)):
         raise RecipeError(f"model.kind: {model.start} holds a {theirs.kind}, not a {model.kind}")
     usual = shape_of(type(model)())
@@ -155,7 +155,7 @@ def started(model: BertModel | GptModel) -> BertModel | GptModel:
 
 def start_from(path: Path, model: nn.Module) -> str:
     """Fill a model with what a run has of it; say what begins fresh."""
-    opened = open_bert(path)
+    opened = open_texts(path)
     parameters = dict(model.named_parameters())
     saved = opened.folder.weights()
     used = {

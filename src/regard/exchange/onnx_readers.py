@@ -1,0 +1,112 @@
+"""What goes into ONNX of a model that reads: texts or images in, scores out, in one graph."""
+
+import copy
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.attention import padding_mask
+from regard.config import VitModel
+from regard.exchange.onnx_graphs import BATCH, LENGTH, Graph
+from regard.models.bert import (
+    Bert,
+    BertAnswerer,
+    BertClassifier,
+    BertPretrainer,
+    BertReader,
+    BertTagger,
+    mean_of,
+)
+from regard.models.gpt import GptClassifier
+from regard.models.vit import VitClassifier
+
+BertLike = BertReader | BertPretrainer | BertClassifier | BertTagger | BertAnswerer
+
+
+def graph(model: nn.Module) -> Graph:
+    """The whole of a model that reads."""
+    model = copy.deepcopy(model).cpu().eval()
+    match model:
+        case VitClassifier():
+            return ImageGraph(model)
+        case GptClassifier():
+            return GptGraph(model)
+        case BertReader() | BertPretrainer() | BertClassifier() | BertTagger() | BertAnswerer():
+            return BertGraph(model)
+    raise TypeError(f"{type(model).__name__} cannot be traced")
+
+
+class BertGraph(Graph):
+    """Ids and segments (batch, length), padded at the end -> what the head says of each text or token."""
+
+    def __init__(self, model: BertLike) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs, self.axes = ["ids", "segments"], [{0: BATCH, 1: LENGTH}, {0: BATCH, 1: LENGTH}]
+        self.outputs = ["vectors" if isinstance(model, BertReader) else "scores"]
+
+    def example(self) -> list[Tensor]:
+        ids = torch.tensor([[1, 2, 3, 4], [2, 3, 4, 1]])
+        return [ids, torch.tensor([[0, 0, 1, 1], [0, 0, 0, 1]])]
+
+    def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
+        return said(self.model, ids, segments)
+
+
+def said(model: BertLike, ids: Tensor, segments: Tensor) -> Tensor:
+    """What a BERT says, texts side by side: labels (batch, labels), a score for each token, or a vector."""
+    bert = cast(Bert, model.bert)
+    padding = bert.padding
+    hidden = bert.encode(ids, segments, padding_mask(ids, padding))
+    match model:
+        case BertClassifier():
+            return model.judged(hidden[:, 0])
+        case BertTagger():
+            return cast(Tensor, model.tags(hidden))
+        case BertAnswerer():
+            scores = model.edges(hidden).transpose(1, 2)
+            nowhere = (ids == padding).unsqueeze(1)
+            return cast(Tensor, scores.masked_fill(nowhere, torch.finfo(torch.float32).min))
+        case BertPretrainer():
+            return functional.linear(model.rows(hidden), *model.output)
+        case BertReader():
+            return mean_of(hidden, ids != padding)
+
+
+class GptGraph(Graph):
+    """Ids (batch, length), padded with -1 at the end -> scores of the labels (batch, labels)."""
+
+    def __init__(self, model: GptClassifier) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs, self.axes, self.outputs = ["ids"], [{0: BATCH, 1: LENGTH}], ["scores"]
+
+    def example(self) -> list[Tensor]:
+        return [torch.tensor([[1, 2, 3, 4], [2, 3, 4, -1]])]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        gpt = self.model.gpt
+        last = (ids != gpt.padding).sum(1) - 1
+        hidden = gpt.side_by_side(ids)
+        chosen = hidden.gather(1, last.view(-1, 1, 1).expand(-1, 1, hidden.size(-1))).squeeze(1)
+        return cast(Tensor, self.model.labels(chosen))
+
+
+class ImageGraph(Graph):
+    """Pixels (batch, channels, height, width) from 0 to 1 -> scores of the labels (batch, labels)."""
+
+    def __init__(self, model: VitClassifier) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs, self.axes, self.outputs = ["pixels"], [{0: BATCH}], ["scores"]
+
+    def example(self) -> list[Tensor]:
+        config: VitModel = self.model.vit.config
+        return [torch.zeros(2, config.channels, config.height, config.width)]
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        vit = self.model.vit
+        x = vit.norm(vit.blocks(vit.embedded(pixels)))
+        return cast(Tensor, self.model.labels(x.mean(1) if vit.class_embedding is None else x[:, 0]))
