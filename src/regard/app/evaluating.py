@@ -17,6 +17,7 @@ from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
 from regard.jobs.reducing import amounts_of
+from regard.training.memory import keep_blocks
 
 MERGED = "--merge is for labels, tags, answers and images"
 
@@ -39,6 +40,7 @@ def run(
             if isinstance(opened, LoadedWriter):
                 raise RegardError(MERGED)
             opened.merge(amounts_of(merge))
+        keep_blocks()
         run_texts(opened, data, as_json)
         return
     if merge is not None:

@@ -1,5 +1,6 @@
 """What fewer tokens bring on this machine: scores, speed, operations, memory, and from which length it pays."""
 
+import contextlib
 import resource
 import statistics
 import subprocess
@@ -18,17 +19,20 @@ from torch import Tensor
 from regard.attention import Apart, Ends
 from regard.bench.subjects import Subject, subject_of
 from regard.layers import Pruning, Reducer, operations, reduced
+from regard.training.memory import keep_blocks
 
 GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
 """Shares of the tokens that are gone before the last layer."""
 THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 """In fair shares of attention, where none were learned; else parts of the learned ones."""
-LEARNED = (0.5, 0.75, 1.0, 1.25)
+LEARNED = (0.5, 0.75, 1.0, 1.2)
 LENGTHS = (16, 32, 64, 128, 256, 512)
 QUICK = 500
 """Examples that are enough for a quick look."""
 TOKENS = 4096
-"""Computed together in a turn."""
+"""Computed together."""
+TURN = 0.2
+"""Seconds of a turn, at least."""
 
 Tell = Callable[[str], object]
 
@@ -55,7 +59,7 @@ class Level:
 
     def __str__(self) -> str:
         return (
-            f"{self.how:36} {self.tokens:>5.0%} {self.score:>9.4f} {100 * self.lost:>+7.2f} "
+            f"{self.how:40} {self.tokens:>5.0%} {self.score:>9.4f} {100 * self.lost:>+7.2f} "
             f"{self.speed:>9,.1f} {self.times:>6.2f} {self.operations:>5.0%} {self.memory:>6.1f}"
         )
 
@@ -102,7 +106,7 @@ class Found:
     def as_text(self) -> str:
         lines = [
             f"{self.run}: {self.measured}; {self.examples:,} examples of {self.length:.0f} tokens on the mean",
-            f"{'':36} {'left':>5} {self.score:>9} {'points':>7} "
+            f"{'':40} {'left':>5} {self.score:>9} {'points':>7} "
             f"{'a second':>9} {'times':>6} {'work':>5} {'MB':>6}",
             *map(str, self.levels),
         ]
@@ -127,13 +131,14 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
     tell("scores")
     scores = [subject.score(by) for _, _, by in ways]
     tell("speed, by turns")
+    keep_blocks()
     seconds = by_turns([partial(subject.work, by) for _, _, by in ways], rounds)
+    reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
     walks = [subject.walked(by) for _, _, by in ways]
     work = [operations(walked, subject.d_model, subject.d_ff, firsts=subject.firsts) for walked in walks]
     tell("memory")
     with ThreadPoolExecutor(2) as both:  # two at a time: memory is not shared, as time would be
         memory = list(both.map(partial(memory_of, run, data), numbers))
-    tell("lengths")
     levels = [
         Level(
             how,
@@ -148,7 +153,6 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
         )
         for place, (how, amounts, _) in enumerate(ways)
     ]
-    reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
     return Found(
         str(run), subject.measured, subject.score_name, subject.examples, subject.length, levels, reaches
     )
@@ -166,8 +170,10 @@ def ways_of(subject: Subject) -> list[Way]:
         amounts = (*([round(share, 4)] * layers), 0.0)
         how = f"merged, {gone:.0%} gone layer by layer" if gone else "all tokens"
         ways.append((how, amounts, subject.merging(amounts)))
-    at_once = (0.5, *[0.0] * (subject.layers - 1))
-    ways.append(("merged, 50% gone in the first layer", at_once, subject.merging(at_once)))
+    for count, told in ((2, "two layers"), (1, "layer")):
+        if count <= layers:
+            early = (*([round(1 - 0.5 ** (1 / count), 4)] * count), 0.0)
+            ways.append((f"merged, 50% gone in the first {told}", early, subject.merging(early)))
     if not subject.firsts:
         return ways
     learned = subject.pruning
@@ -190,14 +196,21 @@ def pruning(thresholds: Sequence[float]) -> Pruning:
 
 
 def by_turns(works: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """Median seconds of each, all of them in each round: whatever the machine does, it does to all."""
+    """Median seconds of each, all of them in each round: whatever the machine does, it does to all.
+
+    In a turn a work is done again and again, as batches follow each other.
+    """
     found: list[list[float]] = [[] for _ in works]
-    for number in range(rounds + 1):
+    for number in range(rounds):
         for place, work in enumerate(works):
+            if not number:  # for warming up
+                work()
             start = time.perf_counter()
-            work()
-            if number:  # the first is for warming up
-                found[place].append(time.perf_counter() - start)
+            done = 0
+            while time.perf_counter() - start < TURN or not done:
+                work()
+                done += 1
+            found[place].append((time.perf_counter() - start) / done)
     return [statistics.median(each) for each in found]
 
 
@@ -232,10 +245,22 @@ def main() -> None:
     run, data, number = sys.argv[1:]
     subject = subject_of(Path(run), Path(data) if data else None, QUICK)
     by = ways_of(subject)[int(number)][2]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with contextlib.suppress(
+        OSError
+    ):  # anew from here, where it can be: opening took memory, too
+        Path("/proc/self/clear_refs").write_text("5")
+    before = most_memory()
     subject.work(by)
-    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(more * (1 if sys.platform == "darwin" else 1024) / 1e6)
+    print((most_memory() - before) / 1e6)
+
+
+def most_memory() -> int:
+    """The most memory that this process had, in bytes."""
+    try:
+        told = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return next(int(line.split()[1]) * 1024 for line in told.splitlines() if line.startswith("VmHWM"))
 
 
 if __name__ == "__main__":

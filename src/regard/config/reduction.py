@@ -16,11 +16,11 @@ class Reduction:
     """Merge neighbours only: what is one then stands for a stretch of the text."""
     prune: Literal["none", "soft", "hard"] = "none"
     """soft: learn the threshold of each layer; hard: drop in training too, by those it starts from."""
-    keep: Annotated[float, Range(above=0, at_most=1)] = 0.5
+    keep: Annotated[float, Range(above=0, at_most=1)] = 0.7
     """Share of the tokens, mean over the layers, that soft pruning makes for."""
-    temperature: Positive = 0.1
+    temperature: Positive = 0.02
     """How soft soft pruning is: the range of importance, in fair shares, over which a token fades."""
-    weight: NotNegative = 2.0
+    weight: NotNegative = 0.4
     """How much a share of tokens beyond `keep` weighs beside the loss of an example."""
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The process's memory, set up for training: large blocks are kept, tiny numbers are zero."""
+"""The process's memory, set up for much work: large blocks are kept; for training, tiny numbers are zero."""
 
 import ctypes
 from collections.abc import Iterator
@@ -10,22 +10,28 @@ import torch
 TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4
 
 
-@contextmanager
-def settled() -> Iterator[None]:
-    """Keep freed blocks in the process, and flush denormal numbers as long as the block lasts.
+def keep_blocks() -> None:
+    """Keep freed blocks in the process from now on.
 
-    glibc gives large blocks back to the kernel and faults them in again at every step, which costs up to a
-    third of a training step. Where there is no glibc, nothing happens. Denormals are flushed for the training
-    alone: whoever called it may count on them.
+    glibc gives large blocks back to the kernel and faults them in again batch by batch, which costs up to a
+    third of the time. Where there is no glibc, nothing happens.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        pass
-    else:
-        mallopt(MMAP_MAX, 0)
-        mallopt(TRIM_THRESHOLD, 2**31 - 1)
-        mallopt(TOP_PAD, 64 * 2**20)
+        return
+    mallopt(MMAP_MAX, 0)
+    mallopt(TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(TOP_PAD, 64 * 2**20)
+
+
+@contextmanager
+def settled() -> Iterator[None]:
+    """Keep freed blocks in the process, and flush denormal numbers as long as the training lasts.
+
+    Denormals are flushed for the training alone: whoever called it may count on them.
+    """
+    keep_blocks()
     torch.set_flush_denormal(True)
     try:
         yield
