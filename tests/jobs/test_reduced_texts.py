@@ -52,7 +52,13 @@ def test_a_tagger_learns_with_merged_tokens(files: Path, tmp_path: Path) -> None
 
 def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path: Path) -> None:
     start = [f"model.start={sentiment}", "train.rate=0.0005"]
-    soft = ["reduce.prune=soft", "reduce.keep=0.6", "train.epochs=4"]
+    soft = [
+        "reduce.prune=soft",
+        "reduce.keep=0.6",
+        "reduce.temperature=0.1",
+        "reduce.weight=2",
+        "train.epochs=4",
+    ]
     run = train("sentiment", files, tmp_path / "soft", *start, *soft)
     assert run.measured.scores["accuracy"] > 0.9
     loaded = regard.load(run.folder)

@@ -90,7 +90,7 @@ def test_soft_steps_become_the_hard_ones() -> None:
 
 
 def test_thresholds_learn_to_keep_less() -> None:
-    model = bert(keep=0.5, weight=5.0).train()
+    model = bert(keep=0.5, weight=5.0, temperature=0.1).train()
     given, gold = texts(20, 11, 16), torch.tensor([0, 1, 2])
     optimiser = make_optimiser(model, TextTrain(steps=1, rate=1e-4))
     kept = []

@@ -245,9 +245,7 @@ def main() -> None:
     run, data, number = sys.argv[1:]
     subject = subject_of(Path(run), Path(data) if data else None, QUICK)
     by = ways_of(subject)[int(number)][2]
-    with contextlib.suppress(
-        OSError
-    ):  # anew from here, where it can be: opening took memory, too
+    with contextlib.suppress(OSError):  # anew from here, where it can be: opening took memory, too
         Path("/proc/self/clear_refs").write_text("5")
     before = most_memory()
     subject.work(by)

@@ -19,7 +19,8 @@ class Reduction:
     keep: Annotated[float, Range(above=0, at_most=1)] = 0.7
     """Share of the tokens, mean over the layers, that soft pruning makes for."""
     temperature: Positive = 0.02
-    """How soft soft pruning is: the range of importance, in fair shares, over which a token fades."""
+    """How soft soft pruning is: the range of importance, in fair shares, over which a token fades. Where all
+    tokens get nearly a fair share, as in a model hardly trained, thresholds need 0.1 to start moving."""
     weight: NotNegative = 0.4
     """How much a share of tokens beyond `keep` weighs beside the loss of an example."""
 

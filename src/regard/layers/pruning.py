@@ -32,7 +32,7 @@ class Pruning(nn.Module):
     """
 
     def __init__(
-        self, layers: int, *, hard: bool, temperature: float = 0.1, keep: float = 1.0, weight: float = 0.0
+        self, layers: int, *, hard: bool, temperature: float = 0.02, keep: float = 1.0, weight: float = 0.0
     ) -> None:
         super().__init__()
         self.thresholds = nn.Parameter(torch.zeros(layers), requires_grad=not hard)

@@ -16,7 +16,8 @@ def draw_reduction(found: Mapping[str, Any]) -> Figure:
         "merged, layer by layer": [
             each for each in levels if "layer by layer" in each["how"] or each is levels[0]
         ],
-        "merged, in the first layer": [each for each in levels if "first layer" in each["how"]],
+        "half merged in the first two layers": [each for each in levels if "first two" in each["how"]],
+        "half merged in the first": [each for each in levels if "first layer" in each["how"]],
         "pruned": [each for each in levels if "pruned" in each["how"]],
     }
     for place, (name, rows) in enumerate(kinds.items()):
@@ -24,7 +25,7 @@ def draw_reduction(found: Mapping[str, Any]) -> Figure:
             continue
         style: dict[str, Any] = {
             "color": COLOURS[place],
-            "marker": "os^"[place],
+            "marker": "osD^"[place],
             "markersize": 5,
             "label": name,
         }
