@@ -18,6 +18,7 @@ def run(
         print(json.dumps({"folder": str(made.folder), "format": made.format, **asdict(check)}))
         return
     alike = ", ".join(f"{count:,} ({how})" for how, count in check.same.items())
-    print(f"check:   {check.engine} beside the run, {check.sentences:,} examples: the same for {alike};")
+    told = f": the same for {alike}" if alike else ""
+    print(f"check:   {check.engine} beside the run, {check.sentences:,} examples{told};")
     print(f"         largest difference of {check.of} {check.difference:.1e}")
     print(f"folder:  {made.folder}")
