@@ -4,17 +4,21 @@
     python benchmarks/exchange.py [--quick] [--json] RUN SOURCE REFERENCE
 
 Exports the run to CTranslate2 (float32 and int8; not a recurrent one), ONNX and Hugging Face (where it can be),
-and translates the file greedily and with beam 5, by turns with regard. Rows: case, peer, same (share of texts
-that are the same), bleu and difference (to regard's), ours and value (sentences a second), ratio. Hugging Face
-searches greedily only, and has `logits` too: the largest difference over all sentences.
+and translates the file greedily and with beam 5, regard first: the threads of other engines in the same process
+would slow it down, as they do each other. Against CTranslate2, benchmarks/decoding.py has a process for each.
+Rows: case, peer, same (share of texts that are the same), bleu and difference (to regard's), ours and value
+(sentences a second), ratio. Hugging Face searches greedily only, and has `logits` too: the largest difference
+over all sentences.
 """
 
 import argparse
 import json
+import operator
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config import RnnModel
@@ -51,38 +55,36 @@ def main() -> None:
 
 def measured(loaded: LoadedTranslator, pairs: list[tuple[str, str]], rounds: int) -> list[Row]:
     sources, references = [source for source, _ in pairs], loaded.references(pairs)
+    rows: list[Row] = []
+    ours = {beam: timed(translate_by(loaded), sources, beam, rounds) for beam in BEAMS}
     with tempfile.TemporaryDirectory() as place:
-        peers = opened(loaded, Path(place))
-        rows = [row for beam in BEAMS for row in compared(loaded, peers, beam, sources, references, rounds)]
+        for engine in engines(loaded, Path(place)):
+            for beam in BEAMS:
+                theirs = timed(translate_by(engine), sources, beam, rounds)
+                rows.append(compared(loaded, engine.name, beam, ours[beam], theirs, references))
+            del engine
         folder = Path(place) / "huggingface"
         if by_transformers.is_installed() and folder.exists():
-            theirs = by_transformers.Opened(folder)
-            ours = loaded.translate(sources, beam=1)
-            apart = logits_apart(loaded, theirs.logits, sources, ours)
-            rows += [
-                {**row, "logits": apart}
-                for row in compared(loaded, {theirs.name: theirs.translate}, 1, sources, references, 1)
-            ]
+            opened = by_transformers.Opened(folder)
+            apart = logits_apart(loaded, opened.logits, sources, ours[1].texts)
+            theirs = timed(opened.translate, sources, 1, 1)
+            rows.append({**compared(loaded, opened.name, 1, ours[1], theirs, references), "logits": apart})
     return rows
 
 
-def opened(loaded: LoadedTranslator, place: Path) -> dict[str, Translate]:
-    """What each engine translates with."""
-    peers: dict[str, Translate] = {}
+def engines(loaded: LoadedTranslator, place: Path) -> Iterator[LoadedEngine]:
+    """One engine after the other: the threads of one that waits would slow down the next."""
     if not isinstance(loaded.recipe.model, RnnModel):
         for kind in (None, "int8"):
             folder = place / f"ctranslate2-{kind}"
             write(loaded, "ctranslate2", folder, kind)
-            engine = LoadedEngine(folder, "ctranslate2")
-            peers[engine.name] = translate_by(engine)
+            yield LoadedEngine(folder, "ctranslate2")
     write(loaded, "onnx", place / "onnx")
-    engine = LoadedEngine(place / "onnx", "onnx")
-    peers[engine.name] = translate_by(engine)
+    yield LoadedEngine(place / "onnx", "onnx")
     try:
         write(loaded, "huggingface", place / "huggingface")
     except RegardError as problem:
         print(f"not for Hugging Face: {problem}")
-    return peers
 
 
 def translate_by(engine: LoadedEngine | LoadedTranslator) -> Translate:
@@ -91,42 +93,40 @@ def translate_by(engine: LoadedEngine | LoadedTranslator) -> Translate:
     ]
 
 
-def compared(
-    loaded: LoadedTranslator,
-    peers: dict[str, Translate],
-    beam: int,
-    sources: list[str],
-    references: list[str],
-    rounds: int,
-) -> list[Row]:
-    """A row for each peer; all take turns."""
-    players = {"": translate_by(loaded), **peers}
-    texts: dict[str, list[str]] = {}
-    speeds: dict[str, list[float]] = {name: [] for name in players}
-    for translate in players.values():
-        translate(sources[:64], beam)  # for warming up
+@dataclass(frozen=True)
+class Timed:
+    """What an engine wrote, and its median of sentences a second."""
+
+    texts: list[str]
+    speed: float
+
+
+def timed(translate: Translate, sources: list[str], beam: int, rounds: int) -> Timed:
+    translate(sources[:64], beam)  # for warming up
+    speeds, texts = [], []
     for _ in range(rounds):
-        for name, translate in players.items():
-            start = time.perf_counter()
-            texts[name] = translate(sources, beam)
-            speeds[name].append(len(sources) / (time.perf_counter() - start))
+        start = time.perf_counter()
+        texts = translate(sources, beam)
+        speeds.append(len(sources) / (time.perf_counter() - start))
+    return Timed(texts, statistics.median(speeds))
+
+
+def compared(
+    loaded: LoadedTranslator, peer: str, beam: int, ours: Timed, theirs: Timed, references: list[str]
+) -> Row:
     tokenised = is_tokenised(loaded.recipe)
-    bleu = {name: measure(each, references, tokenised=tokenised).bleu for name, each in texts.items()}
-    speed = {name: statistics.median(each) for name, each in speeds.items()}
-    return [
-        {
-            "case": f"beam {beam}" if beam > 1 else "greedy",
-            "peer": name,
-            "sentences": len(sources),
-            "same": sum(one == other for one, other in zip(texts[""], texts[name], strict=True)) / len(sources),
-            "bleu": bleu[name],
-            "difference": bleu[name] - bleu[""],
-            "ours": speed[""],
-            "value": speed[name],
-            "ratio": speed[""] / speed[name],
-        }
-        for name in peers
-    ]
+    mine, bleu = (measure(each.texts, references, tokenised=tokenised).bleu for each in (ours, theirs))
+    return {
+        "case": f"beam {beam}" if beam > 1 else "greedy",
+        "peer": peer,
+        "sentences": len(ours.texts),
+        "same": sum(map(operator.eq, ours.texts, theirs.texts)) / len(ours.texts),
+        "bleu": bleu,
+        "difference": bleu - mine,
+        "ours": ours.speed,
+        "value": theirs.speed,
+        "ratio": ours.speed / theirs.speed,
+    }
 
 
 def shown(rows: list[Row]) -> str:
