@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_painter import SIDE, SMALL, toys, write_idx, write_toys
+from small_images import idx
+from small_painter import SIDE, SMALL, toys, write_toys
 
 import regard
 from regard.app import benching, looking, painting
@@ -118,7 +119,7 @@ def test_pictures_of_another_size_and_of_one_label_are_refused(pictures: Path, t
     ):
         regard.train("paint", tmp_path / "run")
     write_toys(tmp_path)
-    write_idx(tmp_path / "train-labels-idx1-ubyte", np.ones(256, np.uint8))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(np.ones(256, np.uint8)))
     with pytest.raises(RegardError, match="label '1'"):
         train(tmp_path, tmp_path / "run")
 
