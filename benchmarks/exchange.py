@@ -65,7 +65,7 @@ def measured(loaded: LoadedTranslator, pairs: list[tuple[str, str]], rounds: int
             del engine
         folder = Path(place) / "huggingface"
         if by_transformers.is_installed() and folder.exists():
-            opened = by_transformers.Opened(folder)
+            opened = by_transformers.OpenedTranslator(folder)
             apart = logits_apart(loaded, opened.logits, sources, ours[1].texts)
             theirs = timed(opened.translate, sources, 1, 1)
             rows.append({**compared(loaded, opened.name, 1, ours[1], theirs, references), "logits": apart})

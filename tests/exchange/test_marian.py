@@ -46,7 +46,7 @@ def test_transformers_says_the_same(tmp_path: Path, norm: str) -> None:
     assert made.check.engine.startswith("transformers ")
     assert made.check.same["greedy"] == made.check.sentences == len(SENTENCES)
     assert made.check.difference < 1e-4
-    opened = by_transformers.Opened(tmp_path / "out")
+    opened = by_transformers.OpenedTranslator(tmp_path / "out")
     kind = {"pre": "PegasusForConditionalGeneration", "post": "MarianMTModel"}[norm]
     assert type(opened.model).__name__ == kind
 
@@ -62,7 +62,7 @@ def test_without_transformers_regard_reads_its_export_back(
 
 @needs_transformers
 def test_what_transformers_saved_comes_back(folder: Path, tmp_path: Path) -> None:
-    opened = by_transformers.Opened(folder)
+    opened = by_transformers.OpenedTranslator(folder)
     opened.model.save_pretrained(tmp_path / "saved")
     opened.tokenizer.save_pretrained(tmp_path / "saved")
     import_translation(tmp_path / "saved", tmp_path / "again")
@@ -76,7 +76,7 @@ def test_what_transformers_saved_comes_back(folder: Path, tmp_path: Path) -> Non
 @needs_transformers
 def test_their_tokenizer_cuts_text_as_ours_does(folder: Path, tmp_path: Path) -> None:
     tokenizer = load_translator(tmp_path / "run").vocabulary.source
-    opened = by_transformers.Opened(folder)
+    opened = by_transformers.OpenedTranslator(folder)
     for text in [*SENTENCES, "  zwei   drei ", "<s> eins </s>", "xyz ▁ zwölf", ""]:
         assert opened.tokenizer(text)["input_ids"] == [*tokenizer.encode(text), tokenizer.end]
         assert opened.tokenizer.decode(tokenizer.encode(text), skip_special_tokens=True) == tokenizer.decode(

@@ -123,7 +123,7 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
 def huggingface(given: Subject) -> Translate:
     place = Path(tempfile.mkdtemp())
     marian.write(given.model, given.recipe, place)
-    model = by_transformers.model_in(place)
+    model = by_transformers.model_in(place, "AutoModelForSeq2SeqLM")
 
     @torch.inference_mode()
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:

@@ -3,28 +3,31 @@
 Nothing but JSON, text and safetensors is read, and shapes are compared before memory is taken.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from tokenizers import Tokenizer as Library
-from tokenizers import processors
 from torch import Tensor, nn
 
-from regard import disk, text
 from regard.config import BertModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.folders import read_json, read_text, weights_file, write_files
+from regard.exchange.bert_text import (
+    Vectors,
+    pooled,
+    read_tokenizer,
+    theirs_of_text,
+    vectors_of,
+    write_vocabulary,
+)
+from regard.exchange.folders import labels_of, read_json, weights_file, write_files
 from regard.models.build import Head, build_bert
 from regard.models.tensors import check_shapes, shapes_in
-from regard.text import BertOptions, BertTokenizer, bert_tokenizer
-from regard.text.bert import BERT_SPECIALS
+from regard.text import BertTokenizer
 
 NAMES = (
     (r"bert\.token_embedding\.", "bert.embeddings.word_embeddings."),
@@ -78,10 +81,7 @@ class Imported:
     """Classes or tags, in the order of their scores."""
     tokenizer: BertTokenizer
     model: nn.Module
-    normal: bool
-    """Whether its text vectors are meant to have length 1."""
-    longest: int
-    """The most tokens that its text vectors are meant for; 0 where nothing is said."""
+    vectors: Vectors
     fresh: tuple[str, ...]
     """Weights that the checkpoint does not have."""
 
@@ -115,16 +115,7 @@ def read(folder: Path) -> Imported:
         )
     model = build_bert(config, head, tokenizer.size, tokenizer.padding, len(labels))
     fill(model, path, {ours: theirs for ours, theirs in places.items() if ours not in fresh})
-    vectors = sentence_transformer(folder)
-    return Imported(config, head, labels, tokenizer, model, *vectors, fresh)
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """What is said of text vectors, as sentence-transformers reads it."""
-
-    normal: bool
-    longest: int
+    return Imported(config, head, labels, tokenizer, model, vectors_of(folder), fresh)
 
 
 def write(
@@ -137,25 +128,14 @@ def write(
     vectors: Vectors | None = None,
 ) -> None:
     """Make a folder that Hugging Face's classes, tokenizers and pipelines for BERT read."""
-    tokens = {
-        "tokenizer_class": "BertTokenizer",
-        "do_lower_case": tokenizer.lower,
-        "model_max_length": config.longest,
-        **dict(
-            zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), BERT_SPECIALS, strict=True)
-        ),
-    }
     told: dict[str, object] = {
         "config.json": theirs_told(config, head, labels, tokenizer),
-        "tokenizer_config.json": tokens,
-        "tokenizer.json": json.loads(joining(tokenizer).to_str()),
+        **theirs_of_text(tokenizer, config.longest),
     }
     if vectors is not None:
         told |= pooled(vectors, config.d_model)
     write_files(folder, told, theirs_of(model, head))
-    disk.write_text(
-        folder / "vocab.txt", "".join(f"{each}\n" for each in tokenizer.tokens(range(tokenizer.size)))
-    )
+    write_vocabulary(folder, tokenizer)
 
 
 def theirs_told(
@@ -197,37 +177,6 @@ def theirs_of(model: nn.Module, head: Head) -> dict[str, Tensor]:
         if name.endswith(".attention.self.key.weight"):
             found[name.replace("weight", "bias")] = torch.zeros(len(each))
     return found
-
-
-def joining(tokenizer: BertTokenizer) -> Library:
-    """Their tokenizer: it puts [CLS] and [SEP] around a text by itself."""
-    library = Library.from_str(tokenizer.library.to_str())
-    begin, end = ("[CLS]", tokenizer.begin), ("[SEP]", tokenizer.end)
-    library.post_processor = cast(
-        Any,
-        processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[begin, end]
-        ),
-    )
-    return library
-
-
-def pooled(vectors: Vectors, size: int) -> dict[str, object]:
-    """The files from which sentence-transformers knows that a text's vector is the mean of its tokens'."""
-    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * vectors.normal)]
-    modules = [
-        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for place, (path, kind) in enumerate(kinds)
-    ]
-    pooling = {
-        "word_embedding_dimension": size,
-        "pooling_mode_cls_token": False,
-        "pooling_mode_mean_tokens": True,
-    }
-    told: dict[str, object] = {"modules.json": modules, "1_Pooling/config.json": pooling}
-    if vectors.longest:
-        told["sentence_bert_config.json"] = {"max_seq_length": vectors.longest, "do_lower_case": False}
-    return told
 
 
 def fill(model: nn.Module, path: Path, places: Mapping[str, str]) -> None:
@@ -291,14 +240,6 @@ def head_of(told: Mapping[str, Any], found: Mapping[str, Any], path: Path) -> He
     )
 
 
-def labels_of(told: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
-    named = told.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
-    try:
-        return tuple(str(named[str(number)]) for number in range(len(named)))
-    except (TypeError, KeyError):
-        raise RegardError(f"{folder / 'config.json'}: id2label does not number its labels from 0") from None
-
-
 def theirs_for(ours: str, found: Mapping[str, Any]) -> str:
     """The name of a weight in the checkpoint: with `bert.` before the body or without, gamma or weight."""
     name = ours
@@ -314,44 +255,3 @@ def theirs_for(ours: str, found: Mapping[str, Any]) -> str:
 
 def passed_over(name: str) -> bool:
     return any(re.fullmatch(pattern, name) for pattern in PASSED_OVER)
-
-
-def read_tokenizer(folder: Path) -> BertTokenizer:
-    """From tokenizer.json, else from vocab.txt and what tokenizer_config.json says of it."""
-    if (folder / "tokenizer.json").exists():
-        found = text.load(disk.inside(folder, "tokenizer.json"))
-        if not isinstance(found, BertTokenizer):
-            raise RegardError(f"{folder / 'tokenizer.json'} is a {found.kind} tokenizer, not BERT's WordPiece")
-        return found
-    if not (folder / "vocab.txt").exists():
-        raise RegardError(f"{folder} has no vocabulary: neither tokenizer.json nor vocab.txt is there")
-    path = disk.inside(folder, "vocab.txt")
-    told = read_json(folder, "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
-    options = BertOptions(
-        lower=bool(told.get("do_lower_case", True)),
-        strip_accents=told.get("strip_accents"),
-        cjk=bool(told.get("tokenize_chinese_chars", True)),
-    )
-    try:
-        return bert_tokenizer(read_text(path).removesuffix("\n").split("\n"), options)
-    except ValueError as problem:
-        raise RegardError(f"{path} is not BERT's vocabulary: {problem}") from None
-
-
-def sentence_transformer(folder: Path) -> tuple[bool, int]:
-    """Whether text vectors have length 1, and how many tokens are read, where the folder says so.
-
-    Only the mean of the tokens' vectors is known here; another way of pooling is refused.
-    """
-    if not (folder / "modules.json").exists():
-        return True, 0
-    modules = read_json(folder, "modules.json", list)
-    kinds = [str(each.get("type", "")).rsplit(".", 1)[-1] for each in modules if isinstance(each, dict)]
-    if "Pooling" in kinds and (folder / "1_Pooling" / "config.json").exists():
-        pooling = read_json(folder / "1_Pooling", "config.json")
-        if not pooling.get("pooling_mode_mean_tokens", True):
-            raise RegardError(f"{folder / '1_Pooling'}: vectors are pooled in another way than by their mean")
-    longest = 0
-    if (folder / "sentence_bert_config.json").exists():
-        longest = int(read_json(folder, "sentence_bert_config.json").get("max_seq_length") or 0)
-    return "Normalize" in kinds, longest

@@ -13,13 +13,19 @@ from regard.exchange.packages import needed
 from regard.models.bert import mean_of
 
 BATCH = 64
+MISSING = "regard, which read the folder back (transformers is not installed)"
+"""Who answers where `transformers` cannot."""
 
 
 def is_installed() -> bool:
     return find_spec("transformers") is not None
 
 
-def model_in(folder: Path, kind: str = "AutoModelForSeq2SeqLM") -> Any:
+def version() -> str:
+    return f"transformers {needed('transformers').__version__}"
+
+
+def model_in(folder: Path, kind: str) -> Any:
     """The model of a folder, opened without a word."""
     package = needed("transformers")
     package.logging.set_verbosity_error()
@@ -27,14 +33,21 @@ def model_in(folder: Path, kind: str = "AutoModelForSeq2SeqLM") -> Any:
     return getattr(package, kind).from_pretrained(folder, local_files_only=True).eval()
 
 
-class OpenedWriter:
-    """A GPT as `transformers` finds it in a folder."""
+class Opened:
+    """Model and tokenizer as `transformers` finds them in a folder."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.name = version()
+        self.model: Any = model_in(folder, kind)
+        tokenizers = needed("transformers").AutoTokenizer
+        self.tokenizer: Any = tokenizers.from_pretrained(folder, local_files_only=True)
+
+
+class OpenedWriter(Opened):
+    """A GPT."""
 
     def __init__(self, folder: Path) -> None:
-        package = needed("transformers")
-        self.name = f"transformers {package.__version__}"
-        self.model: Any = model_in(folder, "AutoModelForCausalLM")
-        self.tokenizer: Any = package.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        super().__init__(folder, "AutoModelForCausalLM")
 
     @torch.inference_mode()
     def go_on(self, prompt: str, tokens: int) -> str:
@@ -53,14 +66,8 @@ class OpenedWriter:
         return found
 
 
-class OpenedReader:
-    """A BERT with its head as `transformers` finds it in a folder."""
-
-    def __init__(self, folder: Path, architecture: str) -> None:
-        package = needed("transformers")
-        self.name = f"transformers {package.__version__}"
-        self.model: Any = model_in(folder, architecture)
-        self.tokenizer: Any = package.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+class OpenedReader(Opened):
+    """A BERT with its head, which their class of that name has."""
 
     def ids(self, text: str, pair: str | None) -> list[int]:
         return list(self.tokenizer(text, pair)["input_ids"])
@@ -80,11 +87,10 @@ class OpenedReader:
 
 
 class OpenedVision:
-    """A ViT as `transformers` finds it in a folder, with the mean and the spread that the folder tells."""
+    """A ViT, with the mean and the spread that the folder tells."""
 
     def __init__(self, folder: Path) -> None:
-        package = needed("transformers")
-        self.name = f"transformers {package.__version__}"
+        self.name = version()
         self.model: Any = model_in(folder, "AutoModelForImageClassification")
         told = read_json(folder, "preprocessor_config.json")
         self.mean, self.spread = (
@@ -98,14 +104,11 @@ class OpenedVision:
         return scores
 
 
-class Opened:
-    """Model and tokenizer as `transformers` finds them in a folder."""
+class OpenedTranslator(Opened):
+    """A translator."""
 
     def __init__(self, folder: Path) -> None:
-        package = needed("transformers")
-        self.name = f"transformers {package.__version__}"
-        self.model: Any = model_in(folder)
-        self.tokenizer: Any = package.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        super().__init__(folder, "AutoModelForSeq2SeqLM")
 
     @torch.inference_mode()
     def translate(self, sentences: Sequence[str], beam: int) -> list[str]:

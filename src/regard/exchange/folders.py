@@ -89,6 +89,14 @@ def read_text(path: Path) -> str:
         raise RegardError(f"{path} cannot be read: {problem.strerror}") from None
 
 
+def labels_of(told: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
+    named = told.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    try:
+        return tuple(str(named[str(number)]) for number in range(len(named)))
+    except (TypeError, KeyError):
+        raise RegardError(f"{folder / 'config.json'}: id2label does not number its labels from 0") from None
+
+
 def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
     """A Hugging Face folder: JSON files by their names, and the weights."""
     for name, each in told.items():

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from regard.config import VitModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.bert import labels_of
-from regard.exchange.folders import read_json, weights_file, write_files
+from regard.exchange.folders import labels_of, read_json, weights_file, write_files
 from regard.models.build import build_vit
 from regard.models.tensors import check_shapes, shapes_in
 from regard.models.vit import VitClassifier

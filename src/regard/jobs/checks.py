@@ -62,12 +62,12 @@ def compared_by_transformers(loaded: LoadedTranslator, folder: Path, sentences: 
     mine = [texts(loaded, loaded.translator, sentences, each) for each in (1, beam)]
     logits: Callable[[Tensor, Tensor], Tensor]
     if by_transformers.is_installed():
-        opened = by_transformers.Opened(folder)
+        opened = by_transformers.OpenedTranslator(folder)
         name, logits = opened.name, opened.logits
         theirs = [opened.translate(sentences, each) for each in (1, beam)]
     else:
         model = marian.read(folder).model
-        name, logits = "regard, which read the folder back (transformers is not installed)", model
+        name, logits = by_transformers.MISSING, model
         vocabulary, longest = loaded.vocabulary, loaded.recipe.model.longest
         again = Translator(model, vocabulary.source, vocabulary.target, longest)
         theirs = [texts(loaded, again, sentences, each) for each in (1, beam)]

@@ -8,6 +8,7 @@ from regard import disk
 from regard.config import BertModel, GptModel, TextRecipe, VisionRecipe, to_toml
 from regard.errors import RegardError
 from regard.exchange import bert, gpt2, onnx, vit
+from regard.exchange.bert_text import Vectors
 from regard.jobs import load
 from regard.jobs.checks import Check, compared, sentences_of
 from regard.jobs.export_card import export_card, reader_card, writer_card
@@ -17,8 +18,9 @@ from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
-from regard.jobs.reader_checks import images_of, read_the_same, saw_the_same, texts_of
+from regard.jobs.reader_checks import read_the_same, texts_of
 from regard.jobs.text_folder import HEADS, write_labels
+from regard.jobs.vision_checks import images_of, saw_the_same
 from regard.jobs.vocabulary import JOINT
 from regard.jobs.writer_checks import prompts_of, wrote_the_same
 from regard.layers import Pruning, Reducer
@@ -100,7 +102,7 @@ def export_reader(loaded: LoadedEncoder, to: Format, folder: Path, source: str |
         onnx.write_reader(loaded.model, folder)
         write_beside(folder, recipe, loaded.labels, loaded.tokenizer)
     elif to == "huggingface" and isinstance(recipe.model, BertModel):
-        vectors = bert.Vectors(recipe.embed.normal, recipe.embed.longest) if recipe.task == "encoder" else None
+        vectors = Vectors(recipe.embed.normal, recipe.embed.longest) if recipe.task == "encoder" else None
         head = HEADS[recipe.task]
         bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, vectors)
     else:

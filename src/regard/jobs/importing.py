@@ -118,4 +118,6 @@ def recipe_of(found: bert.Imported) -> TextRecipe:
         case "pretraining":
             return PretrainingRecipe("pretraining", model=found.config)
         case _:
-            return EncoderRecipe("encoder", found.config, EmbedSettings(found.normal, found.longest))
+            return EncoderRecipe(
+                "encoder", found.config, EmbedSettings(found.vectors.normal, found.vectors.longest)
+            )

@@ -1,4 +1,4 @@
-"""Whether an exported model that reads says what the run says: both get the same texts or images."""
+"""Whether an exported model that reads says what the run says: both get the same texts."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,15 +12,12 @@ from torch import Tensor
 from regard.config import ClassificationRecipe, EncoderRecipe
 from regard.data.corpus import read_lines
 from regard.data.examples import Example, all_batches
-from regard.data.image_batches import as_numbers
-from regard.data.images import Images
 from regard.errors import RegardError
-from regard.exchange import bert, by_transformers, onnx, vit
+from regard.exchange import bert, by_transformers, onnx
 from regard.exchange.onnx_readers import BertLike, said
 from regard.jobs.checks import MOST, Check
 from regard.jobs.classification import encode_texts
 from regard.jobs.formats import Format
-from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_texts import LoadedEncoder, sides, work_of
 from regard.jobs.text_folder import HEADS
 from regard.jobs.texts import file_of
@@ -29,7 +26,6 @@ from regard.models.build import Head
 
 Texts = list[str | tuple[str, str]]
 Says = Callable[[Tensor, Tensor], Tensor]
-AGAIN = "regard, which read the folder back (transformers is not installed)"
 
 SAID: dict[Head, str] = {"classes": "labels", "tags": "tags", "span": "answers", "pretraining": "words"}
 """What is counted where it is the same."""
@@ -78,7 +74,7 @@ def read_the_same(loaded: LoadedEncoder, to: Format, folder: Path, texts: Texts)
         counted["tokens"] = sum(same_ids(*each, loaded.longest) for each in zip(examples, told, strict=True))
     else:
         model = cast(BertLike, bert.read(folder).model.eval())
-        name, theirs = AGAIN, partial(said, model)
+        name, theirs = by_transformers.MISSING, partial(said, model)
     same, apart = compared(loaded, head, examples, theirs)
     if head in SAID:
         counted = {SAID[head]: same, **counted}
@@ -123,27 +119,3 @@ def ours_to(loaded: LoadedEncoder, ids: Tensor, segments: Tensor) -> Tensor:
     if isinstance(loaded.model, BertPretrainer):
         return said(loaded.model, ids, segments)
     return cast(Tensor, loaded.model(ids, segments))
-
-
-def images_of(loaded: LoadedVision, source: str | Path | None) -> Tensor:
-    """Images to check with, from 0 to 1: those of a folder, or the run's own."""
-    images: Images = loaded.images(None if source is None else Path(source))
-    return as_numbers(images.load(range(min(MOST, len(images.labels)))))
-
-
-@torch.inference_mode()
-def saw_the_same(loaded: LoadedVision, to: Format, folder: Path, pixels: Tensor) -> Check:
-    """The model and the export side by side."""
-    theirs: Callable[[Tensor], Tensor]
-    if to == "onnx":
-        theirs = reader = onnx.OnnxReader(folder)
-        name = reader.name
-    elif by_transformers.is_installed():
-        theirs = opened = by_transformers.OpenedVision(folder)
-        name = opened.name
-    else:
-        name, theirs = AGAIN, vit.read(folder).model.eval()
-    ours = loaded.model(pixels.to(next(loaded.model.parameters()).device)).cpu()
-    others = theirs(pixels)
-    same = int((ours.argmax(-1) == others.argmax(-1)).sum())
-    return Check(name, len(pixels), {"labels": same}, "scores", float((ours - others).abs().max()))

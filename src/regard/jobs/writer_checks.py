@@ -55,7 +55,7 @@ def wrote_the_same(loaded: LoadedWriter, folder: Path, prompts: Sequence[str]) -
         theirs = [opened.go_on(prompt, wish.tokens) for prompt in prompts]
     else:
         again = gpt2.read(folder)
-        name, logits = "regard, which read the folder back (transformers is not installed)", again.model.eval()
+        name, logits = by_transformers.MISSING, again.model.eval()
         writer = Writer(again.model, again.tokenizer, loaded.longest, torch.device("cpu"))
         theirs = [each.text for each in writer.write(prompts, wish)]
     ours = loaded.generate(prompts, wish)
