@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from regard.look.choice import check_head, chosen_layer, every_layer
 from regard.look.figure import COLOURS, INK, canvas
-from regard.look.page import NOTHING_ELSE, filled, hashed, inert, read, viewer_data
+from regard.look.page import drawing, viewer_data
 from regard.look.payload import Layer, Looked
 
 SCRIPTS = ("payload", "state", "colours", "controls", "image")
@@ -67,15 +67,9 @@ def image_page(seen: SeenImage, layer: str | None = None, head: int | None = Non
         "pixels": base64.b64encode(seen.pixels.tobytes()).decode(),
     }
     groups = [each.tolist() for each in seen.groups]
-    style = read("house.css") + read("style.css") + read("image.css")
-    script = '"use strict";\n' + "\n".join(read(f"{name}.js") for name in SCRIPTS)
-    return filled(
-        "image.html",
-        policy=f"{NOTHING_ELSE}; script-src {hashed(script)}; style-src {hashed(style)}",
-        style=style,
-        data=inert({"opened": shown, "image": about, "groups": groups, **viewer_data(seen.looked)}),
-        script=script,
-    )
+    data = {"opened": shown, "image": about, "groups": groups, **viewer_data(seen.looked)}
+    styles = ("house.css", "style.css", "image.css")
+    return drawing("image.html", "Where it looked", "image", styles, SCRIPTS, data)
 
 
 def draw_seen(seen: SeenImage, name: str | None = None, head: int | None = None) -> Figure:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -32,13 +33,24 @@ def page(looked: Looked, layer: str | None = None, head: int | None = None, *, w
     layers, opened = every_layer(looked), chosen_layer(looked, layer)
     check_head(opened, layers[opened], head)
     shown = {"layer": list(layers).index(opened), "head": -1 if head is None else head, "words": words}
-    style = read("house.css") + read("style.css")
-    script = '"use strict";\n' + "\n".join(read(f"{name}.js") for name in SCRIPTS)
+    data = {"opened": shown, **viewer_data(looked)}
+    return drawing("page.html", "Who looked where", "words", ("house.css", "style.css"), SCRIPTS, data)
+
+
+def drawing(
+    sections: str, title: str, first: str, styles: Sequence[str], scripts: Sequence[str], data: dict[str, Any]
+) -> str:
+    """A page whose sections a script fills from the data; `first` names the one that matters most."""
+    style = "".join(map(read, styles))
+    script = '"use strict";\n' + "\n".join(read(f"{name}.js") for name in scripts)
     return filled(
-        "page.html",
+        "drawing.html",
         policy=f"{NOTHING_ELSE}; script-src {hashed(script)}; style-src {hashed(style)}",
+        title=title,
+        first=first,
         style=style,
-        data=inert({"opened": shown, **viewer_data(looked)}),
+        sections=read(sections),
+        data=inert(data),
         script=script,
     )
 
