@@ -30,6 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         regard.train(
             "translation", folder / "numbers", data__source="n.de", data__target="n.en", text__kind="words",
             data__source_language="de", data__target_language="en",
+            train__optimiser="adam", model__dropout=0.1,
             text__min_count=1, model__encoder_layers=1, model__decoder_layers=1, model__d_model=32, model__heads=2,
             model__d_ff=64, model__longest=24, train__steps=250, train__rate=0.01, train__warmup=40,
             train__batch_tokens=512, train__validate_every=125,
