@@ -19,7 +19,7 @@ from regard.config import RnnModel
 from regard.data.batches import Batch
 from regard.decoding import Limits, Options, search
 from regard.lessons.lesson import Progress, Table
-from regard.look.figure import canvas, heat, label, legend
+from regard.look.figure import canvas, heat, label
 from regard.models.build import build
 from regard.models.pairs import PairModel
 from regard.training.objective import PairObjective
@@ -196,7 +196,7 @@ def draw(result: Bottleneck) -> Figure:
     shares.set_ylim(-0.03, 1.03)
     shares.set_xticks(result.lengths)
     shares.grid(True)
-    legend(shares)
+    shares.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
     for axes, each in zip(maps, seeing, strict=True):
         assert each.alignment is not None
         heat(axes, each.alignment.numpy(), high=1.0)

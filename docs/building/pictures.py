@@ -1,0 +1,118 @@
+"""Takes the pictures of the guide anew: `python docs/building/pictures.py runs/demo [--only NAME ...]`.
+
+RUN is the picture book's, as `make demo` leaves it. Pages are photographed in Chromium, lessons are computed,
+`cost` and `bottleneck` for minutes; `--only` chooses some. Pictures of models from other data (comparison,
+images, painting) are drawn by the commands that stand beside them in the guide.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+SENTENCE = "Ein alter Mann liest im Park eine Zeitung."
+OTHER = "Zwei junge Hunde spielen am Strand mit einem roten Ball."
+POINTED_AT = 6
+"""The word of the translation that the mouse is on."""
+
+
+def regard(*arguments: object) -> None:
+    subprocess.run([sys.executable, "-m", "regard", *map(str, arguments)], check=True, stdout=sys.stderr)
+
+
+def alignment(run: Path, into: Path) -> None:
+    regard("look", run, SENTENCE, "-o", into)
+
+
+def head_view(run: Path, into: Path) -> None:
+    with tempfile.TemporaryDirectory() as place, opened(1080, 940) as page:
+        regard("look", run, SENTENCE, "-o", f"{place}/page.html")
+        page.goto(f"file://{place}/page.html")
+        top = page.locator("#words").bounding_box()
+        controls = page.locator("#controls").bounding_box()
+        assert top is not None
+        assert controls is not None
+        page.evaluate("y => window.scrollTo(0, y)", top["y"] - controls["height"] - 12)
+        words = page.locator("#texts .text").last.locator(".word")
+        words.nth(min(POINTED_AT, words.count() - 1)).hover()
+        page.wait_for_timeout(500)  # colours fade in
+        page.screenshot(path=into)
+
+
+def server(run: Path, into: Path) -> None:
+    command = [sys.executable, "-m", "regard", "serve", str(run), "--port", "0"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as serving,
+        opened(1120, 840) as page,
+    ):
+        assert serving.stdout is not None
+        try:
+            page.goto(serving.stdout.readline().strip())
+            page.select_option("#nbest", "3")
+            page.fill("#typed", f"{SENTENCE}\n{OTHER}")
+            words = page.locator("#translation .word")
+            words.first.wait_for()
+            page.wait_for_timeout(1000)  # until the second sentence is there too, with its alternatives
+            words.nth(min(POINTED_AT, words.count() - 1)).hover()
+            page.wait_for_timeout(500)
+            page.screenshot(path=into, full_page=True)
+        finally:
+            serving.terminate()
+
+
+def lesson(name: str) -> Callable[[Path, Path], None]:
+    def drawn(run: Path, into: Path) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            regard("show", name, "--out", place)
+            shutil.copyfile(f"{place}/{name}{into.suffix}", into)
+
+    return drawn
+
+
+def chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@contextmanager
+def opened(width: int, height: int) -> Iterator[Page]:
+    program = chromium()
+    if program is None:
+        sys.exit("there is no Chromium here to photograph pages with")
+    with (
+        sync_playwright() as driver,
+        driver.chromium.launch(executable_path=program, args=["--no-sandbox"]) as browser,
+    ):
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
+        page.set_default_timeout(30_000)
+        yield page
+
+
+LESSONS = ("scaling", "positions", "smoothing", "schedule", "cost", "bottleneck")
+PICTURES: dict[str, Callable[[Path, Path], None]] = {
+    "alignment.png": alignment,
+    "head-view.png": head_view,
+    "server.png": server,
+    **{f"{name}.svg": lesson(name) for name in LESSONS},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="a run of the picture book")
+    parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES))
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
+    options = parser.parse_args()
+    for name in options.only:
+        PICTURES[name](options.run, options.out / name)
+        print(options.out / name)
+
+
+if __name__ == "__main__":
+    main()
