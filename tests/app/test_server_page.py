@@ -26,6 +26,8 @@ class Opened:
         self.page.on("pageerror", lambda problem: self.said.append(str(problem)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(found.address)
+        # A file can be handed to a page that still asks for its models, and nobody listens then.
+        self.page.wait_for_selector(":is(#main, #token, #problem):not([hidden])")
 
     def words(self, side: str, text: str):
         place = "#behind" if side == "source" else "#translation .line"

@@ -32,7 +32,7 @@ RECIPE = [
     "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=bpe", "text.size=300",
     "text.dropout=0.1", "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2",
     "model.d_ff=64", "model.dropout=0.1", "train.batch_tokens=256", "train.accumulate=2", "train.r_drop=0.5",
-    "train.steps=60", "train.validate_every=15", "train.validate_sentences=10", "train.checkpoint_every=1",
+    "train.steps=40", "train.validate_every=10", "train.validate_sentences=10", "train.checkpoint_every=1",
     "train.log_every=4", "train.patience=50",
 ]  # fmt: skip
 FILES = ("model.safetensors", "tokenizer.json", "recipe.toml", "config.json")
@@ -143,7 +143,7 @@ def test_twenty_five_kills_change_nothing(place: Path) -> None:
     print(f"\n25 kills, {inside} of them inside a write: every file the same as without")
 
 
-@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("asked", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_saves_first(place: Path, asked: signal.Signals) -> None:
     out = f"asked-{asked.name}"
     process = begin(place, out, "train.checkpoint_every=1000")  # nothing but the signal makes it save

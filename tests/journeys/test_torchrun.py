@@ -30,6 +30,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def one(place: Path) -> Path:
+    """A run by one process, without dropout."""
+    finish(begin(place, "one", "model.dropout=0", workers=1))
+    return place / "one"
+
+
 def begin(place: Path, out: str, *more: str, workers: int = 2) -> subprocess.Popen[str]:
     surroundings = {**os.environ, "REGARD_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
     start = [sys.executable, "-m"]
@@ -70,16 +77,16 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
     return sorted(int(number) for number in listed.stdout.split())
 
 
-def test_two_processes_learn_what_one_learns(place: Path) -> None:
+def test_two_processes_learn_what_one_learns(place: Path, one: Path) -> None:
     """Without dropout: each process draws its own."""
-    finish(begin(place, "one", "model.dropout=0", workers=1))
     printed = finish(begin(place, "two", "model.dropout=0"))
     assert printed.count("BLEU") == 1  # the first speaks for all
-    one, two = losses(place / "one"), losses(place / "two")
-    assert len(one) == len(two) == 10
-    assert max(abs(a - b) for a, b in zip(one, two, strict=True)) < 1e-4
+    alone, together = losses(one), losses(place / "two")
+    assert len(alone) == len(together) == 10
+    assert max(abs(a - b) for a, b in zip(alone, together, strict=True)) < 1e-4
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_changes_nothing(place: Path) -> None:
     whole, torn = begin(place, "whole", "model.dropout=0.1"), None
     finish(whole)
@@ -143,12 +150,11 @@ def test_several_processes_need_a_name_for_their_folder(place: Path) -> None:
     assert done.stderr == "regard: several processes train together: name their run folder with --out\n"
 
 
-def test_a_file_is_translated_in_shares(place: Path) -> None:
-    finish(begin(place, "shared", workers=1))
+def test_a_file_is_translated_in_shares(place: Path, one: Path) -> None:
     lines = (place / "n.de").read_text("utf-8").splitlines() * 12  # several windows
     (place / "many.de").write_text("\n".join(lines) + "\n", "utf-8")
     surroundings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = ["regard", "translate", "shared", "many.de", "--beam", "1", "-o"]
+    command = ["regard", "translate", one.name, "many.de", "--beam", "1", "-o"]
     several = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
     for start, out in (([], "alone.en"), (several, "together.en")):
         subprocess.run(
@@ -160,10 +166,10 @@ def test_a_file_is_translated_in_shares(place: Path) -> None:
     assert not list(place.glob(".together*"))
 
 
-def test_shares_need_a_file_to_write(place: Path) -> None:
+def test_shares_need_a_file_to_write(place: Path, one: Path) -> None:
     surroundings = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
     ended = subprocess.run(
-        [sys.executable, "-m", "regard", "translate", "shared", "n.de"], cwd=place, env=surroundings,
+        [sys.executable, "-m", "regard", "translate", one.name, "n.de"], cwd=place, env=surroundings,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 2
