@@ -8,12 +8,15 @@
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RecipeError, RegardError
+from regard.arithmetic import keep_one_order
 
 if TYPE_CHECKING:
     from regard.jobs import load, train
 
 __version__ = "0.1.0"
 __all__ = ["RecipeError", "RegardError", "__version__", "load", "train"]
+
+keep_one_order()
 
 
 def __getattr__(name: str) -> Any:

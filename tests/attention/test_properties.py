@@ -28,7 +28,9 @@ quick = settings(max_examples=20, deadline=None, derandomize=True)
 
 dtypes = st.sampled_from([torch.float32, torch.float64])
 seeds = st.integers(0, 2**32)
-filler = st.floats(-1e15, 1e15)  # what stands in the padding
+filler = st.floats(-1e6, 1e6)
+"""What stands in the padding. Beyond, the scores that PyTorch's fused kernel computes once more on the way back may
+differ from those of the way there by more than exp can take."""
 
 SCORES = {
     "dot": lambda size: Dot(),
