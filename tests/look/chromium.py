@@ -16,6 +16,8 @@ class Opened:
         self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
         self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
         self.page.on("request", lambda request: self.asked_for(request.url))
+        self.inspector = self.page.context.new_cdp_session(self.page)
+        self.inspector.send("Performance.enable", {"timeDomain": "threadTicks"})
         self.page.goto(path.as_uri())
 
     def asked_for(self, address: str) -> None:
@@ -29,6 +31,11 @@ class Opened:
                 return
             self.page.wait_for_timeout(20)
         raise AssertionError(f"{true} did not become true")
+
+    def worked(self) -> float:
+        """Seconds the page has computed so far: not those in which the machine did something else."""
+        metrics = self.inspector.send("Performance.getMetrics")["metrics"]
+        return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
 
     def told(self, part: str) -> str:
         """What a screen reader hears of a part of the page."""
