@@ -7,8 +7,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import RecipeError, RegardError
 from regard.arithmetic import keep_one_order
+from regard.errors import RecipeError, RegardError
 
 if TYPE_CHECKING:
     from regard.jobs import load, train

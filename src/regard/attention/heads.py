@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.attention.apart import Apart, Noted
 from regard.attention.attend import attend_prepared
 from regard.attention.cache import Cache, KeyValue
-from regard.attention.linear import Linear
+from regard.attention.linear import Linear, together
 from regard.attention.positions import Position
 from regard.attention.recorder import Recorder
 from regard.attention.score import ScaledDot, Score
@@ -65,15 +65,21 @@ class Attention(nn.Module):
         Values come from the source too, unless given. With a cache the new keys are appended to it and
         their places count on from there; otherwise they stand at 0, 1, 2 ... unless `positions` (key,) says.
         """
+        if values is None:
+            keys, values = together(source, (self.key, self.value))
+        else:
+            keys, values = self.key(source), self.value(values)
+        return self._keep(keys, values, cache, positions)
+
+    def _keep(
+        self, keys: Tensor, values: Tensor, cache: Cache | None, positions: Tensor | None = None
+    ) -> KeyValue:
+        """`remember` for what is projected already."""
         start = cache.length if cache is not None else 0
         if positions is None:
-            positions = torch.arange(start, start + source.size(-2), device=source.device)
-        keys = self.position.turn(split(self.key(source), self.heads), positions)
-        memory = KeyValue(
-            self.score.prepare(keys),
-            split(self.value(source if values is None else values), self.heads),
-            positions,
-        )
+            positions = torch.arange(start, start + keys.size(-2), device=keys.device)
+        turned = self.position.turn(split(keys, self.heads), positions)
+        memory = KeyValue(self.score.prepare(turned), split(values, self.heads), positions)
         return memory if cache is None else cache.extend(memory)
 
     def forward(
@@ -94,9 +100,48 @@ class Attention(nn.Module):
         that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size); then a bias is
         (tokens,), one for each key, and `noted` is told how much attention each of them got.
         """
+        return self._ask(
+            self.query(query),
+            memory,
+            may_look=may_look,
+            bias=bias,
+            positions=positions,
+            record=record,
+            noted=noted,
+        )
+
+    def within(
+        self,
+        x: Tensor,
+        *,
+        cache: Cache | None = None,
+        may_look: Tensor | Apart | None = None,
+        bias: Tensor | None = None,
+        record: Recorder | None = None,
+        noted: Noted | None = None,
+    ) -> Tensor:
+        """Let x look at itself, and at what the cache holds: `forward` at what `remember` makes of it."""
+        asked, keys, values = together(x, (self.query, self.key, self.value))
+        memory = self._keep(keys, values, cache)
+        return self._ask(asked, memory, may_look=may_look, bias=bias, record=record, noted=noted)
+
+    def _ask(
+        self,
+        query: Tensor,
+        memory: KeyValue,
+        *,
+        may_look: Tensor | Apart | None,
+        bias: Tensor | None,
+        positions: Tensor | None = None,
+        record: Recorder | None,
+        noted: Noted | None,
+    ) -> Tensor:
+        """`forward` for a query that is projected already."""
         if positions is None:
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
-        asked = self.position.turn(split(self.query(query), self.heads), positions)
+        if noted is not None:
+            noted.keys = memory.keys.detach().mean(0)
+        asked = self.position.turn(split(query, self.heads), positions)
         placed = self.position.bias(asked, positions, memory.positions)
         mixed = attend_prepared(
             asked,

@@ -1,5 +1,6 @@
-"""A linear map whose products are done by our own kernel where it can."""
+"""Linear maps whose products are done by our own kernel where it can."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -14,9 +15,25 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         if not torch.is_grad_enabled() or not in_c(x, self.weight):
             return super().forward(x)
-        flat = x.view(-1, x.size(-1))
-        out = cast(Tensor, _Linear.apply(flat, self.weight, self.bias))  # type: ignore[no-untyped-call]
-        return out.view(*x.shape[:-1], out.size(-1))
+        return mapped(x, self.weight, self.bias)
+
+
+def together(x: Tensor, maps: Sequence[nn.Module]) -> Sequence[Tensor]:
+    """What each of the maps makes of x; while training on a CPU by one product, faster than several."""
+    linear = [each for each in maps if isinstance(each, Linear)]
+    weights = [each.weight for each in linear]
+    if len(linear) < len(maps) or not torch.is_grad_enabled() or not in_c(x, *weights):
+        return [each(x) for each in maps]
+    biases = [each.weight.new_zeros(each.out_features) if each.bias is None else each.bias for each in linear]
+    out = mapped(x, torch.cat(weights), torch.cat(biases))
+    return out.split([each.out_features for each in linear], -1)
+
+
+def mapped(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x (..., in) times weight (out, in), plus the bias, by the kernel: (..., out)."""
+    flat = x.view(-1, x.size(-1))
+    out = cast(Tensor, _Linear.apply(flat, weight, bias))  # type: ignore[no-untyped-call]
+    return out.view(*x.shape[:-1], out.size(-1))
 
 
 class _Linear(torch.autograd.Function):

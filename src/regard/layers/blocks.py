@@ -62,9 +62,11 @@ class SelfAttention(nn.Module):
         record: Recorder | None = None,
         noted: Noted | None = None,
     ) -> Tensor:
-        memory = self.attention.remember(x if among is None else among, cache=cache)
-        if noted is not None:
-            noted.keys = memory.keys.detach().mean(0)
+        if among is None:
+            return self.attention.within(
+                x, cache=cache, may_look=may_look, bias=bias, record=record, noted=noted
+            )
+        memory = self.attention.remember(among, cache=cache)
         looked = self.attention(x, memory, may_look=may_look, bias=bias, record=record, noted=noted)
         return cast(Tensor, looked)
 
