@@ -134,7 +134,8 @@ def test_a_product_has_the_same_bits_beside_any_rows(inside: int, out: int, relu
     whole = product(x)
     twin = x @ weight.T + bias
     assert torch.allclose(whole, twin.relu() if relu else twin, atol=1e-4)
-    for first, last in [(0, 1), (7, 9), (10, 13), (20, 24), (31, 36), (40, 46), (50, 149), (60, 72), (75, 92), (202, 203)]:
+    for first, many in enumerate((1, 2, 3, 4, 5, 6, 12, 17, 99)):
+        last = first + many
         assert torch.equal(product(x[first:last].contiguous()), whole[first:last])
 
 

@@ -12,7 +12,7 @@ TRIM_THRESHOLD, TOP_PAD, MMAP_MAX = -1, -2, -4
 
 
 HUGE_PAGES = 14
-"""Linux's name for the advice (mman-common.h): pages of 2 MB, so that the processor seldom looks up where one lies."""
+"""Linux's name for the advice (mman-common.h): of 2 MB, so that the processor seldom looks one up."""
 PAGE = 2 << 20
 ROOM = 1 << 30
 
@@ -42,7 +42,8 @@ def advise_room(library: ctypes.CDLL) -> None:
     block = library.malloc(ROOM)
     if block:
         first = -(-block // PAGE) * PAGE
-        library.madvise(first, block + ROOM - first & -PAGE, HUGE_PAGES)  # advice that is not taken harms nothing
+        whole_pages = (block + ROOM - first) // PAGE * PAGE
+        library.madvise(first, whole_pages, HUGE_PAGES)  # advice that is not taken harms nothing
         library.free(block)
 
 
