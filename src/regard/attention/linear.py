@@ -21,12 +21,14 @@ class Linear(nn.Linear):
 def together(x: Tensor, maps: Sequence[nn.Module]) -> Sequence[Tensor]:
     """What each of the maps makes of x; while training on a CPU by one product, faster than several."""
     linear = [each for each in maps if isinstance(each, Linear)]
-    weights = [each.weight for each in linear]
+    weights: list[Tensor] = [each.weight for each in linear]
     if len(linear) < len(maps) or not torch.is_grad_enabled() or not in_c(x, *weights):
         return [each(x) for each in maps]
-    biases = [each.weight.new_zeros(each.out_features) if each.bias is None else each.bias for each in linear]
+    biases: list[Tensor] = [
+        each.weight.new_zeros(each.out_features) if each.bias is None else each.bias for each in linear
+    ]
     out = mapped(x, torch.cat(weights), torch.cat(biases))
-    return out.split([each.out_features for each in linear], -1)
+    return out.split_with_sizes([each.out_features for each in linear], -1)
 
 
 def mapped(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
