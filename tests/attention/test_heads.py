@@ -359,5 +359,6 @@ def test_looking_within_is_remembering_and_asking(position: Rotary | None) -> No
     attention = MultiHead(8, 2, position=position)
     x = torch.randn(2, 5, 8, requires_grad=True)
     mask = causal_mask(5)
-    once, twice = attention.within(x, may_look=mask), attention(x, attention.remember(x), may_look=mask)
-    assert torch.allclose(once, twice, atol=1e-6)
+    asked, memory = attention.remember_within(x)
+    once = attention(x, memory, may_look=mask, asked=asked)
+    assert torch.allclose(once, attention(x, attention.remember(x), may_look=mask), atol=1e-6)

@@ -71,6 +71,11 @@ class Attention(nn.Module):
             keys, values = self.key(source), self.value(values)
         return self._keep(keys, values, cache, positions)
 
+    def remember_within(self, x: Tensor, *, cache: Cache | None = None) -> tuple[Tensor, KeyValue]:
+        """For x that looks at itself: its query, projected, and its memory; in training by one product."""
+        asked, keys, values = together(x, (self.query, self.key, self.value))
+        return asked, self._keep(keys, values, cache)
+
     def _keep(
         self, keys: Tensor, values: Tensor, cache: Cache | None, positions: Tensor | None = None
     ) -> KeyValue:
@@ -90,6 +95,7 @@ class Attention(nn.Module):
         may_look: Tensor | Apart | None = None,
         bias: Tensor | None = None,
         positions: Tensor | None = None,
+        asked: Tensor | None = None,
         record: Recorder | None = None,
         noted: Noted | None = None,
     ) -> Tensor:
@@ -98,50 +104,14 @@ class Attention(nn.Module):
         `may_look` is (batch or 1, query or 1, key), or with an axis for heads after the batch. The queries
         stand where the last keys stand, unless `positions` (query,) says otherwise; only position schemes
         that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size); then a bias is
-        (tokens,), one for each key, and `noted` is told how much attention each of them got.
+        (tokens,), one for each key, and `noted` is told how much attention each of them got. `asked` is the
+        query as `remember_within` projected it.
         """
-        return self._ask(
-            self.query(query),
-            memory,
-            may_look=may_look,
-            bias=bias,
-            positions=positions,
-            record=record,
-            noted=noted,
-        )
-
-    def within(
-        self,
-        x: Tensor,
-        *,
-        cache: Cache | None = None,
-        may_look: Tensor | Apart | None = None,
-        bias: Tensor | None = None,
-        record: Recorder | None = None,
-        noted: Noted | None = None,
-    ) -> Tensor:
-        """Let x look at itself, and at what the cache holds: `forward` at what `remember` makes of it."""
-        asked, keys, values = together(x, (self.query, self.key, self.value))
-        memory = self._keep(keys, values, cache)
-        return self._ask(asked, memory, may_look=may_look, bias=bias, record=record, noted=noted)
-
-    def _ask(
-        self,
-        query: Tensor,
-        memory: KeyValue,
-        *,
-        may_look: Tensor | Apart | None,
-        bias: Tensor | None,
-        positions: Tensor | None = None,
-        record: Recorder | None,
-        noted: Noted | None,
-    ) -> Tensor:
-        """`forward` for a query that is projected already."""
         if positions is None:
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
         if noted is not None:
             noted.keys = memory.keys.detach().mean(0)
-        asked = self.position.turn(split(query, self.heads), positions)
+        asked = self.position.turn(split(self.query(query) if asked is None else asked, self.heads), positions)
         placed = self.position.bias(asked, positions, memory.positions)
         mixed = attend_prepared(
             asked,

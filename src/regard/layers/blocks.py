@@ -63,11 +63,12 @@ class SelfAttention(nn.Module):
         noted: Noted | None = None,
     ) -> Tensor:
         if among is None:
-            return self.attention.within(
-                x, cache=cache, may_look=may_look, bias=bias, record=record, noted=noted
-            )
-        memory = self.attention.remember(among, cache=cache)
-        looked = self.attention(x, memory, may_look=may_look, bias=bias, record=record, noted=noted)
+            asked, memory = self.attention.remember_within(x, cache=cache)
+        else:
+            asked, memory = None, self.attention.remember(among, cache=cache)
+        looked = self.attention(
+            x, memory, may_look=may_look, bias=bias, asked=asked, record=record, noted=noted
+        )
         return cast(Tensor, looked)
 
 
