@@ -42,7 +42,12 @@ def test_the_wheel_holds_every_file_of_the_package(built: Path) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert here <= inside
-    assert {"regard/py.typed", "regard/native/kernels.c", "regard/recipes/picturebook.toml"} <= inside
+    assert {
+        "regard/py.typed",
+        "regard/native/kernels.c",
+        "regard/native/search.c",
+        "regard/recipes/picturebook.toml",
+    } <= inside
 
 
 def test_the_source_archive_can_be_tested_and_documented(built: Path) -> None:

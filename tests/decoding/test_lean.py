@@ -1,5 +1,7 @@
 """Search in C against search in PyTorch: the same translations, and the same bits whatever stands beside."""
 
+from typing import cast
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,6 +11,8 @@ from regard.decoding import Limits, Options, search
 from regard.decoding.lean import Lean, lean
 from regard.decoding.search import Hypothesis, best_of_rows
 from regard.models.build import build
+from regard.models.ensemble import Ensemble
+from regard.models.interface import Decodable
 from regard.models.transformer import Transformer
 from regard.native import address, kernels, laid_out, library
 from regard.text import Tokenizer
@@ -38,10 +42,10 @@ def model(**changes: object) -> Transformer:
     return made.eval()
 
 
-def both(made: Transformer, options: Options) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
+def both(made: nn.Module, options: Options) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
     in_c = lean(made, 256)
     assert in_c is not None
-    plain = [search(made, torch.tensor([ids]), LIMITS, options)[0] for ids in SENTENCES]
+    plain = [search(cast(Decodable, made), torch.tensor([ids]), LIMITS, options)[0] for ids in SENTENCES]
     return in_c.translate(SENTENCES, LIMITS, options), plain
 
 
@@ -78,8 +82,28 @@ def test_a_beam_as_wide_as_the_vocabulary() -> None:
     assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in plain]
 
 
-def test_a_translation_has_the_same_bits_in_any_batch() -> None:
-    in_c = lean(model(), 256)
+@pytest.mark.parametrize(
+    "options", [Options(beam=1), Options(beam=4, nbest=4), Options(beam=3, longest=6)], ids=str
+)
+def test_several_models_are_asked_as_one(options: Options) -> None:
+    """Of other depth, width and norm too: only their words must be the same."""
+    members = [model(seed=1), model(seed=2, norm="post"), model(seed=3, d_model=64, d_ff=80, decoder_layers=3)]
+    for some in (members[:2], members):
+        ours, plain = both(Ensemble(some).eval(), options)
+        for one, other in zip(ours, plain, strict=True):
+            for mine, theirs in zip(one, other, strict=True):
+                assert mine.ids == theirs.ids
+                assert mine.score == pytest.approx(theirs.score, abs=1e-4)
+
+
+def test_one_member_that_the_kernels_do_not_know_leaves_all_to_search() -> None:
+    assert lean(Ensemble([model(), model(position="rotary")]).eval(), 256) is None
+    assert lean(Ensemble([model(), model()]), 256) is not None  # those in it do not train
+
+
+@pytest.mark.parametrize("made", [model(), Ensemble([model(seed=1), model(seed=2)])], ids=["one", "two"])
+def test_a_translation_has_the_same_bits_in_any_batch(made: nn.Module) -> None:
+    in_c = lean(made, 256)
     assert in_c is not None
     options = Options(beam=3, nbest=3)
     together = in_c.translate(SENTENCES * 9, LIMITS, options)

@@ -1,5 +1,7 @@
 """Every kernel against its plain twin, with the same chance, which PyTorch draws here byte for byte."""
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from regard.attention.attend import plain
 from regard.attention.score import ScaledDot
 from regard.config import TransformerModel
 from regard.data.batches import Batch, Batches
-from regard.layers import FeedForward, dropout, feedforward
+from regard.layers import FeedForward, Residual, SelfAttention, dropout, feedforward
 from regard.models import transformer
 from regard.models.build import build
 from regard.native import kernels, library
@@ -99,6 +101,71 @@ LENGTHS = [(3, 5), (1, 1), (17, 9), (8, 8), (2, 40), (33, 16)]
 
 def tokens(lengths: list[int], heads: int, size: int) -> tuple[Tensor, Ends]:
     return torch.randn(heads, sum(lengths), size, requires_grad=True), Ends(torch.tensor(lengths))
+
+
+def same_as_the_plain_way(residual: Residual, told: Sequence[Tensor], **options: object) -> None:
+    """A sublayer at once and part by part, with the same chance: what it says, and every gradient."""
+    for each in residual.train().parameters():
+        nn.init.normal_(each, std=0.3)
+    wanted = (*told, *residual.parameters())
+    upstream = torch.randn_like(told[0])
+    found = []
+    for watching in (False, True):  # what is watched goes part by part
+        seen: list[object] = []
+        hook = residual.sublayer.register_forward_hook(lambda *given, seen=seen: seen.append(given))
+        if not watching:
+            hook.remove()
+        torch.manual_seed(5)
+        out = residual(*told, **options)
+        assert len(seen) == watching
+        found.append((out, *torch.autograd.grad(out, wanted, upstream)))
+        hook.remove()
+    assert torch.allclose(found[0][0], found[1][0], atol=1e-5)
+    for ours, theirs in zip(*found, strict=True):
+        assert torch.allclose(ours, theirs, atol=2e-4, rtol=1e-4)
+    kinds = {type(each).__name__ for each in nodes(found[0][0])}
+    assert kinds & {"_ThoughtBackward", "_LookedBackward"}
+
+
+def nodes(out: Tensor) -> list[object]:
+    """What made it, and what made that."""
+    made = out.grad_fn
+    assert made is not None
+    return [made, *(before for before, _ in made.next_functions if before is not None)]
+
+
+@pytest.mark.parametrize("size", [(1, 8, 32), (70, 16, 96), (203, 20, 40), (400, 128, 256)])
+@pytest.mark.parametrize("probability", [0.0, 0.3])
+def test_a_thought_with_its_norm_and_the_path_around_it(size: tuple[int, int, int], probability: float) -> None:
+    torch.manual_seed(0)
+    rows, narrow, wide = size
+    network = FeedForward(narrow, wide, dropout=probability)
+    residual = Residual(network, nn.LayerNorm(narrow), "pre", probability)
+    same_as_the_plain_way(residual, [torch.randn(rows, narrow, requires_grad=True)])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("heads", "width"), [(1, 8), (4, 128), (3, 120)])
+@pytest.mark.parametrize("probability", [0.0, 0.3])
+def test_a_look_at_itself_with_its_norm_and_the_path_around_it(
+    causal: bool, heads: int, width: int, probability: float
+) -> None:
+    torch.manual_seed(0)
+    x, ends = tokens([query for query, _ in LENGTHS], 1, width)
+    attention = SelfAttention(MultiHead(width, heads, dropout=probability))
+    residual = Residual(attention, nn.LayerNorm(width), "pre", probability)
+    same_as_the_plain_way(residual, [x[0].detach().requires_grad_()], may_look=Apart(ends, ends, causal))
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.3])
+@pytest.mark.parametrize("key_bias", [False, True])
+def test_a_look_at_a_source_with_its_norm_and_the_path_around_it(probability: float, key_bias: bool) -> None:
+    torch.manual_seed(0)
+    (x, asking), (source, asked) = (tokens([each[side] for each in LENGTHS], 1, 64) for side in (0, 1))
+    attention = MultiHead(64, 2, dropout=probability, key_bias=key_bias)
+    residual = Residual(attention, nn.LayerNorm(64), "pre", probability)
+    told = [x[0].detach().requires_grad_(), source[0].detach().requires_grad_()]
+    same_as_the_plain_way(residual, told, may_look=Apart(asking, asked))
 
 
 @pytest.mark.parametrize("causal", [False, True])

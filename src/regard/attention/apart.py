@@ -167,7 +167,9 @@ class _AttendApart(torch.autograd.Function):
             each.new_empty(each.size(1), each.size(0), each.size(2)) for each in (query, keys, values)
         )
         native.attend_apart_backward(
-            ctypes.byref(ctx.asked), *map(address, (out, norms, gradient, of_query, of_keys, of_values))
+            ctypes.byref(ctx.asked),
+            *map(address, (out, norms, gradient, of_query, of_keys, of_values)),
+            *(each.size(0) * each.size(2) for each in (query, keys)),
         )
         found = (each.transpose(0, 1) for each in (of_query, of_keys, of_values))
         return (*found, None, None, None, None)

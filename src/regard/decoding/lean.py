@@ -18,19 +18,22 @@ from regard.attention import Attention, Learned, Sinusoidal
 from regard.decoding.limits import Limits
 from regard.decoding.search import Hypothesis, Options
 from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
+from regard.models.ensemble import Ensemble
 from regard.models.transformer import Decoder, Encoder, Transformer
 from regard.native import Stack, Wanted, address, kernels, laid_out
 
 
 class Lean:
-    """A Transformer's weights as the kernels want them."""
+    """The weights of a Transformer, or of several that are asked as one, as the kernels want them."""
 
-    def __init__(self, model: Transformer, longest: int) -> None:
+    def __init__(self, models: Sequence[Transformer], longest: int) -> None:
         self.longest = longest
-        table, scale = model.source_embedding.weight, model.source_embedding.scale
-        self.encoder = LeanStack(model.encoder, table, scale, longest)
-        table, scale = model.target_embedding.weight, model.target_embedding.scale
-        self.decoder = LeanStack(model.decoder, table, scale, longest, model.output)
+        reading = ((each, each.source_embedding) for each in models)
+        self.encoders = [LeanStack(each.encoder, of.weight, of.scale, longest) for each, of in reading]
+        writing = ((each, each.target_embedding) for each in models)
+        self.decoders = [
+            LeanStack(each.decoder, of.weight, of.scale, longest, each.output) for each, of in writing
+        ]
 
     def translate(
         self, sentences: Sequence[Sequence[int]], limits: Limits, options: Options
@@ -55,8 +58,8 @@ class Lean:
             options.length_penalty,
         )
         native.translate(
-            ctypes.byref(self.encoder.asked),
-            ctypes.byref(self.decoder.asked),
+            *(in_a_row([each.asked for each in stacks]) for stacks in (self.encoders, self.decoders)),
+            len(self.decoders),
             ctypes.byref(wanted),
             address(source),
             address(start),
@@ -114,6 +117,10 @@ class LeanStack:
         )
 
 
+def in_a_row(stacks: Sequence[Stack]) -> "ctypes.Array[Stack]":
+    return (Stack * len(stacks))(*stacks)
+
+
 def address_or_none(tensor: Tensor | None) -> int | None:
     return None if tensor is None else address(tensor)
 
@@ -124,7 +131,7 @@ def attention_of(residual: Residual) -> Attention:
 
 
 def weights_of(block: EncoderBlock | DecoderBlock) -> list[Tensor | None]:
-    """A block's weights in the order of kernels.c; matrices laid out for it, nothing for what it has not."""
+    """A block's weights in the order of decoding.c; matrices laid out for it, nothing for what it has not."""
     own = attention_of(block.self_attention)
     forward = cast(FeedForward, block.feed_forward.sublayer)
     cross = block.cross_attention if isinstance(block, DecoderBlock) else None
@@ -166,12 +173,17 @@ _made: WeakKeyDictionary[nn.Module, _Made] = WeakKeyDictionary()
 
 def lean(model: object, longest: int) -> Lean | None:
     """The model laid out, anew when its weights have changed; None for a model the kernels do not know."""
-    if not isinstance(model, Transformer) or model.training or not is_known(model):
+    members = tuple(model.members) if isinstance(model, Ensemble) else (model,)
+    models = [
+        each for each in members if isinstance(each, Transformer) and not each.training and is_known(each)
+    ]
+    if len(models) < len(members):
         return None
+    assert isinstance(model, nn.Module)
     known = _made.get(model)
     if known is not None and known.lean.longest == longest and known.stamp == stamp_of(known.modules):
         return known.lean
-    made = Lean(model, longest)
+    made = Lean(models, longest)
     modules = tuple(each for each in model.modules() if each._parameters)
     if not any(each.is_inference() for each in model.parameters()):  # of those, nobody counts the changes
         _made[model] = _Made(modules, stamp_of(modules), made)

@@ -1,6 +1,6 @@
 """Blocks made of attention: residual paths, feed-forward networks, embeddings, encoder and decoder blocks."""
 
-from regard.layers.blocks import Blocks, BlockShape, DecoderBlock, EncoderBlock, SelfAttention
+from regard.layers.blocks import Blocks, BlockShape, DecoderBlock, EncoderBlock
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import ScaledEmbedding
 from regard.layers.feedforward import FeedForward
@@ -9,6 +9,7 @@ from regard.layers.pruning import Faded, Pruning
 from regard.layers.recurrent import LayerState, Recurrent
 from regard.layers.reduction import Left, Reducer, Walked, kept_share, operations, reduced
 from regard.layers.residual import Residual
+from regard.layers.self_attention import SelfAttention
 
 __all__ = [
     "BlockShape",

@@ -6,9 +6,10 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from regard.attention import Apart, Attention, Cache, KeyValue, MultiHead, Noted, Position, Recorder
+from regard.attention import Apart, Attention, Cache, KeyValue, MultiHead, Position, Recorder
 from regard.layers.feedforward import Activation, FeedForward
 from regard.layers.residual import Placement, Residual
+from regard.layers.self_attention import SelfAttention
 
 
 @dataclass(frozen=True)
@@ -39,37 +40,6 @@ class BlockShape:
 
 MakePosition = Callable[[], Position]
 """Makes the position scheme of one layer: schemes with parameters have their own in each."""
-
-
-class SelfAttention(nn.Module):
-    """A sequence looks at itself; with a cache, its new tokens look at the earlier ones too.
-
-    Where only some of its tokens look, `among` is all of it.
-    """
-
-    def __init__(self, attention: Attention) -> None:
-        super().__init__()
-        self.attention = attention
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        among: Tensor | None = None,
-        may_look: Tensor | Apart | None = None,
-        bias: Tensor | None = None,
-        cache: Cache | None = None,
-        record: Recorder | None = None,
-        noted: Noted | None = None,
-    ) -> Tensor:
-        if among is None:
-            asked, memory = self.attention.remember_within(x, cache=cache)
-        else:
-            asked, memory = None, self.attention.remember(among, cache=cache)
-        looked = self.attention(
-            x, memory, may_look=may_look, bias=bias, asked=asked, record=record, noted=noted
-        )
-        return cast(Tensor, looked)
 
 
 class EncoderBlock(nn.Module):
@@ -152,7 +122,6 @@ class DecoderBlock(nn.Module):
         if self.cross_attention is not None:
             if source is None:
                 raise ValueError("this decoder block looks at a source: pass what `remember` gave")
-            source = self.remember(source) if isinstance(source, Tensor) else source
             x = self.cross_attention(
                 x, source, may_look=may_look_source, record=record and record.under("cross")
             )

@@ -4,7 +4,12 @@ from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
+from regard.attention import Attention
 from regard.layers.dropout import Dropout
+from regard.layers.feedforward import FeedForward
+from regard.layers.looked import looked
+from regard.layers.self_attention import SelfAttention
+from regard.layers.thought import thought, watched
 
 Placement = Literal["pre", "post"]
 
@@ -28,5 +33,21 @@ class Residual(nn.Module):
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         """x (batch, length, d_model); the rest goes to the sublayer as it is."""
         if self.placement == "pre":
+            together = self._at_once(x, *args, **options)
+            if together is not None:
+                return together
             return self.dropout.added(x, self.sublayer(self.norm(x), *args, **options))
         return cast(Tensor, self.norm(self.dropout.added(x, self.sublayer(x, *args, **options))))
+
+    def _at_once(self, x: Tensor, *args: Any, may_look: Any = None, **options: Any) -> Tensor | None:
+        """The whole of it by one kernel, where there is one and nobody asks for more than the result."""
+        if any(option is not None for option in options.values()):
+            return None
+        match self.sublayer, args:
+            case FeedForward(), ():
+                return thought(x, self.norm, self.sublayer, self.dropout)
+            case SelfAttention(), () if not watched(self.sublayer):
+                return looked(x, self.norm, self.sublayer.attention, self.dropout, may_look)
+            case Attention(), (Tensor() as source,):
+                return looked(x, self.norm, self.sublayer, self.dropout, may_look, source)
+        return None

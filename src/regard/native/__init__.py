@@ -1,6 +1,19 @@
 """What is measured faster in C: passes over memory joined into one, compiled where regard runs."""
 
-from regard.native.compile import Asked, Stack, Wanted, address, kernels, library
+from regard.native.compile import Around, Asked, Looked, Stack, Thought, Wanted, address, kernels, library
 from regard.native.products import in_c, laid_out, product
 
-__all__ = ["Asked", "Stack", "Wanted", "address", "in_c", "kernels", "laid_out", "library", "product"]
+__all__ = [
+    "Around",
+    "Asked",
+    "Looked",
+    "Stack",
+    "Thought",
+    "Wanted",
+    "address",
+    "in_c",
+    "kernels",
+    "laid_out",
+    "library",
+    "product",
+]

@@ -29,7 +29,7 @@ PATIENCE = 60
 
 
 class Asked(ctypes.Structure):
-    """What `attend_apart` is asked: the same fields as in kernels.c."""
+    """What `attend_apart` is asked: the same fields as in C."""
 
     _fields_ = (
         ("query", ctypes.c_void_p),
@@ -52,8 +52,55 @@ class Asked(ctypes.Structure):
     )
 
 
+class Around(ctypes.Structure):
+    """What stands before and after a sublayer: the same fields as in C, as of all that follow."""
+
+    _fields_ = (
+        ("x", ctypes.c_void_p),
+        ("norm", ctypes.c_void_p),
+        ("norm_bias", ctypes.c_void_p),
+        ("rows", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        ("dropped", ctypes.c_int),
+        ("seed", ctypes.c_uint64),
+        ("epsilon", ctypes.c_float),
+    )
+
+
+class Thought(ctypes.Structure):
+    """What `think_there` and `think_back` are given."""
+
+    _fields_ = (
+        ("around", Around),
+        ("widen", ctypes.c_void_p),
+        ("narrow", ctypes.c_void_p),
+        ("widen_bias", ctypes.c_void_p),
+        ("narrow_bias", ctypes.c_void_p),
+        ("inner", ctypes.c_int64),
+        ("dropped", ctypes.c_int),
+        ("seed", ctypes.c_uint64),
+    )
+
+
+class Looked(ctypes.Structure):
+    """What `look_there` and `look_back` are given."""
+
+    _fields_ = (
+        ("around", Around),
+        ("source", ctypes.c_void_p),
+        ("ask", ctypes.c_void_p),
+        ("recall", ctypes.c_void_p),
+        ("tell", ctypes.c_void_p),
+        ("ask_bias", ctypes.c_void_p),
+        ("recall_bias", ctypes.c_void_p),
+        ("tell_bias", ctypes.c_void_p),
+        ("sources", ctypes.c_int64),
+        ("attention", Asked),
+    )
+
+
 class Stack(ctypes.Structure):
-    """An encoder or a decoder as the kernels walk through it: the same fields as in kernels.c."""
+    """An encoder or a decoder as the kernels walk through it: the same fields as in C."""
 
     _fields_ = (
         ("layers", ctypes.c_int),
@@ -74,7 +121,7 @@ class Stack(ctypes.Structure):
 
 
 class Wanted(ctypes.Structure):
-    """What to search for: the same fields as in kernels.c."""
+    """What to search for: the same fields as in C."""
 
     _fields_ = (
         ("beam", ctypes.c_int),
@@ -96,7 +143,11 @@ TAKES: dict[str, tuple[type, ...]] = {
     "smoothed_rows": (_P, _P, _P, _N, _N, _N, _F, _F, _P, _P),
     "twin_rows": (_P, _P, _P, _P, _N, _N, _N, _F, _F, _F, _P, _P),
     "attend_apart": (ctypes.POINTER(Asked), _P, _P),
-    "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P),
+    "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P, _N, _N),
+    "think_there": (ctypes.POINTER(Thought), _P, _P, _P),
+    "think_back": (ctypes.POINTER(Thought), _P, _P, _P, _P, _P, _P),
+    "look_there": (ctypes.POINTER(Looked), *[_P] * 6),
+    "look_back": (ctypes.POINTER(Looked), *[_P] * 12),
     "match_apart": (_P, _P, _I, _I, _P, _I, _I, _P),
     "join_rows": (_P, _P, _P, _P, _I, _N, _P),
     "lay_out": (_P, _P, _N, _N, _I),
@@ -106,7 +157,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "gelu_backward": (_P, _P, _P, _P, _N, _N),
     "read_first": (_P, _P, _I, _I, _I, _I, _P),
     "next_token": (_P, _P, _P, _I, _I, _I, _I, _P, _P),
-    "translate": (_P, _P, _P, _P, _P, _I, _P, _P, _P, _P),
+    "translate": (_P, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P),
     "use_threads": (_I,),
     "best_of_rows": (_P, _N, _N, _I, _P, _P, _P),
 }
@@ -156,7 +207,8 @@ def library() -> tuple[Path | None, str]:
 
 def key(compiler: str, target: str) -> str:
     """Changes with the source, the compiler and the processor."""
-    told = [SOURCE.read_text("utf-8"), compiler, target, *FLAGS, platform.machine(), processor()]
+    parts = [path.read_text("utf-8") for path in sorted(SOURCE.parent.glob("*.c"))]
+    told = [*parts, compiler, target, *FLAGS, platform.machine(), processor()]
     return hashlib.blake2b("\0".join(told).encode(), digest_size=12).hexdigest()
 
 

@@ -60,7 +60,7 @@ def one_update(
     """
     golds = sum(batch.golds for batch in batches)
     parameters = [each for each in training.model.parameters() if each.requires_grad]
-    torch.manual_seed(chance_of(training))
+    begin_chance(parameters[0].device, chance_of(training))
     training.optimiser.zero_grad(set_to_none=True)
     total = torch.zeros((), device=parameters[0].device)
     for batch in batches:
@@ -94,6 +94,13 @@ def chance_of(training: Training) -> int:
     """A seed for one update of one process: dropout is the same however often the training was interrupted."""
     told = f"{training.settings.seed} {training.step} {training.world.rank}"
     return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def begin_chance(device: torch.device, seed: int) -> None:
+    """`torch.manual_seed` for what is used: for every kind of GPU it would note who asked, at each step."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
 
 
 def leave_out(training: Training, loss: str, norm: str, batches: Sequence[Batch], watcher: Watcher) -> None:

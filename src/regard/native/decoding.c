@@ -1,0 +1,212 @@
+/* ---- One step of a Transformer's decoder for all rows: what DecoderBlock does, without leaving C. ---- */
+
+typedef struct {
+    int layers, width, heads, inner, words, post, gelu;
+    float scale, epsilon;
+    const float *table;         /* vectors of words, before scaling */
+    const float *const *weights; /* for each layer those named below; then the last norm's two, or NULL */
+    const float *output, *bias;  /* laid out; bias (words) */
+    const float *places;         /* (longest, width): what the position adds */
+} Stack;                       /* of an encoder too: it has no cross-attention and no output */
+
+enum {
+    NORM_SELF, NORM_SELF_BIAS, QUERY, QUERY_BIAS, KEY, KEY_BIAS, VALUE, VALUE_BIAS, OUT, OUT_BIAS,
+    NORM_CROSS, NORM_CROSS_BIAS, ASK, ASK_BIAS, TELL, TELL_BIAS,
+    NORM_WIDE, NORM_WIDE_BIAS, WIDEN, WIDEN_BIAS, NARROW, NARROW_BIAS,
+    MEMORY_KEY, MEMORY_KEY_BIAS, MEMORY_VALUE, MEMORY_VALUE_BIAS, A_LAYER
+};
+
+typedef struct {
+    int rows, step, room, times;  /* `room` rows and `times` steps have place in the cache */
+    const int64_t *tokens;        /* (rows) */
+    const int32_t *before;        /* (rows, times): which row of each earlier step this one continues */
+    const int32_t *sentence;      /* (rows): which sentence it translates */
+    const int32_t *start;         /* where each sentence's source tokens begin */
+    const float *memory;          /* (layers, sources, 2 width): keys and values side by side */
+    int64_t sources;
+    float *cache;                 /* (layers, 2, room, times, width) */
+} Written;
+
+static inline float dot(const float *a, const float *b, int size) {
+    v8 sum = {0};
+    for (int i = 0; i < size; i += 8) sum += *(const v8 *)(a + i) * *(const v8 *)(b + i);
+    return added_up(sum);
+}
+
+/* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. */
+static void look(const float *query, const float *const *at, int64_t value, int keys, int heads, int size,
+                 float *weights, float *out) {
+    float scale = 1.0f / sqrtf((float)size);
+    for (int h = 0; h < heads; h++) {
+        const float *q = query + h * size;
+        float most = -INFINITY, sum = 0;
+        for (int j = 0; j < keys; j++) {
+            weights[j] = dot(q, at[j] + h * size, size) * scale;
+            most = weights[j] > most ? weights[j] : most;
+        }
+        int wide = padded(keys);
+        for (int j = keys; j < wide; j++) weights[j] = -1e30f;
+        for (int j = 0; j < wide; j += 8) *(v8 *)(weights + j) = exponentials(*(v8 *)(weights + j) - most);
+        for (int j = 0; j < keys; j++) sum += weights[j];
+        float share = 1.0f / sum;
+        float *to = out + h * size;
+        int i = 0;
+        for (; i + 32 <= size; i += 32) { /* a value is visited once for four vectors of it */
+            v8 a = {0}, b = {0}, c = {0}, d = {0};
+            for (int j = 0; j < keys; j++) {
+                const v8 *from = (const v8 *)(at[j] + value + h * size + i);
+                a += weights[j] * from[0], b += weights[j] * from[1];
+                c += weights[j] * from[2], d += weights[j] * from[3];
+            }
+            v8 *there = (v8 *)(to + i);
+            there[0] = a * share, there[1] = b * share, there[2] = c * share, there[3] = d * share;
+        }
+        for (; i < size; i += 8) {
+            v8 mixed = {0};
+            for (int j = 0; j < keys; j++) mixed += weights[j] * *(const v8 *)(at[j] + value + h * size + i);
+            *(v8 *)(to + i) = mixed * share;
+        }
+    }
+}
+
+static void add_rows(float *x, const float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+/* What goes into a sublayer: the stream itself, or with the norm before, its norm. */
+static const float *told(const Stack *d, const float *const *w, int norm, const float *x, int rows, float *into) {
+    if (d->post) return x;
+    norm_rows(x, w[norm], w[norm + 1], d->epsilon, rows, d->width, into);
+    return into;
+}
+
+/* What comes out of a sublayer is added to the stream. */
+static void take_in(const Stack *d, const float *const *w, int norm, float *x, const float *said, int rows) {
+    add_rows(x, said, (int64_t)rows * d->width);
+    if (d->post) norm_rows(x, w[norm], w[norm + 1], d->epsilon, rows, d->width, x);
+}
+
+/* The position-wise network: in (rows, width) -> out, by way of wide (rows, inner). */
+static void think(const Stack *d, const float *const *w, const float *in, int rows, float *wide, float *out) {
+    multiply(in, rows, w[WIDEN], w[WIDEN_BIAS], d->width, d->inner, d->inner, !d->gelu, wide);
+    if (d->gelu) {
+        int64_t all = (int64_t)rows * d->inner;
+#pragma omp parallel for simd schedule(static) if (all > SMALL)
+        for (int64_t i = 0; i < all; i++) wide[i] *= gelu_share(wide[i]);
+    }
+    multiply(wide, rows, w[NARROW], w[NARROW_BIAS], d->inner, d->width, d->width, 0, out);
+}
+
+/* scores (rows, words); scratch has room for rows * (4 width + inner) floats. GPT has no cross-attention. */
+static void decoder_step(const Stack *d, const Written *s, float *scores, float *scratch) {
+    int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
+    int64_t all = (int64_t)rows * width, line = (int64_t)s->times * width, side = line * s->room;
+    float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
+    const float *place = d->places + (int64_t)s->step * width;
+    for (int r = 0; r < rows; r++) {
+        const float *word = d->table + s->tokens[r] * width;
+        for (int i = 0; i < width; i++) x[(int64_t)r * width + i] = word[i] * d->scale + place[i];
+        int source = d->weights[ASK] ? s->start[s->sentence[r] + 1] - s->start[s->sentence[r]] : 0;
+        most = source > most ? source : most;
+    }
+    int shared = all * most > SMALL; /* worth a second thread */
+    for (int l = 0; l < d->layers; l++) {
+        const float *const *w = d->weights + (int64_t)l * A_LAYER;
+        float *keys = s->cache + (int64_t)l * 2 * side, *now = keys + (int64_t)s->step * width;
+        const float *in = told(d, w, NORM_SELF, x, rows, n);
+        multiply(in, rows, w[QUERY], w[QUERY_BIAS], width, width, width, 0, q);
+        multiply(in, rows, w[KEY], w[KEY_BIAS], width, width, line, 0, now);
+        multiply(in, rows, w[VALUE], w[VALUE_BIAS], width, width, line, 0, now + side);
+#pragma omp parallel if (shared)
+        {
+            const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+            float *weights = (float *)(at + padded(most));
+#pragma omp for schedule(static)
+            for (int r = 0; r < rows; r++) {
+                const int32_t *before = s->before + (int64_t)r * s->times;
+                for (int t = 0; t < s->step; t++) at[t] = keys + before[t] * line + (int64_t)t * width;
+                at[s->step] = now + r * line;
+                look(q + (int64_t)r * width, at, side, s->step + 1, d->heads, size, weights, y + (int64_t)r * width);
+            }
+            free(at);
+        }
+        multiply(y, rows, w[OUT], w[OUT_BIAS], width, width, width, 0, q);
+        take_in(d, w, NORM_SELF, x, q, rows);
+        if (w[ASK]) {
+            in = told(d, w, NORM_CROSS, x, rows, n);
+            multiply(in, rows, w[ASK], w[ASK_BIAS], width, width, width, 0, q);
+#pragma omp parallel if (shared)
+            {
+                const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+                float *weights = (float *)(at + padded(most));
+#pragma omp for schedule(static)
+                for (int r = 0; r < rows; r++) {
+                    int first = s->start[s->sentence[r]], count = s->start[s->sentence[r] + 1] - first;
+                    for (int j = 0; j < count; j++) at[j] = s->memory + (l * s->sources + first + j) * 2 * width;
+                    look(q + (int64_t)r * width, at, width, count, d->heads, size, weights, y + (int64_t)r * width);
+                }
+                free(at);
+            }
+            multiply(y, rows, w[TELL], w[TELL_BIAS], width, width, width, 0, q);
+            take_in(d, w, NORM_CROSS, x, q, rows);
+        }
+        think(d, w, told(d, w, NORM_WIDE, x, rows, n), rows, wide, q);
+        take_in(d, w, NORM_WIDE, x, q, rows);
+    }
+    const float *const *last = d->weights + (int64_t)d->layers * A_LAYER;
+    if (last[0]) norm_rows(x, last[0], last[1], d->epsilon, rows, width, x);
+    multiply(x, rows, d->output, d->bias, width, d->words, d->words, 0, scores);
+}
+
+#define LANES 64
+
+/* Every one of the `wanted` highest scores of a row is at least this: of LANES groups of scores, the one that comes
+ * `wanted`th by its highest. `most` receives the highest of all. */
+static float at_least(const float *s, int64_t words, int wanted, float *most) {
+    float high[LANES];
+    for (int l = 0; l < LANES; l++) high[l] = -INFINITY;
+    int64_t i = 0;
+    for (; i + LANES <= words; i += LANES)
+        for (int l = 0; l < LANES; l++) high[l] = s[i + l] > high[l] ? s[i + l] : high[l];
+    for (int l = 0; i < words; i++, l++) high[l] = s[i] > high[l] ? s[i] : high[l];
+    float least = INFINITY;
+    *most = -INFINITY;
+    for (int n = 0; n < wanted && n < LANES; n++) {
+        int at = 0;
+        for (int l = 1; l < LANES; l++) at = high[l] > high[at] ? l : at;
+        least = high[at];
+        if (n == 0) *most = least;
+        high[at] = -INFINITY;
+    }
+    return wanted <= LANES ? least : -INFINITY;
+}
+
+/* The `wanted` highest scores of each row, highest first (of equal ones the first word), and log sum exp. */
+void best_of_rows(const float *scores, int64_t rows, int64_t words, int wanted, float *best, int64_t *tokens,
+                  float *norms) {
+#pragma omp parallel for schedule(static) if (rows * words > SMALL)
+    for (int64_t r = 0; r < rows; r++) {
+        const float *s = scores + r * words;
+        float *top = best + r * wanted, most, least = at_least(s, words, wanted, &most), rest = 0;
+        int64_t *who = tokens + r * wanted, i = 0;
+        v8 powers = {0};
+        for (; i + 8 <= words; i += 8) powers += exponentials(*(const v8 *)(s + i) - most);
+        for (; i < words; i++) rest += exponential(s[i] - most);
+        norms[r] = most + logf(rest + added_up(powers));
+        int found = 0;
+        for (i = 0; i < words; i += BLOCK) {
+            int64_t until = i + BLOCK < words ? i + BLOCK : words;
+            if (until - i == BLOCK) { /* hardly any block has one */
+                int any = 0;
+                for (int l = 0; l < BLOCK; l++) any |= s[i + l] >= least;
+                if (!any) continue;
+            }
+            for (int64_t j = i; j < until; j++) {
+                if (s[j] < least || (found == wanted && !(s[j] > top[wanted - 1]))) continue;
+                int at = found < wanted ? found++ : wanted - 1;
+                for (; at > 0 && top[at - 1] < s[j]; at--) top[at] = top[at - 1], who[at] = who[at - 1];
+                top[at] = s[j], who[at] = j;
+            }
+        }
+    }
+}
