@@ -53,6 +53,35 @@ def test_evaluate_on_the_test_split_and_on_files(story: Path, regard: Command) -
     assert files.stdout.startswith("BLEU ")
 
 
+def test_runs_translate_together(story: Path, regard: Command, here: Command) -> None:
+    """A run with its twin says what it says alone; with another one of the same words it is measured as one."""
+    shutil.copytree(story / "run", story / "twin")
+    alone = regard("translate", "run", "--json", cwd=story, input="fünf acht\nzwei\n").stdout
+    twins = regard("translate", "run", "--with", "twin", "--json", cwd=story, input="fünf acht\nzwei\n").stdout
+    assert [json.loads(row)["text"] for row in twins.splitlines()] == ["five eight", "two"]
+    for one, other in zip(alone.splitlines(), twins.splitlines(), strict=True):
+        assert json.loads(one)["score"] == pytest.approx(json.loads(other)["score"], abs=1e-5)
+    measured = json.loads(here("evaluate", "run", "--with", "twin", "--json", cwd=story).stdout)
+    expected = json.loads(here("evaluate", "run", "--json", cwd=story).stdout)
+    assert measured["bleu"] == expected["bleu"]
+    assert measured["loss"] == pytest.approx(expected["loss"])
+
+
+def test_runs_that_cannot_translate_together_are_told(story: Path, here: Command) -> None:
+    shutil.copytree(story / "run", story / "stranger")
+    words = (story / "stranger" / "tokenizer.json").read_text("utf-8")
+    (story / "stranger" / "tokenizer.json").write_text(words.replace("seven", "sevin"), "utf-8")
+    refused = here("translate", "run", "--with", "stranger", cwd=story, input="zwei\n")
+    assert refused.returncode == 2
+    assert "regard: stranger has another vocabulary than run;" in refused.stderr
+    missing = here("evaluate", "run", "--with", "nowhere", cwd=story)
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
+    engine = here("translate", "run", "--with", "run", "--engine", "onnx", cwd=story, input="zwei\n")
+    assert (engine.returncode, engine.stderr) == (
+        2, "regard: --with is for runs that regard itself runs, not for onnx\n",
+    )  # fmt: skip
+
+
 def test_compare_a_run_with_its_own_copy(story: Path, regard: Command) -> None:
     shutil.copytree(story / "run", story / "copy")
     done = regard(

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from rich.table import Table
 from regard.app.results import print_measured, print_quality
 from regard.app.terminal import plain_warnings
 from regard.errors import RegardError
-from regard.jobs import load, load_translator
-from regard.jobs.loaded import Evaluation, pairs_of_files
+from regard.jobs import load, must_be
+from regard.jobs.loaded import Evaluation, LoadedTranslator, pairs_of_files
 from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
@@ -30,9 +31,10 @@ def run(
     data: Path | None,
     as_json: bool,
     merge: str | None = None,
+    beside: Sequence[Path] = (),
 ) -> None:
     """Measure on files, or on the test split of the run's own data."""
-    opened = load(folder)
+    opened = load(folder, *beside)
     if isinstance(opened, LoadedEncoder | LoadedWriter | LoadedVision):
         if source or target or beam:
             raise RegardError(f"{folder} does not translate: its data are given with --data")
@@ -49,7 +51,7 @@ def run(
         raise RegardError(
             "--data is for labels, tags, answers, texts and images; translations have --source and --target"
         )
-    loaded = load_translator(folder)
+    loaded = must_be(LoadedTranslator, opened, folder, "translates")
     found = loaded.evaluate(pairs_of_files(source, target) or loaded.test_pairs(), beam=beam)
     if as_json:
         print(json.dumps(as_dict(found)))

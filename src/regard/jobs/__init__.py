@@ -107,16 +107,18 @@ def train(
 
 
 def load(
-    run: str | Path,
+    run: str | Path, *beside: str | Path
 ) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter | LoadedVision | LoadedPainter:
-    """Open a run folder; it needs nothing but what is in it."""
+    """Open a run folder; it needs nothing but what is in it. Translation runs `beside` it translate with it."""
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
+    if beside and not isinstance(recipe, TranslationRecipe):
+        raise RegardError(f"{run} holds a {recipe.task} model; only those that translate do so together")
     match recipe:
         case KernelRecipe():
             return LoadedKernel(folder, recipe)
         case TranslationRecipe():
-            return LoadedTranslator(folder, recipe)
+            return LoadedTranslator(folder, recipe, [load_translator(each) for each in beside])
         case LanguageRecipe():
             return LoadedWriter(folder, recipe)
         case VisionRecipe():
@@ -127,9 +129,9 @@ def load(
             return loaded_of(TextFolder(folder, recipe))
 
 
-def load_translator(run: str | Path) -> LoadedTranslator:
-    """Open a run folder that must hold a translation model."""
-    return load_as(LoadedTranslator, run, "translates")
+def load_translator(run: str | Path, *beside: str | Path) -> LoadedTranslator:
+    """Open a run folder that must hold a translation model, and others that are to translate with it."""
+    return must_be(LoadedTranslator, load(run, *beside), run, "translates")
 
 
 def load_classifier(run: str | Path) -> LoadedClassifier:

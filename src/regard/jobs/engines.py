@@ -1,6 +1,7 @@
 """Translation models that another engine runs: what `regard export` made, opened."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -46,10 +47,13 @@ class LoadedEngine:
         return options_for(self.recipe, beam, nbest)
 
 
-def open_engine(folder: Path, engine: EngineName | Literal["regard"] | None) -> LoadedTranslator | LoadedEngine:
+def open_engine(
+    folder: Path, engine: EngineName | Literal["regard"] | None, beside: Sequence[Path] = ()
+) -> LoadedTranslator | LoadedEngine:
     """A run or an export, with the engine named, else with the one it is made for.
 
-    A run that another engine is to run is exported first, into a place that is gone afterwards.
+    A run that another engine is to run is exported first, into a place that is gone afterwards. Runs `beside`
+    it translate with it.
     """
     kind = kind_of(folder) if folder.is_dir() else "run"
     if engine is None and kind in ("ctranslate2", "onnx"):
@@ -59,7 +63,9 @@ def open_engine(folder: Path, engine: EngineName | Literal["regard"] | None) -> 
             raise RegardError(f"{folder} is an export, which --engine {kind} runs; expected was a run folder")
         if kind == "huggingface":
             raise RegardError(f"{folder} is a Hugging Face folder; `regard import` makes a run of one")
-        return load_translator(folder)
+        return load_translator(folder, *beside)
+    if beside:
+        raise RegardError(f"--with is for runs that regard itself runs, not for {engine}")
     if kind != "run":
         return LoadedEngine(folder, engine)
     with tempfile.TemporaryDirectory() as place:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import torch
 
@@ -21,6 +22,7 @@ from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
 from regard.look.payload import Layer, Looked, Side
 from regard.models.build import build
+from regard.models.ensemble import Ensemble
 from regard.text import Tokenizer
 
 
@@ -38,9 +40,14 @@ class Evaluation:
 
 
 class LoadedTranslator:
-    """What `regard.load` gives for a translation run."""
+    """What `regard.load` gives for a translation run, or for several that translate as one.
 
-    def __init__(self, folder: RunFolder, recipe: TranslationRecipe) -> None:
+    Those `beside` it have a say in every word; what is looked into is this one.
+    """
+
+    def __init__(
+        self, folder: RunFolder, recipe: TranslationRecipe, beside: Sequence["LoadedTranslator"] = ()
+    ) -> None:
         self.folder, self.recipe = folder, recipe
         self.vocabulary = Vocabulary.load(folder.path)
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
@@ -49,8 +56,18 @@ class LoadedTranslator:
         self.model = build(recipe.model, *sizes, self.vocabulary.source.padding)
         folder.write_weights_into(self.model)
         self.model.to(device()).eval()
+        self.models = [self.model, *(each.model for each in beside)]
+        for other in beside:
+            if other.vocabulary.digest() != self.vocabulary.digest():
+                raise RegardError(
+                    f"{other.folder.path} has another vocabulary than {folder.path}; models that translate "
+                    "together need the same one, as trainings on the same data with other seeds have"
+                )
         self.translator = Translator(
-            self.model, self.vocabulary.source, self.vocabulary.target, recipe.model.longest
+            Ensemble(self.models) if beside else self.model,
+            self.vocabulary.source,
+            self.vocabulary.target,
+            min([recipe.model.longest, *(each.recipe.model.longest for each in beside)]),
         )
 
     def options(self, beam: int | None = None, nbest: int = 1) -> Options:
@@ -80,7 +97,7 @@ class LoadedTranslator:
         return [self.vocabulary.target.normalise(target) for _, target in pairs]
 
     def evaluate(self, pairs: Sequence[Pair], *, beam: int | None = None) -> Evaluation:
-        """BLEU, chrF, TER and loss over the pairs, and BLEU by length."""
+        """BLEU, chrF, TER and loss over the pairs, and BLEU by length; of several, the mean of their losses."""
         sources = [source for source, _ in pairs]
         references = self.references(pairs)
         begun = time.perf_counter()
@@ -89,7 +106,7 @@ class LoadedTranslator:
         tokenised = is_tokenised(self.recipe)
         return Evaluation(
             quality=measure(translations, references, tokenised=tokenised),
-            loss=mean_loss(self.recipe, self.model, self.vocabulary, pairs),
+            loss=fmean(mean_loss(self.recipe, each, self.vocabulary, pairs) for each in self.models),
             by_length=by_length(sources, translations, references, tokenised=tokenised),
             translations=translations,
             references=references,

@@ -11,6 +11,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 Source = Annotated[Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")]
 Target = Annotated[Path | None, typer.Option(help="Their references, line for line.")]
 Beam = Annotated[int | None, typer.Option(min=1, help="Translations kept open.", show_default="the recipe's")]
+With = Annotated[
+    list[Path] | None,
+    typer.Option("--with", metavar="RUN", help="A run to translate with as one; may be given several times."),
+]
 Merge = Annotated[
     str | None,
     typer.Option(help="Merge tokens in each layer: a share (0.2) or a number (16); 0.5,0,8: layer by layer."),

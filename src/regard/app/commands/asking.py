@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.app.commands.arguments import AsJson, Beam, Exported, Files, JsonLines, Merge, Output, Run
+from regard.app.commands.arguments import AsJson, Beam, Exported, Files, JsonLines, Merge, Output, Run, With
 from regard.errors import RegardError
 
 
@@ -33,6 +33,7 @@ def translate(
         Literal["regard", "ctranslate2", "onnx"] | None,
         typer.Option(help="What runs the model.", show_default="what the folder is made for"),
     ] = None,
+    beside: With = None,
     as_json: JsonLines = False,
 ) -> None:
     """Translate text, line for line; files of any size, in constant memory.
@@ -43,6 +44,8 @@ def translate(
 
     echo "Ein Hund schläft." | regard translate runs/picturebook
 
+    regard translate runs/one input.de --with runs/other
+
     regard translate exported/ctranslate2 input.de --engine ctranslate2
     """
     from regard.app import translating
@@ -50,7 +53,7 @@ def translate(
     from regard.jobs.engines import open_engine
 
     translating.check_shares(files or [], output)
-    loaded = open_engine(run, engine)
+    loaded = open_engine(run, engine, beside or [])
     chance = None if seed is None else Chance(seed, temperature)
     translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.app.commands.arguments import AsJson, Beam, Merge, Run, Source, Target
+from regard.app.commands.arguments import AsJson, Beam, Merge, Run, Source, Target, With
 
 
 def evaluate(
@@ -18,6 +18,7 @@ def evaluate(
         typer.Option(help="A file of labels, tags or answers; a text, for a GPT; for images a folder."),
     ] = None,
     merge: Merge = None,
+    beside: With = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss; accuracy, F1, exact match; bits a byte.
@@ -28,13 +29,15 @@ def evaluate(
 
     regard evaluate runs/mine --source test.de --target test.en --json
 
+    regard evaluate runs/one --with runs/other
+
     regard evaluate runs/ner --data test.conll
 
     regard evaluate runs/vit --merge 0.2
     """
     from regard.app import evaluating
 
-    evaluating.run(run, source, target, beam, data, as_json, merge)
+    evaluating.run(run, source, target, beam, data, as_json, merge, beside or [])
 
 
 def compare(
