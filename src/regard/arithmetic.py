@@ -2,7 +2,8 @@
 
 For few rows Intel's library takes other kernels than for many, which add up in another order: a sentence alone
 would then have other last bits than the same sentence in a batch. Its strict mode keeps to one order; it costs
-nothing measurable but for single rows. On other makers' processors that mode is slow, and not needed.
+nothing measurable but for single rows. On other makers' processors that mode is slow, and not needed: there
+only fewer than four rows are treated otherwise, and the search fills them up to four.
 """
 
 import os

@@ -58,9 +58,9 @@ def test_runs_translate_together(story: Path, regard: Command, here: Command) ->
     shutil.copytree(story / "run", story / "twin")
     alone = regard("translate", "run", "--json", cwd=story, input="fünf acht\nzwei\n").stdout
     twins = regard("translate", "run", "--with", "twin", "--json", cwd=story, input="fünf acht\nzwei\n").stdout
-    assert [json.loads(row)["text"] for row in twins.splitlines()] == ["five eight", "two"]
-    for one, other in zip(alone.splitlines(), twins.splitlines(), strict=True):
-        assert json.loads(one)["score"] == pytest.approx(json.loads(other)["score"], abs=1e-5)
+    rows = [[json.loads(row) for row in told.splitlines()] for told in (alone, twins)]
+    assert [row["text"] for row in rows[0]] == [row["text"] for row in rows[1]]
+    assert [row["score"] for row in rows[0]] == pytest.approx([row["score"] for row in rows[1]], abs=1e-5)
     measured = json.loads(here("evaluate", "run", "--with", "twin", "--json", cwd=story).stdout)
     expected = json.loads(here("evaluate", "run", "--json", cwd=story).stdout)
     assert measured["bleu"] == expected["bleu"]

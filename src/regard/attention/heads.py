@@ -90,7 +90,7 @@ class Attention(nn.Module):
     def forward(
         self,
         query: Tensor,
-        memory: KeyValue | Tensor,
+        memory: KeyValue,
         *,
         may_look: Tensor | Apart | None = None,
         bias: Tensor | None = None,
@@ -105,9 +105,8 @@ class Attention(nn.Module):
         stand where the last keys stand, unless `positions` (query,) says otherwise; only position schemes
         that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size); then a bias is
         (tokens,), one for each key, and `noted` is told how much attention each of them got. `asked` is the
-        query as `remember_within` projected it. A memory that is asked once may be given as it is, unprojected.
+        query as `remember_within` projected it.
         """
-        memory = self.remember(memory) if isinstance(memory, Tensor) else memory
         if positions is None:
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
         if noted is not None:

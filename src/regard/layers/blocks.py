@@ -122,6 +122,11 @@ class DecoderBlock(nn.Module):
         if self.cross_attention is not None:
             if source is None:
                 raise ValueError("this decoder block looks at a source: pass what `remember` gave")
+            if isinstance(source, Tensor):
+                seen = self.cross_attention.at_once(x, source, may_look=may_look_source, record=record)
+                if seen is not None:
+                    return cast(Tensor, self.feed_forward(seen))
+                source = self.remember(source)
             x = self.cross_attention(
                 x, source, may_look=may_look_source, record=record and record.under("cross")
             )

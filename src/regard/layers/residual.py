@@ -32,16 +32,19 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         """x (batch, length, d_model); the rest goes to the sublayer as it is."""
+        together = self.at_once(x, *args, **options)
+        if together is not None:
+            return together
         if self.placement == "pre":
-            together = self._at_once(x, *args, **options)
-            if together is not None:
-                return together
             return self.dropout.added(x, self.sublayer(self.norm(x), *args, **options))
         return cast(Tensor, self.norm(self.dropout.added(x, self.sublayer(x, *args, **options))))
 
-    def _at_once(self, x: Tensor, *args: Any, may_look: Any = None, **options: Any) -> Tensor | None:
-        """The whole of it by one kernel, where there is one and nobody asks for more than the result."""
-        if any(option is not None for option in options.values()):
+    def at_once(self, x: Tensor, *args: Any, may_look: Any = None, **options: Any) -> Tensor | None:
+        """The whole of it by one kernel, where there is one and nobody asks for more than the result.
+
+        Attention is given the source that it is to look at, not yet projected.
+        """
+        if self.placement == "post" or watched(self) or any(each is not None for each in options.values()):
             return None
         match self.sublayer, args:
             case FeedForward(), ():
