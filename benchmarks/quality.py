@@ -132,6 +132,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/quality"))
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     options = parser.parse_args()
+    if options.models < 1:
+        parser.error("--models: at least one must be trained")
     found = []
     for minutes in options.minutes:
         place = options.out / f"{minutes:g}"
