@@ -140,6 +140,7 @@ def question(
         None if source is None else address(source),
         *(None if each is None else address(each) for each in (*laid, *biases)),
         0 if source is None else len(source),
+        0,
         Asked(
             None, None, None, 0, 0, 0,
             address(apart.queries.start), address(apart.keys.start), len(apart.queries.lengths),

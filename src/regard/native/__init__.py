@@ -1,13 +1,29 @@
 """What is measured faster in C: passes over memory joined into one, compiled where regard runs."""
 
-from regard.native.compile import Around, Asked, Looked, Stack, Thought, Wanted, address, kernels, library
+from regard.native.compile import (
+    Around,
+    Asked,
+    Lesson,
+    Looked,
+    Side,
+    Stack,
+    Sublayer,
+    Thought,
+    Wanted,
+    address,
+    kernels,
+    library,
+)
 from regard.native.products import in_c, laid_out, product
 
 __all__ = [
     "Around",
     "Asked",
+    "Lesson",
     "Looked",
+    "Side",
     "Stack",
+    "Sublayer",
     "Thought",
     "Wanted",
     "address",

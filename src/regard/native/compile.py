@@ -64,6 +64,7 @@ class Around(ctypes.Structure):
         ("dropped", ctypes.c_int),
         ("seed", ctypes.c_uint64),
         ("epsilon", ctypes.c_float),
+        ("before", ctypes.c_int64),
     )
 
 
@@ -95,7 +96,71 @@ class Looked(ctypes.Structure):
         ("recall_bias", ctypes.c_void_p),
         ("tell_bias", ctypes.c_void_p),
         ("sources", ctypes.c_int64),
+        ("sources_before", ctypes.c_int64),
         ("attention", Asked),
+        ("onto", ctypes.c_int),
+    )
+
+
+class Sublayer(ctypes.Structure):
+    """A sublayer with what it learns, for `learn`."""
+
+    _fields_ = (
+        ("kind", ctypes.c_int),
+        ("inside", ctypes.c_uint64),
+        ("around", ctypes.c_uint64),
+        ("norm", ctypes.c_void_p * 2),
+        ("maps", ctypes.c_void_p * 8),
+        ("norm_at", ctypes.c_int64 * 2),
+        ("maps_at", ctypes.c_int64 * 8),
+    )
+
+
+class Side(ctypes.Structure):
+    """The encoder or the decoder with its embedding, for `learn`."""
+
+    _fields_ = (
+        ("ids", ctypes.c_void_p),
+        ("start", ctypes.c_void_p),
+        ("table", ctypes.c_void_p),
+        ("places", ctypes.c_void_p),
+        ("table_at", ctypes.c_int64),
+        ("places_at", ctypes.c_int64),
+        ("norm", ctypes.c_void_p * 2),
+        ("norm_at", ctypes.c_int64 * 2),
+        ("seed", ctypes.c_uint64),
+        ("count", ctypes.c_int64),
+        ("sublayers", ctypes.POINTER(Sublayer)),
+    )
+
+
+class Lesson(ctypes.Structure):
+    """A batch and the model that learns from it, for `learn`."""
+
+    _fields_ = (
+        ("read", Side),
+        ("write", Side),
+        ("gold", ctypes.c_void_p),
+        ("output", ctypes.c_void_p),
+        ("bias", ctypes.c_void_p),
+        ("output_at", ctypes.c_int64),
+        ("bias_at", ctypes.c_int64),
+        ("parameters", ctypes.c_int64),
+        ("sentences", ctypes.c_int64),
+        ("passes", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        ("heads", ctypes.c_int64),
+        ("inner", ctypes.c_int64),
+        ("words", ctypes.c_int64),
+        ("padding", ctypes.c_int64),
+        ("dropped", ctypes.c_int),
+        ("dropped_inside", ctypes.c_int),
+        ("dropped_weights", ctypes.c_int),
+        ("epsilon", ctypes.c_float),
+        ("scale", ctypes.c_float),
+        ("sure", ctypes.c_float),
+        ("spread", ctypes.c_float),
+        ("r_drop", ctypes.c_float),
     )
 
 
@@ -148,10 +213,12 @@ TAKES: dict[str, tuple[type, ...]] = {
     "think_back": (ctypes.POINTER(Thought), _P, _P, _P, _P, _P, _P),
     "look_there": (ctypes.POINTER(Looked), *[_P] * 6),
     "look_back": (ctypes.POINTER(Looked), *[_P] * 12),
+    "learn": (ctypes.POINTER(Lesson), _P, _P),
     "match_apart": (_P, _P, _I, _I, _P, _I, _I, _P),
     "join_rows": (_P, _P, _P, _P, _I, _N, _P),
     "lay_out": (_P, _P, _N, _N, _I),
     "multiply": (_P, _N, _P, _P, _N, _N, _N, _I, _P),
+    "outer": (_P, _N, _P, _N, _N, _I, _P),
     "orthogonal": (_P, _N, _N, _N, _I, _F, _F, _F),
     "gelu": (_P, _P, _P, _N, _N),
     "gelu_backward": (_P, _P, _P, _P, _N, _N),

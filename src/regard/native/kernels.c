@@ -23,6 +23,7 @@ typedef int32_t i8 __attribute__((vector_size(32), aligned(4)));
 #include "fewer.c"
 #include "products.c"
 #include "sublayers.c"
+#include "learning.c"
 #include "muon.c"
 #include "decoding.c"
 #include "search.c"

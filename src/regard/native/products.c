@@ -2,23 +2,26 @@
 
 #define PANEL 16
 
-/* A matrix (out, in), or (in, out) if turned, -> panels of sixteen outputs, (panels, in, 16), filled up with zeros. */
+/* One panel of sixteen outputs from `o` on of a matrix (out, in), or (in, out) if turned: (in, 16), filled up with zeros. */
+static void lay_panel(const float *matrix, float *to, int64_t o, int64_t out, int64_t in, int turned) {
+    int64_t some = out - o < PANEL ? out - o : PANEL;
+    if (some < PANEL) memset(to, 0, sizeof(float) * in * PANEL);
+    if (turned && some == PANEL)
+        for (int64_t k = 0; k < in; k++) memcpy(to + k * PANEL, matrix + k * out + o, sizeof(float) * PANEL);
+    else if (turned)
+        for (int64_t k = 0; k < in; k++) memcpy(to + k * PANEL, matrix + k * out + o, sizeof(float) * some);
+    else
+        for (int64_t first = 0; first < in; first += PANEL)
+            for (int64_t j = 0; j < some; j++)
+                for (int64_t k = first; k < first + PANEL && k < in; k++)
+                    to[k * PANEL + j] = matrix[(o + j) * in + k];
+}
+
+/* A whole matrix as panels, (panels, in, 16). */
 void lay_out(const float *matrix, float *panels, int64_t out, int64_t in, int turned) {
 #pragma omp parallel for schedule(static) if (out * in > SMALL)
-    for (int64_t p = 0; p < (out + PANEL - 1) / PANEL; p++) {
-        float *to = panels + p * in * PANEL;
-        int64_t o = p * PANEL, some = out - o < PANEL ? out - o : PANEL;
-        if (some < PANEL) memset(to, 0, sizeof(float) * in * PANEL);
-        if (turned && some == PANEL)
-            for (int64_t k = 0; k < in; k++) memcpy(to + k * PANEL, matrix + k * out + o, sizeof(float) * PANEL);
-        else if (turned)
-            for (int64_t k = 0; k < in; k++) memcpy(to + k * PANEL, matrix + k * out + o, sizeof(float) * some);
-        else
-            for (int64_t first = 0; first < in; first += PANEL)
-                for (int64_t j = 0; j < some; j++)
-                    for (int64_t k = first; k < first + PANEL && k < in; k++)
-                        to[k * PANEL + j] = matrix[(o + j) * in + k];
-    }
+    for (int64_t p = 0; p < (out + PANEL - 1) / PANEL; p++)
+        lay_panel(matrix, panels + p * in * PANEL, p * PANEL, out, in, turned);
 }
 
 /* The widest vector of sums that this processor adds to at once; a panel is one of them, or two. */
@@ -31,44 +34,51 @@ void lay_out(const float *matrix, float *panels, int64_t out, int64_t in, int tu
 typedef float wide_sums __attribute__((vector_size(4 * WIDE), aligned(4)));
 typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
 
-/* R rows by P panels. R and P are numbers where this is used, so that the sums stay in registers. */
+/* R rows by P panels; row r, place k of x lies at x[r * xrow + k * xcol], and a panel begins `deep` places after the last.
+ * R and P are numbers where this is used, so that the sums stay in registers. Onto y: added to what stands there, in the
+ * same order as if it had been summed up at once. */
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < n; i++)
+#define RELU 1
+#define ONTO 2
 #define TILE_OF(R, P)                                                                                          \
-    static void tile_##R##_##P(const float *x, int64_t xrow, const float *panel, int64_t in, const float *bias, \
-                               int relu, float *y, int64_t yrow, int64_t valid) {                             \
+    static void tile_##R##_##P(const float *x, int64_t xrow, int64_t xcol, const float *panel, int64_t deep,   \
+                               int64_t in, const float *bias, int how, float *y, int64_t yrow, int64_t valid) { \
         wide_sums sums[R][SPANS * P];                                                                         \
-        EACH(r, R) EACH(j, SPANS * P) sums[r][j] = (wide_sums){0};                                            \
+        float kept[R][PANEL * P];                                                                             \
+        int whole = valid >= PANEL * P;                                                                       \
+        if (!(how & ONTO)) {                                                                                  \
+            EACH(r, R) EACH(j, SPANS * P) sums[r][j] = (wide_sums){0};                                        \
+        } else if (whole) {                                                                                   \
+            EACH(r, R) EACH(j, SPANS * P) sums[r][j] = *(const wide_sums *)(y + r * yrow + WIDE * j);         \
+        } else {                                                                                              \
+            for (int r = 0; r < R; r++)                                                                       \
+                for (int64_t j = 0; j < PANEL * P; j++) kept[r][j] = j < valid ? y[r * yrow + j] : 0.0f;      \
+            EACH(r, R) EACH(j, SPANS * P) sums[r][j] = *(const wide_sums *)(kept[r] + WIDE * j);              \
+        }                                                                                                     \
         for (int64_t k = 0; k < in; k++) {                                                                    \
             wide_sums w[SPANS * P];                                                                           \
             EACH(j, SPANS * P)                                                                                \
-                w[j] = *(const wide_sums *)(panel + (j / SPANS * in + k) * PANEL + j % SPANS * WIDE);         \
+                w[j] = *(const wide_sums *)(panel + (j / SPANS * deep + k) * PANEL + j % SPANS * WIDE);       \
             EACH(r, R) {                                                                                      \
-                float each = x[r * xrow + k];                                                                 \
+                float each = x[r * xrow + k * xcol];                                                          \
                 EACH(j, SPANS * P) sums[r][j] += each * w[j];                                                 \
             }                                                                                                 \
         }                                                                                                     \
-        EACH(r, R) {                                                                                          \
-            float *to = y + r * yrow;                                                                         \
-            if (valid >= PANEL * P) {                                                                         \
-                EACH(j, SPANS * P) {                                                                          \
-                    wide_sums row = sums[r][j];                                                               \
-                    if (bias) row += *(const wide_sums *)(bias + WIDE * j);                                   \
-                    if (relu) row = (wide_sums)((wide_bits)row & (wide_bits)(row > 0));                       \
-                    *(wide_sums *)(to + WIDE * j) = row;                                                      \
-                }                                                                                             \
-            } else {                                                                                          \
-                float row[PANEL * P];                                                                         \
-                EACH(j, SPANS * P) *(wide_sums *)(row + WIDE * j) = sums[r][j];                               \
-                for (int64_t j = 0; j < valid; j++) {                                                         \
-                    float each = row[j] + (bias ? bias[j] : 0.0f);                                            \
-                    to[j] = relu && each < 0 ? 0.0f : each;                                                   \
-                }                                                                                             \
-            }                                                                                                 \
+        EACH(r, R) EACH(j, SPANS * P) {                                                                       \
+            wide_sums row = sums[r][j];                                                                       \
+            if (bias && whole) row += *(const wide_sums *)(bias + WIDE * j);                                  \
+            if (how & RELU && whole) row = (wide_sums)((wide_bits)row & (wide_bits)(row > 0));                \
+            *(wide_sums *)((whole ? y + r * yrow : kept[r]) + WIDE * j) = row;                                \
         }                                                                                                     \
+        for (int r = 0; !whole && r < R; r++)                                                                 \
+            for (int64_t j = 0; j < valid; j++) {                                                             \
+                float each = kept[r][j] + (bias ? bias[j] : 0.0f);                                            \
+                y[r * yrow + j] = how & RELU && each < 0 ? 0.0f : each;                                       \
+            }                                                                                                 \
     }
 
-typedef void Tile(const float *x, int64_t xrow, const float *panel, int64_t in, const float *bias, int relu, float *y,
-                  int64_t yrow, int64_t valid);
+typedef void Tile(const float *x, int64_t xrow, int64_t xcol, const float *panel, int64_t deep, int64_t in,
+                  const float *bias, int how, float *y, int64_t yrow, int64_t valid);
 
 /* As many sums as there are registers for: few rows take more panels at once. */
 TILE_OF(1, 1)
@@ -112,24 +122,72 @@ static Tile *const *const LAST = MANY;
 #endif
 
 #define ROWS_A_TASK 96
+#define DEEP 512 /* places of a panel that stay near while many rows pass */
 
-/* y (rows, out) = x (rows, in) times laid-out weights, plus bias if there is one, with ReLU if asked. */
+/* y (rows, out) = x (rows, in) times laid-out weights, plus bias if there is one, with RELU or ONTO y if asked. */
 void multiply(const float *x, int64_t rows, const float *panels, const float *bias, int64_t in, int64_t out,
-              int64_t yrow, int relu, float *y) {
+              int64_t yrow, int how, float *y) {
     int64_t count = (out + PANEL - 1) / PANEL, group = rows == 1 ? FOR_ONE : rows <= 3 ? FOR_FEW : FOR_MANY;
     Tile *const *tiles = rows == 1 ? ONE : rows <= 3 ? FEW : MANY;
     int64_t groups = (count + group - 1) / group, tasks = (rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
+    int64_t deep = rows > 2 * TALL && in > 2 * DEEP ? DEEP : in;
 #pragma omp parallel for collapse(2) schedule(static) if (rows * in * out > 4 * SMALL)
     for (int64_t t = 0; t < tasks; t++)
         for (int64_t g = 0; g < groups; g++) {
             int64_t last = (t + 1) * ROWS_A_TASK < rows ? (t + 1) * ROWS_A_TASK : rows;
             int64_t p = g * group, until = p + group < count ? p + group : count, whole = until - p == group;
-            for (int64_t r = t * ROWS_A_TASK, many; r < last; r += many) {
-                many = last - r >= TALL ? TALL : last - r >= 6 ? 6 : last - r;
-                Tile *tile = whole ? tiles[many] : LAST[many];
-                for (int64_t at = p; at < until; at += whole ? group : 1)
-                    tile(x + r * in, in, panels + at * in * PANEL, in, bias ? bias + at * PANEL : NULL, relu,
-                         y + r * yrow + at * PANEL, yrow, out - at * PANEL);
+            for (int64_t k = 0; k < in; k += deep) {
+                int64_t some = in - k < deep ? in - k : deep, final = k + some == in;
+                int now = (final ? how : how & ~RELU) | (k ? ONTO : 0);
+                for (int64_t r = t * ROWS_A_TASK, many; r < last; r += many) {
+                    many = last - r >= TALL ? TALL : last - r >= 6 ? 6 : last - r;
+                    Tile *tile = whole ? tiles[many] : LAST[many];
+                    for (int64_t at = p; at < until; at += whole ? group : 1)
+                        tile(x + r * in + k, in, 1, panels + (at * in + k) * PANEL, in, some,
+                             bias && final ? bias + at * PANEL : NULL, now, y + r * yrow + at * PANEL, yrow,
+                             out - at * PANEL);
+                }
             }
         }
+}
+
+#define NEAR_DEEP 128 /* rows that are summed over while they are near */
+
+/* Columns of g from `first` to `end`, some rows of it -> (columns / TALL, rows, TALL), filled up with zeros. */
+static void lay_columns(const float *g, int64_t grow, int64_t rows, int64_t first, int64_t end, float *to) {
+    for (int64_t r0 = 0; r0 < rows; r0 += 16)
+        for (int64_t c = first; c < end; c += TALL) {
+            int64_t until = r0 + 16 < rows ? r0 + 16 : rows;
+            float *at = to + (c - first) * rows;
+            if (end - c >= TALL)
+                for (int64_t r = r0; r < until; r++) memcpy(at + r * TALL, g + r * grow + c, sizeof(float) * TALL);
+            else
+                for (int64_t r = r0; r < until; r++)
+                    for (int64_t i = 0; i < TALL; i++) at[r * TALL + i] = c + i < end ? g[r * grow + c + i] : 0.0f;
+        }
+}
+
+/* w (out, in) = g (rows, out) turned, times x (rows, in): the gradient of weights; ONTO w if asked. */
+void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows, int how, float *w) {
+    int64_t count = (in + PANEL - 1) / PANEL, columns = (out + TALL - 1) / TALL;
+#pragma omp parallel if (rows * in * out > 4 * SMALL)
+    {
+        int64_t share = (columns + omp_get_num_threads() - 1) / omp_get_num_threads() * TALL;
+        int64_t first = share * omp_get_thread_num(), end = first + share < out ? first + share : out;
+        float *near = malloc(sizeof(float) * NEAR_DEEP * (share + count * PANEL)), *panels = near + NEAR_DEEP * share;
+        for (int64_t row = 0; row < rows && first < end; row += NEAR_DEEP) {
+            int64_t some = rows - row < NEAR_DEEP ? rows - row : NEAR_DEEP;
+            lay_columns(g + row * out, out, some, first, end, near);
+            lay_out(x + row * in, panels, in, some, 1);
+            for (int64_t c = first; c < end; c += TALL)
+                for (int64_t p = 0; p < count; p++)
+                    for (int64_t i = 0, many; i < TALL && c + i < end; i += many) {
+                        int64_t left = end - c - i < TALL - i ? end - c - i : TALL - i;
+                        many = left >= TALL ? TALL : left >= 6 ? 6 : left;
+                        LAST[many](near + (c - first) * some + i, 1, TALL, panels + p * some * PANEL, some, some, NULL,
+                                   row ? ONTO : how, w + (c + i) * in + p * PANEL, in, in - p * PANEL);
+                    }
+        }
+        free(near);
+    }
 }

@@ -1,31 +1,32 @@
 /* ---- A sublayer with the norm before it and the path around it: some rows at a time, while they are near. ---- */
 
+/* The mean of a row; `share` is one over its spread. */
+static inline float middle(const float *x, int64_t width, float epsilon, float *share) {
+    float mean = 0, spread = 0;
+#pragma omp simd reduction(+ : mean)
+    for (int64_t i = 0; i < width; i++) mean += x[i];
+    mean /= width;
+#pragma omp simd reduction(+ : spread)
+    for (int64_t i = 0; i < width; i++) spread += (x[i] - mean) * (x[i] - mean);
+    *share = 1.0f / sqrtf(spread / width + epsilon);
+    return mean;
+}
+
 static void norm_rows(const float *x, const float *weight, const float *bias, float epsilon, int rows, int width,
                       float *out) {
     for (int r = 0; r < rows; r++) {
         const float *from = x + (int64_t)r * width;
-        float *to = out + (int64_t)r * width, mean = 0, spread = 0;
-#pragma omp simd reduction(+ : mean)
-        for (int i = 0; i < width; i++) mean += from[i];
-        mean /= width;
-#pragma omp simd reduction(+ : spread)
-        for (int i = 0; i < width; i++) spread += (from[i] - mean) * (from[i] - mean);
-        float share = 1.0f / sqrtf(spread / width + epsilon);
+        float *to = out + (int64_t)r * width, share, mean = middle(from, width, epsilon, &share);
         for (int i = 0; i < width; i++) to[i] = (from[i] - mean) * share * weight[i] + bias[i];
     }
 }
 
-/* gx is the gradient of the normed rows, and becomes g plus the gradient of x; that of the norm's weights is added up. */
+/* gx is the gradient of the normed rows, and becomes that of x, plus g if there is a path around; that of the norm's
+ * weights is added up. */
 static void norm_back(const float *x, const float *g, const float *weight, float epsilon, int64_t rows, int64_t width,
                       float *gx, float *gweight, float *gbias) {
-    for (int64_t r = 0; r < rows; r++, x += width, g += width, gx += width) {
-        float mean = 0, spread = 0, plain = 0, along = 0;
-#pragma omp simd reduction(+ : mean)
-        for (int64_t i = 0; i < width; i++) mean += x[i];
-        mean /= width;
-#pragma omp simd reduction(+ : spread)
-        for (int64_t i = 0; i < width; i++) spread += (x[i] - mean) * (x[i] - mean);
-        float share = 1.0f / sqrtf(spread / width + epsilon);
+    for (int64_t r = 0; r < rows; r++, x += width, gx += width) {
+        float share, mean = middle(x, width, epsilon, &share), plain = 0, along = 0;
 #pragma omp simd reduction(+ : plain, along)
         for (int64_t i = 0; i < width; i++) {
             float unit = (x[i] - mean) * share, each = gx[i] * weight[i];
@@ -37,8 +38,9 @@ static void norm_back(const float *x, const float *g, const float *weight, float
             float unit = (x[i] - mean) * share, each = gx[i];
             gweight[i] += each * unit;
             gbias[i] += each;
-            gx[i] = g[i] + share * (each * weight[i] - plain - unit * along);
+            gx[i] = share * (each * weight[i] - plain - unit * along);
         }
+        for (int64_t i = 0; g && i < width; i++) gx[i] += g[r * width + i];
     }
 }
 
@@ -58,6 +60,7 @@ typedef struct {
     int dropped;                   /* of 256 */
     uint64_t seed;
     float epsilon;
+    int64_t before;                /* rows of the batch that stand before these: chance counts from its beginning */
 } Around;
 
 static void norm_some(const Around *a, int64_t first, int64_t end, float *normed) {
@@ -65,16 +68,20 @@ static void norm_some(const Around *a, int64_t first, int64_t end, float *normed
     norm_rows(a->x + at, a->norm, a->norm_bias, a->epsilon, end - first, a->width, normed + at);
 }
 
+/* to = x plus what stays of y, for rows from `first` on; x may be missing. */
+static void drop_some(const Around *a, const float *x, const float *y, int64_t first, int64_t end, float *to) {
+    int64_t shift = a->before * a->width, from = shift + first * a->width, n = shift + end * a->width;
+    add_some(x ? x - shift : NULL, y - shift, to - shift, from / BLOCK, (n + BLOCK - 1) / BLOCK, n, a->dropped, a->seed);
+}
+
 /* out holds what the sublayer said, and becomes x plus what of it stays. */
 static void take_some(const Around *a, int64_t first, int64_t end, float *out) {
-    int64_t n = end * a->width;
-    add_some(a->x, out, out, first * a->width / BLOCK, (n + BLOCK - 1) / BLOCK, n, a->dropped, a->seed);
+    drop_some(a, a->x, out, first, end, out);
 }
 
 /* The gradient of what the sublayer said, and its sum over the rows added to gbias. */
 static void told_some(const Around *a, const float *g, int64_t first, int64_t end, float *gsaid, float *gbias) {
-    int64_t n = end * a->width;
-    add_some(NULL, g, gsaid, first * a->width / BLOCK, (n + BLOCK - 1) / BLOCK, n, a->dropped, a->seed);
+    drop_some(a, NULL, g, first, end, gsaid);
     for (int64_t r = first; r < end; r++)
         for (int64_t i = 0; i < a->width; i++) gbias[i] += gsaid[r * a->width + i];
 }
@@ -110,7 +117,7 @@ void think_there(const Thought *t, float *normed, float *wide, float *out) {
     OWN_ROWS(first, end, a->rows) {
         norm_some(a, first, end, normed);
         multiply(normed + first * width, end - first, t->widen, NULL, width, inner, inner, 0, wide + first * inner);
-        relu_some(wide, t->widen_bias, first, end, inner, t->dropped, t->seed);
+        relu_some(wide - a->before * inner, t->widen_bias, a->before + first, a->before + end, inner, t->dropped, t->seed);
         multiply(wide + first * inner, end - first, t->narrow, t->narrow_bias, inner, width, width, 0,
                  out + first * width);
         take_some(a, first, end, out);
@@ -155,16 +162,19 @@ typedef struct {
     const float *ask, *recall, *tell; /* laid out, on the way back turned: query, key and value from x, or query from x and
                                          key and value from the source; what comes of it */
     const float *ask_bias, *recall_bias, *tell_bias;
-    int64_t sources;
+    int64_t sources, sources_before;
     Asked attention;                 /* but for where queries, keys and values lie */
+    int onto;                        /* the source's gradient is added to what stands there */
 } Looked;
 
-/* Where queries, keys and values lie: in `asked` (rows, 3 width), or (rows, width) and in `recalled` (sources, 2 width). */
+/* Where queries, keys and values lie: in `asked` (rows, 3 width), or (rows, width) and in `recalled` (sources, 2 width).
+ * Sentences are found by where they begin in the whole batch. */
 static Asked laid(const Looked *l, const float *asked, const float *recalled) {
     Asked all = l->attention;
     int64_t width = l->around.width;
-    all.q = asked, all.k = l->source ? recalled : asked + width, all.v = all.k + width;
     all.qrow = l->source ? width : 3 * width, all.krow = all.vrow = l->source ? 2 * width : 3 * width;
+    all.q = asked - l->around.before * all.qrow;
+    all.k = l->source ? recalled - l->sources_before * all.krow : all.q + width, all.v = all.k + width;
     return all;
 }
 
@@ -183,7 +193,7 @@ void look_there(const Looked *l, float *normed, float *asked, float *recalled, f
                      recalled + first * 2 * width);
     }
     Asked all = laid(l, asked, recalled);
-    attend_apart(&all, mixed, norms);
+    attend_apart(&all, mixed - a->before * width, norms - a->before * all.heads);
 #pragma omp parallel
     OWN_ROWS(first, end, a->rows) {
         multiply(mixed + first * width, end - first, l->tell, l->tell_bias, width, width, width, 0, out + first * width);
@@ -208,8 +218,11 @@ void look_back(const Looked *l, const float *g, const float *asked, const float 
         }
     }
     Asked with = laid(l, asked, recalled);
-    float *gkeys = l->source ? grecalled : gasked + width;
-    attend_apart_backward(&with, mixed, norms, gmixed, gasked, gkeys, gkeys + width, with.qrow, with.krow);
+    int64_t shift = a->before * width;
+    float *gqueries = gasked - a->before * with.qrow;
+    float *gkeys = l->source ? grecalled - l->sources_before * with.krow : gqueries + width;
+    attend_apart_backward(&with, mixed - shift, norms - a->before * with.heads, gmixed - shift, gqueries, gkeys,
+                          gkeys + width, with.qrow, with.krow);
 #pragma omp parallel num_threads(threads)
     {
         float *gnorm = shares + omp_get_thread_num() * all + width, *gask = gnorm + 2 * width, *grecall = gask + wide;
@@ -222,8 +235,8 @@ void look_back(const Looked *l, const float *g, const float *asked, const float 
         OWN_ROWS(first, end, l->sources) {
             for (int64_t r = first; r < end; r++)
                 for (int64_t i = 0; i < 2 * width; i++) grecall[i] += grecalled[r * 2 * width + i];
-            multiply(grecalled + first * 2 * width, end - first, l->recall, NULL, 2 * width, width, width, 0,
-                     gsource + first * width);
+            multiply(grecalled + first * 2 * width, end - first, l->recall, NULL, 2 * width, width, width,
+                     l->onto ? ONTO : 0, gsource + first * width);
         }
     }
     add_shares(shares, threads, all, sums);

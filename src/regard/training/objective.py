@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from regard.data.batches import Batch
 from regard.models.interface import Trainable
 from regard.training.blockloss import smoothed_kl, twin_kl
+from regard.training.lesson import learned
 
 
 class PairObjective:
@@ -27,6 +28,9 @@ class PairObjective:
         self.device = next(model.parameters()).device
 
     def __call__(self, batch: Batch) -> Tensor:
+        at_once = self.at_once(batch)
+        if at_once is not None:
+            return at_once
         # Counted before the batch goes to a GPU, which would have to be waited for.
         real = (batch.gold != self.padding).flatten().nonzero().squeeze(1)
         gold = batch.gold.flatten().index_select(0, real).to(self.device, non_blocking=True)
@@ -39,6 +43,13 @@ class PairObjective:
         twice = Batch(source, target, both_gold, 0, ())
         other = real + batch.gold.numel()
         return self.loss(self.rows(twice, torch.cat((real, other))), gold)
+
+    def at_once(self, batch: Batch) -> Tensor | None:
+        """The loss by one kernel, gradient and all, where there is one for this model."""
+        if self.precision != torch.float32:
+            return None
+        padding, smoothing = self.padding, self.smoothing
+        return learned(self.model, batch, padding=padding, smoothing=smoothing, r_drop=self.r_drop)
 
     def rows(self, batch: Batch, real: Tensor) -> Tensor:
         """Hidden vectors (tokens, size) of the places that are not padding."""
