@@ -27,45 +27,71 @@ typedef struct {
     float *cache;                 /* (layers, 2, room, times, width) */
 } Written;
 
-static inline float dot(const float *a, const float *b, int size) {
-    v8 sum = {0};
-    for (int i = 0; i < size; i += 8) sum += *(const v8 *)(a + i) * *(const v8 *)(b + i);
-    return added_up(sum);
+#ifdef __clang__
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (i8){__VA_ARGS__})
+#endif
+#define EIGHT _Pragma("GCC unroll 8") for (int k = 0; k < 8; k++)
+
+/* What `added_up` makes of each of eight vectors, to the bit, in a third of the time: halves of two are added at once. */
+static inline v8 added_up_apart(const v8 *x) {
+    v8 t[4], u[2];
+    for (int k = 0; k < 4; k++)
+        t[k] = PICK(x[k], x[k + 4], 0, 1, 2, 3, 8, 9, 10, 11) + PICK(x[k], x[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    for (int k = 0; k < 2; k++)
+        u[k] = PICK(t[2 * k], t[2 * k + 1], 0, 2, 8, 10, 4, 6, 12, 14) +
+               PICK(t[2 * k], t[2 * k + 1], 1, 3, 9, 11, 5, 7, 13, 15);
+    return PICK(u[0], u[1], 0, 2, 8, 10, 4, 6, 12, 14) + PICK(u[0], u[1], 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
-/* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. */
-static void look(const float *query, const float *const *at, int64_t value, int keys, int heads, int size,
-                 float *weights, float *out) {
+/* How well each key fits each head's query: weights (heads, wide). Eight keys are read for all heads before the next
+ * eight, since they come from far away; their values, needed soon, are sent for meanwhile. */
+static void compare(const float *query, const float *const *at, int64_t value, int wide, int heads, int size,
+                    float *weights) {
     float scale = 1.0f / sqrtf((float)size);
-    for (int h = 0; h < heads; h++) {
-        const float *q = query + h * size;
-        float most = -INFINITY, sum = 0;
+    for (int j = 0; j < wide; j += 8)
+        for (int h = 0; h < heads; h++) {
+            v8 sums[8] = {{0}};
+            for (int i = h * size; i < (h + 1) * size; i += 8)
+                EIGHT sums[k] += *(const v8 *)(query + i) * *(const v8 *)(at[j + k] + i);
+            *(v8 *)(weights + h * wide + j) = added_up_apart(sums) * scale;
+            for (int i = h * size; i < (h + 1) * size; i += 16) EIGHT __builtin_prefetch(at[j + k] + value + i);
+        }
+}
+
+/* Scores become weights; what they are to be multiplied by so that they add up to one. */
+static float soften(float *weights, int keys, int wide) {
+    float most = -INFINITY, sum = 0;
+    for (int j = 0; j < keys; j++) most = weights[j] > most ? weights[j] : most;
+    for (int j = keys; j < wide; j++) weights[j] = -1e30f;
+    for (int j = 0; j < wide; j += 8) *(v8 *)(weights + j) = exponentials(*(v8 *)(weights + j) - most);
+    for (int j = 0; j < keys; j++) sum += weights[j];
+    return 1.0f / sum;
+}
+
+/* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. `at` has room
+ * for a multiple of eight, weights for as many for each head. */
+static void look(const float *query, const float **at, int64_t value, int keys, int heads, int size, float *weights,
+                 float *out) {
+    int wide = padded(keys), width = heads * size, i = 0;
+    float shares[heads];
+    for (int j = keys; j < wide; j++) at[j] = at[keys - 1];
+    compare(query, at, value, wide, heads, size, weights);
+    for (int h = 0; h < heads; h++) shares[h] = soften(weights + h * wide, keys, wide);
+    for (; size % 32 == 0 && i + 64 <= width; i += 64) { /* enough sums at once that none waits for itself */
+        int one = i / size, other = (i + 32) / size;
+        v8 sums[8] = {{0}};
         for (int j = 0; j < keys; j++) {
-            weights[j] = dot(q, at[j] + h * size, size) * scale;
-            most = weights[j] > most ? weights[j] : most;
+            const v8 *from = (const v8 *)(at[j] + value + i);
+            EIGHT sums[k] += weights[(k < 4 ? one : other) * wide + j] * from[k];
         }
-        int wide = padded(keys);
-        for (int j = keys; j < wide; j++) weights[j] = -1e30f;
-        for (int j = 0; j < wide; j += 8) *(v8 *)(weights + j) = exponentials(*(v8 *)(weights + j) - most);
-        for (int j = 0; j < keys; j++) sum += weights[j];
-        float share = 1.0f / sum;
-        float *to = out + h * size;
-        int i = 0;
-        for (; i + 32 <= size; i += 32) { /* a value is visited once for four vectors of it */
-            v8 a = {0}, b = {0}, c = {0}, d = {0};
-            for (int j = 0; j < keys; j++) {
-                const v8 *from = (const v8 *)(at[j] + value + h * size + i);
-                a += weights[j] * from[0], b += weights[j] * from[1];
-                c += weights[j] * from[2], d += weights[j] * from[3];
-            }
-            v8 *there = (v8 *)(to + i);
-            there[0] = a * share, there[1] = b * share, there[2] = c * share, there[3] = d * share;
-        }
-        for (; i < size; i += 8) {
-            v8 mixed = {0};
-            for (int j = 0; j < keys; j++) mixed += weights[j] * *(const v8 *)(at[j] + value + h * size + i);
-            *(v8 *)(to + i) = mixed * share;
-        }
+        EIGHT *(v8 *)(out + i + 8 * k) = sums[k] * shares[k < 4 ? one : other];
+    }
+    for (; i < width; i += 8) {
+        v8 mixed = {0};
+        for (int j = 0; j < keys; j++) mixed += weights[i / size * wide + j] * *(const v8 *)(at[j] + value + i);
+        *(v8 *)(out + i) = mixed * shares[i / size];
     }
 }
 
@@ -119,7 +145,7 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
         multiply(in, rows, w[VALUE], w[VALUE_BIAS], width, width, line, 0, now + side);
 #pragma omp parallel if (shared)
         {
-            const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+            const float **at = malloc((sizeof(float *) + sizeof(float) * d->heads) * padded(most));
             float *weights = (float *)(at + padded(most));
 #pragma omp for schedule(static)
             for (int r = 0; r < rows; r++) {
@@ -137,7 +163,7 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
             multiply(in, rows, w[ASK], w[ASK_BIAS], width, width, width, 0, q);
 #pragma omp parallel if (shared)
             {
-                const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+                const float **at = malloc((sizeof(float *) + sizeof(float) * d->heads) * padded(most));
                 float *weights = (float *)(at + padded(most));
 #pragma omp for schedule(static)
                 for (int r = 0; r < rows; r++) {
