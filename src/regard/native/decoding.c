@@ -186,23 +186,31 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
 
 #define LANES 64
 
+static inline v8 higher(v8 a, v8 b) {
+    i8 first = (i8)(a > b);
+    return (v8)((first & (i8)a) | (~first & (i8)b));
+}
+
 /* Every one of the `wanted` highest scores of a row is at least this: of LANES groups of scores, the one that comes
- * `wanted`th by its highest. `most` receives the highest of all. */
+ * `wanted`th by its highest (or a later one, where some are equal). `most` receives the highest of all. */
 static float at_least(const float *s, int64_t words, int wanted, float *most) {
-    float high[LANES];
+    float high[LANES], least = INFINITY;
     for (int l = 0; l < LANES; l++) high[l] = -INFINITY;
     int64_t i = 0;
     for (; i + LANES <= words; i += LANES)
         for (int l = 0; l < LANES; l++) high[l] = s[i + l] > high[l] ? s[i + l] : high[l];
     for (int l = 0; i < words; i++, l++) high[l] = s[i] > high[l] ? s[i] : high[l];
-    float least = INFINITY;
-    *most = -INFINITY;
-    for (int n = 0; n < wanted && n < LANES; n++) {
-        int at = 0;
-        for (int l = 1; l < LANES; l++) at = high[l] > high[at] ? l : at;
-        least = high[at];
+    for (int n = 0; n < wanted && n < LANES; n++) { /* the highest below the last: asking which it is would take longer */
+        v8 none = (v8){0} - INFINITY, next = none;
+        for (int l = 0; l < LANES; l += 8) {
+            v8 each = *(const v8 *)(high + l);
+            i8 below = (i8)(each < least);
+            next = higher((v8)((below & (i8)each) | (~below & (i8)none)), next);
+        }
+        next = higher(next, PICK(next, next, 4, 5, 6, 7, 0, 1, 2, 3));
+        next = higher(next, PICK(next, next, 2, 3, 0, 1, 6, 7, 4, 5));
+        least = next[0] > next[1] ? next[0] : next[1];
         if (n == 0) *most = least;
-        high[at] = -INFINITY;
     }
     return wanted <= LANES ? least : -INFINITY;
 }
