@@ -123,8 +123,9 @@ static void think(const Stack *d, const float *const *w, const float *in, int ro
     multiply(wide, rows, w[NARROW], w[NARROW_BIAS], d->inner, d->width, d->width, 0, out);
 }
 
-/* scores (rows, words); scratch has room for rows * (4 width + inner) floats. GPT has no cross-attention. */
-static void decoder_step(const Stack *d, const Written *s, float *scores, float *scratch) {
+/* What the output is to be asked of: the first (rows, width) of scratch, which has room for rows * (4 width + inner)
+ * floats. GPT has no cross-attention. */
+static void decoder_step(const Stack *d, const Written *s, float *scratch) {
     int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
     int64_t all = (int64_t)rows * width, line = (int64_t)s->times * width, side = line * s->room;
     float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
@@ -181,7 +182,10 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
     }
     const float *const *last = d->weights + (int64_t)d->layers * A_LAYER;
     if (last[0]) norm_rows(x, last[0], last[1], d->epsilon, rows, width, x);
-    multiply(x, rows, d->output, d->bias, width, d->words, d->words, 0, scores);
+}
+
+static void output(const Stack *d, const float *x, int rows, float *scores) {
+    multiply(x, rows, d->output, d->bias, d->width, d->words, d->words, 0, scores);
 }
 
 #define LANES 64

@@ -80,7 +80,8 @@ void next_token(const Stack *d, const int64_t *tokens, const int32_t *before, in
                 float *cache, float *scores) {
     float *scratch = malloc(sizeof(float) * rows * (4 * (int64_t)d->width + d->inner));
     Written written = {rows, step, room, times, tokens, before, NULL, NULL, NULL, 0, cache};
-    decoder_step(d, &written, scores, scratch);
+    decoder_step(d, &written, scratch);
+    output(d, scratch, rows, scores);
     free(scratch);
 }
 
@@ -121,6 +122,31 @@ static void rank_in(Ranking *ranking, double score, double total, const int32_t 
         kept = ranking->best[at], ranking->best[at] = ranking->best[at - 1], ranking->best[at - 1] = kept;
 }
 
+#define ROWS_AT_ONCE 36 /* whose scores stay near: a multiple of what a product takes at once */
+
+/* The `count` best words of each row and log sum exp, where x[m] (rows, width) is what model m ends with; scores has
+ * room for those of ROWS_AT_ONCE rows, twice where there are several models. */
+static void best_words(const Stack *d, float *const *x, int models, const Wanted *wanted, int rows, int step, int count,
+                       float *scores, float *best, int64_t *tokens, float *norms) {
+    int64_t words = d->words;
+    for (int first = 0, some; first < rows; first += some) {
+        some = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
+        float *another = scores + some * words;
+        output(d, x[0] + (int64_t)first * d->width, some, scores);
+        for (int m = 1; m < models; m++) {
+            output(&d[m], x[m] + (int64_t)first * d[m].width, some, another);
+            add_rows(scores, another, some * words);
+        }
+        for (int64_t i = 0; models > 1 && i < some * words; i++) scores[i] /= models;
+        for (float *row = scores; row < scores + some * words; row += words) {
+            for (int i = 0; i < wanted->never_count; i++) row[wanted->never[i]] = -INFINITY;
+            if (step == 0) row[wanted->end] = -INFINITY; /* an empty translation is never the best */
+        }
+        best_of_rows(scores, some, words, count, best + (int64_t)first * count, tokens + (int64_t)first * count,
+                     norms + first);
+    }
+}
+
 /* The `nbest` best translations of each sentence: ids (sentences, nbest, longest), lengths -1 where there is none.
  * Several models (encoders e, decoders d, of the same words) are asked as one: their scores are averaged. */
 void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted, const int64_t *source,
@@ -151,8 +177,7 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
         scratch[m] = malloc(sizeof(float) * (4 * a_step + (int64_t)capacity * d[m].inner));
         encode(&e[m], &d[m], source, start, sentences, memory[m]);
     }
-    int64_t all_scores = (int64_t)capacity * d->words;
-    float *scores = malloc(sizeof(float) * all_scores * (models > 1 ? 2 : 1)), *another = scores + all_scores;
+    float *scores = malloc(sizeof(float) * ROWS_AT_ONCE * d->words * (models > 1 ? 2 : 1));
     float *best = malloc(sizeof(float) * capacity * (two + 2)), *norms = best + (int64_t)capacity * two;
     float *log_probability = norms + capacity;
     int64_t *tokens = malloc(sizeof(int64_t) * capacity * (two + 1)), *now = tokens + (int64_t)capacity * two;
@@ -169,16 +194,9 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
         for (int m = 0; m < models; m++) {
             Written state = {rows,     step,  capacity,  times,            now,     before,
                              sentence, start, memory[m], start[sentences], cache[m]};
-            decoder_step(&d[m], &state, m ? another : scores, scratch[m]);
-            if (m) add_rows(scores, another, (int64_t)rows * d->words);
+            decoder_step(&d[m], &state, scratch[m]);
         }
-        for (int64_t i = 0; models > 1 && i < (int64_t)rows * d->words; i++) scores[i] /= models;
-        for (int r = 0; r < rows; r++) {
-            float *row = scores + (int64_t)r * d->words;
-            for (int i = 0; i < wanted->never_count; i++) row[wanted->never[i]] = -INFINITY;
-            if (step == 0) row[wanted->end] = -INFINITY; /* an empty translation is never the best */
-        }
-        best_of_rows(scores, rows, d->words, two, best, tokens, norms);
+        best_words(d, scratch, models, wanted, rows, step, two, scores, best, tokens, norms);
         int next_rows = 0, next_going = 0, next_width = 0;
         for (int a = 0; a < going; a++) {
             int s = active[a], first = a * width, found = 0;
