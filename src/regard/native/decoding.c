@@ -17,14 +17,15 @@ enum {
 };
 
 typedef struct {
-    int rows, step, room, times;  /* `room` rows and `times` steps have place in the cache */
+    int rows, step, times;
+    int room, span;               /* so many rows and steps have place in a piece of the cache */
     const int64_t *tokens;        /* (rows) */
     const int32_t *before;        /* (rows, times): which row of each earlier step this one continues */
     const int32_t *sentence;      /* (rows): which sentence it translates */
     const int32_t *start;         /* where each sentence's source tokens begin */
     const float *memory;          /* (layers, sources, 2 width): keys and values side by side */
     int64_t sources;
-    float *cache;                 /* (layers, 2, room, times, width) */
+    float *const *cache;          /* pieces (layers, 2, room, span, width), as many as the steps so far need */
 } Written;
 
 #ifdef __clang__
@@ -95,6 +96,16 @@ static void look(const float *query, const float **at, int64_t value, int keys, 
     }
 }
 
+/* Where a row's keys of the earlier steps lie; `start` is where the layer begins in each piece. */
+static void look_back_to(const Written *s, int row, int width, int64_t start, const float **at) {
+    const int32_t *before = s->before + (int64_t)row * s->times;
+    int64_t line = (int64_t)s->span * width;
+    for (int t = 0; t < s->step;) {
+        const float *keys = s->cache[t / s->span] + start;
+        for (int i = 0; i < s->span && t < s->step; i++, t++) at[t] = keys + before[t] * line + (int64_t)i * width;
+    }
+}
+
 static void add_rows(float *x, const float *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] += y[i];
 }
@@ -127,7 +138,7 @@ static void think(const Stack *d, const float *const *w, const float *in, int ro
  * floats. GPT has no cross-attention. */
 static void decoder_step(const Stack *d, const Written *s, float *scratch) {
     int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
-    int64_t all = (int64_t)rows * width, line = (int64_t)s->times * width, side = line * s->room;
+    int64_t all = (int64_t)rows * width, line = (int64_t)s->span * width, side = line * s->room;
     float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
     const float *place = d->places + (int64_t)s->step * width;
     for (int r = 0; r < rows; r++) {
@@ -139,7 +150,7 @@ static void decoder_step(const Stack *d, const Written *s, float *scratch) {
     int shared = all * most > SMALL; /* worth a second thread */
     for (int l = 0; l < d->layers; l++) {
         const float *const *w = d->weights + (int64_t)l * A_LAYER;
-        float *keys = s->cache + (int64_t)l * 2 * side, *now = keys + (int64_t)s->step * width;
+        float *now = s->cache[s->step / s->span] + l * 2 * side + (int64_t)(s->step % s->span) * width;
         const float *in = told(d, w, NORM_SELF, x, rows, n);
         multiply(in, rows, w[QUERY], w[QUERY_BIAS], width, width, width, 0, q);
         multiply(in, rows, w[KEY], w[KEY_BIAS], width, width, line, 0, now);
@@ -150,8 +161,7 @@ static void decoder_step(const Stack *d, const Written *s, float *scratch) {
             float *weights = (float *)(at + padded(most));
 #pragma omp for schedule(static)
             for (int r = 0; r < rows; r++) {
-                const int32_t *before = s->before + (int64_t)r * s->times;
-                for (int t = 0; t < s->step; t++) at[t] = keys + before[t] * line + (int64_t)t * width;
+                look_back_to(s, r, width, l * 2 * side, at);
                 at[s->step] = now + r * line;
                 look(q + (int64_t)r * width, at, side, s->step + 1, d->heads, size, weights, y + (int64_t)r * width);
             }

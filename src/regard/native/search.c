@@ -79,7 +79,7 @@ void read_first(const Stack *d, const int64_t *ids, int rows, int length, int ro
 void next_token(const Stack *d, const int64_t *tokens, const int32_t *before, int rows, int step, int room, int times,
                 float *cache, float *scores) {
     float *scratch = malloc(sizeof(float) * rows * (4 * (int64_t)d->width + d->inner));
-    Written written = {rows, step, room, times, tokens, before, NULL, NULL, NULL, 0, cache};
+    Written written = {rows, step, times, room, times, tokens, before, NULL, NULL, NULL, 0, &cache};
     decoder_step(d, &written, scratch);
     output(d, scratch, rows, scores);
     free(scratch);
@@ -147,6 +147,10 @@ static void best_words(const Stack *d, float *const *x, int models, const Wanted
     }
 }
 
+/* Steps in a piece of the cache: most translations need one or two of them, and what is taken in such sizes is given
+ * back without going to the system, which would hand out every page anew. */
+#define SPAN 16
+
 /* The `nbest` best translations of each sentence: ids (sentences, nbest, longest), lengths -1 where there is none.
  * Several models (encoders e, decoders d, of the same words) are asked as one: their scores are averaged. */
 void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted, const int64_t *source,
@@ -169,11 +173,11 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
         for (int i = 0; i <= ranked; i++) best[i].ids = text + (int64_t)i * times;
         rankings[s] = (Ranking){best, 0, ranked, times};
     }
-    float *memory[models], *cache[models], *scratch[models];
+    int pieces = (times + SPAN - 1) / SPAN;
+    float *memory[models], *scratch[models], *cache[models][pieces];
     for (int m = 0; m < models; m++) {
         int64_t a_step = (int64_t)capacity * d[m].width;
         memory[m] = malloc(sizeof(float) * d[m].layers * start[sentences] * 2 * d[m].width);
-        cache[m] = malloc(sizeof(float) * d[m].layers * 2 * times * a_step);
         scratch[m] = malloc(sizeof(float) * (4 * a_step + (int64_t)capacity * d[m].inner));
         encode(&e[m], &d[m], source, start, sentences, memory[m]);
     }
@@ -190,9 +194,12 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
     int from[two];
     int64_t token[two];
     float *next_probability = malloc(sizeof(float) * capacity);
-    for (int step = 0; going; step++) {
+    int step = 0;
+    for (; going; step++) {
         for (int m = 0; m < models; m++) {
-            Written state = {rows,     step,  capacity,  times,            now,     before,
+            if (step % SPAN == 0)
+                cache[m][step / SPAN] = malloc(sizeof(float) * d[m].layers * 2 * SPAN * capacity * d[m].width);
+            Written state = {rows,     step,  times,     capacity,         SPAN,    now, before,
                              sentence, start, memory[m], start[sentences], cache[m]};
             decoder_step(&d[m], &state, scratch[m]);
         }
@@ -270,7 +277,10 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
         }
         free(rankings[s].best);
     }
-    for (int m = 0; m < models; m++) free(memory[m]), free(cache[m]), free(scratch[m]);
+    for (int m = 0; m < models; m++) {
+        for (int piece = 0; piece * SPAN < step; piece++) free(cache[m][piece]);
+        free(memory[m]), free(scratch[m]);
+    }
     free(room), free(active), free(rankings), free(scores), free(best);
     free(tokens), free(tables), free(next_probability);
 }
