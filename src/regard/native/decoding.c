@@ -17,55 +17,92 @@ enum {
 };
 
 typedef struct {
-    int rows, step, room, times;  /* `room` rows and `times` steps have place in the cache */
+    int rows, step, times;
+    int room, span;               /* so many rows and steps have place in a piece of the cache */
     const int64_t *tokens;        /* (rows) */
     const int32_t *before;        /* (rows, times): which row of each earlier step this one continues */
     const int32_t *sentence;      /* (rows): which sentence it translates */
     const int32_t *start;         /* where each sentence's source tokens begin */
     const float *memory;          /* (layers, sources, 2 width): keys and values side by side */
     int64_t sources;
-    float *cache;                 /* (layers, 2, room, times, width) */
+    float *const *cache;          /* pieces (layers, 2, room, span, width), as many as the steps so far need */
 } Written;
 
-static inline float dot(const float *a, const float *b, int size) {
-    v8 sum = {0};
-    for (int i = 0; i < size; i += 8) sum += *(const v8 *)(a + i) * *(const v8 *)(b + i);
-    return added_up(sum);
+#ifdef __clang__
+#define PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define PICK(a, b, ...) __builtin_shuffle(a, b, (i8){__VA_ARGS__})
+#endif
+#define EIGHT _Pragma("GCC unroll 8") for (int k = 0; k < 8; k++)
+
+/* What `added_up` makes of each of eight vectors, to the bit, in a third of the time: halves of two are added at once. */
+static inline v8 added_up_apart(const v8 *x) {
+    v8 t[4], u[2];
+    for (int k = 0; k < 4; k++)
+        t[k] = PICK(x[k], x[k + 4], 0, 1, 2, 3, 8, 9, 10, 11) + PICK(x[k], x[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    for (int k = 0; k < 2; k++)
+        u[k] = PICK(t[2 * k], t[2 * k + 1], 0, 2, 8, 10, 4, 6, 12, 14) +
+               PICK(t[2 * k], t[2 * k + 1], 1, 3, 9, 11, 5, 7, 13, 15);
+    return PICK(u[0], u[1], 0, 2, 8, 10, 4, 6, 12, 14) + PICK(u[0], u[1], 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
-/* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. */
-static void look(const float *query, const float *const *at, int64_t value, int keys, int heads, int size,
-                 float *weights, float *out) {
+/* How well each key fits each head's query: weights (heads, wide). Eight keys are read for all heads before the next
+ * eight, since they come from far away; their values, needed soon, are sent for meanwhile. */
+static void compare(const float *query, const float *const *at, int64_t value, int wide, int heads, int size,
+                    float *weights) {
     float scale = 1.0f / sqrtf((float)size);
-    for (int h = 0; h < heads; h++) {
-        const float *q = query + h * size;
-        float most = -INFINITY, sum = 0;
+    for (int j = 0; j < wide; j += 8)
+        for (int h = 0; h < heads; h++) {
+            v8 sums[8] = {{0}};
+            for (int i = h * size; i < (h + 1) * size; i += 8)
+                EIGHT sums[k] += *(const v8 *)(query + i) * *(const v8 *)(at[j + k] + i);
+            *(v8 *)(weights + h * wide + j) = added_up_apart(sums) * scale;
+            for (int i = h * size; i < (h + 1) * size; i += 16) EIGHT __builtin_prefetch(at[j + k] + value + i);
+        }
+}
+
+/* Scores become weights; what they are to be multiplied by so that they add up to one. */
+static float soften(float *weights, int keys, int wide) {
+    float most = -INFINITY, sum = 0;
+    for (int j = 0; j < keys; j++) most = weights[j] > most ? weights[j] : most;
+    for (int j = keys; j < wide; j++) weights[j] = -1e30f;
+    for (int j = 0; j < wide; j += 8) *(v8 *)(weights + j) = exponentials(*(v8 *)(weights + j) - most);
+    for (int j = 0; j < keys; j++) sum += weights[j];
+    return 1.0f / sum;
+}
+
+/* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. `at` has room
+ * for a multiple of eight, weights for as many for each head. */
+static void look(const float *query, const float **at, int64_t value, int keys, int heads, int size, float *weights,
+                 float *out) {
+    int wide = padded(keys), width = heads * size, i = 0;
+    float shares[heads];
+    for (int j = keys; j < wide; j++) at[j] = at[keys - 1];
+    compare(query, at, value, wide, heads, size, weights);
+    for (int h = 0; h < heads; h++) shares[h] = soften(weights + h * wide, keys, wide);
+    for (; size % 32 == 0 && i + 64 <= width; i += 64) { /* enough sums at once that none waits for itself */
+        int one = i / size, other = (i + 32) / size;
+        v8 sums[8] = {{0}};
         for (int j = 0; j < keys; j++) {
-            weights[j] = dot(q, at[j] + h * size, size) * scale;
-            most = weights[j] > most ? weights[j] : most;
+            const v8 *from = (const v8 *)(at[j] + value + i);
+            EIGHT sums[k] += weights[(k < 4 ? one : other) * wide + j] * from[k];
         }
-        int wide = padded(keys);
-        for (int j = keys; j < wide; j++) weights[j] = -1e30f;
-        for (int j = 0; j < wide; j += 8) *(v8 *)(weights + j) = exponentials(*(v8 *)(weights + j) - most);
-        for (int j = 0; j < keys; j++) sum += weights[j];
-        float share = 1.0f / sum;
-        float *to = out + h * size;
-        int i = 0;
-        for (; i + 32 <= size; i += 32) { /* a value is visited once for four vectors of it */
-            v8 a = {0}, b = {0}, c = {0}, d = {0};
-            for (int j = 0; j < keys; j++) {
-                const v8 *from = (const v8 *)(at[j] + value + h * size + i);
-                a += weights[j] * from[0], b += weights[j] * from[1];
-                c += weights[j] * from[2], d += weights[j] * from[3];
-            }
-            v8 *there = (v8 *)(to + i);
-            there[0] = a * share, there[1] = b * share, there[2] = c * share, there[3] = d * share;
-        }
-        for (; i < size; i += 8) {
-            v8 mixed = {0};
-            for (int j = 0; j < keys; j++) mixed += weights[j] * *(const v8 *)(at[j] + value + h * size + i);
-            *(v8 *)(to + i) = mixed * share;
-        }
+        EIGHT *(v8 *)(out + i + 8 * k) = sums[k] * shares[k < 4 ? one : other];
+    }
+    for (; i < width; i += 8) {
+        v8 mixed = {0};
+        for (int j = 0; j < keys; j++) mixed += weights[i / size * wide + j] * *(const v8 *)(at[j] + value + i);
+        *(v8 *)(out + i) = mixed * shares[i / size];
+    }
+}
+
+/* Where a row's keys of the earlier steps lie; `start` is where the layer begins in each piece. */
+static void look_back_to(const Written *s, int row, int width, int64_t start, const float **at) {
+    const int32_t *before = s->before + (int64_t)row * s->times;
+    int64_t line = (int64_t)s->span * width;
+    for (int t = 0; t < s->step;) {
+        const float *keys = s->cache[t / s->span] + start;
+        for (int i = 0; i < s->span && t < s->step; i++, t++) at[t] = keys + before[t] * line + (int64_t)i * width;
     }
 }
 
@@ -97,10 +134,11 @@ static void think(const Stack *d, const float *const *w, const float *in, int ro
     multiply(wide, rows, w[NARROW], w[NARROW_BIAS], d->inner, d->width, d->width, 0, out);
 }
 
-/* scores (rows, words); scratch has room for rows * (4 width + inner) floats. GPT has no cross-attention. */
-static void decoder_step(const Stack *d, const Written *s, float *scores, float *scratch) {
+/* What the output is to be asked of: the first (rows, width) of scratch, which has room for rows * (4 width + inner)
+ * floats. GPT has no cross-attention. */
+static void decoder_step(const Stack *d, const Written *s, float *scratch) {
     int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
-    int64_t all = (int64_t)rows * width, line = (int64_t)s->times * width, side = line * s->room;
+    int64_t all = (int64_t)rows * width, line = (int64_t)s->span * width, side = line * s->room;
     float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
     const float *place = d->places + (int64_t)s->step * width;
     for (int r = 0; r < rows; r++) {
@@ -112,19 +150,18 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
     int shared = all * most > SMALL; /* worth a second thread */
     for (int l = 0; l < d->layers; l++) {
         const float *const *w = d->weights + (int64_t)l * A_LAYER;
-        float *keys = s->cache + (int64_t)l * 2 * side, *now = keys + (int64_t)s->step * width;
+        float *now = s->cache[s->step / s->span] + l * 2 * side + (int64_t)(s->step % s->span) * width;
         const float *in = told(d, w, NORM_SELF, x, rows, n);
         multiply(in, rows, w[QUERY], w[QUERY_BIAS], width, width, width, 0, q);
         multiply(in, rows, w[KEY], w[KEY_BIAS], width, width, line, 0, now);
         multiply(in, rows, w[VALUE], w[VALUE_BIAS], width, width, line, 0, now + side);
 #pragma omp parallel if (shared)
         {
-            const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+            const float **at = malloc((sizeof(float *) + sizeof(float) * d->heads) * padded(most));
             float *weights = (float *)(at + padded(most));
 #pragma omp for schedule(static)
             for (int r = 0; r < rows; r++) {
-                const int32_t *before = s->before + (int64_t)r * s->times;
-                for (int t = 0; t < s->step; t++) at[t] = keys + before[t] * line + (int64_t)t * width;
+                look_back_to(s, r, width, l * 2 * side, at);
                 at[s->step] = now + r * line;
                 look(q + (int64_t)r * width, at, side, s->step + 1, d->heads, size, weights, y + (int64_t)r * width);
             }
@@ -137,7 +174,7 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
             multiply(in, rows, w[ASK], w[ASK_BIAS], width, width, width, 0, q);
 #pragma omp parallel if (shared)
             {
-                const float **at = malloc((sizeof(float *) + sizeof(float)) * (padded(most) + 8));
+                const float **at = malloc((sizeof(float *) + sizeof(float) * d->heads) * padded(most));
                 float *weights = (float *)(at + padded(most));
 #pragma omp for schedule(static)
                 for (int r = 0; r < rows; r++) {
@@ -155,28 +192,39 @@ static void decoder_step(const Stack *d, const Written *s, float *scores, float 
     }
     const float *const *last = d->weights + (int64_t)d->layers * A_LAYER;
     if (last[0]) norm_rows(x, last[0], last[1], d->epsilon, rows, width, x);
-    multiply(x, rows, d->output, d->bias, width, d->words, d->words, 0, scores);
+}
+
+static void output(const Stack *d, const float *x, int rows, float *scores) {
+    multiply(x, rows, d->output, d->bias, d->width, d->words, d->words, 0, scores);
 }
 
 #define LANES 64
 
+static inline v8 higher(v8 a, v8 b) {
+    i8 first = (i8)(a > b);
+    return (v8)((first & (i8)a) | (~first & (i8)b));
+}
+
 /* Every one of the `wanted` highest scores of a row is at least this: of LANES groups of scores, the one that comes
- * `wanted`th by its highest. `most` receives the highest of all. */
+ * `wanted`th by its highest (or a later one, where some are equal). `most` receives the highest of all. */
 static float at_least(const float *s, int64_t words, int wanted, float *most) {
-    float high[LANES];
+    float high[LANES], least = INFINITY;
     for (int l = 0; l < LANES; l++) high[l] = -INFINITY;
     int64_t i = 0;
     for (; i + LANES <= words; i += LANES)
         for (int l = 0; l < LANES; l++) high[l] = s[i + l] > high[l] ? s[i + l] : high[l];
     for (int l = 0; i < words; i++, l++) high[l] = s[i] > high[l] ? s[i] : high[l];
-    float least = INFINITY;
-    *most = -INFINITY;
-    for (int n = 0; n < wanted && n < LANES; n++) {
-        int at = 0;
-        for (int l = 1; l < LANES; l++) at = high[l] > high[at] ? l : at;
-        least = high[at];
+    for (int n = 0; n < wanted && n < LANES; n++) { /* the highest below the last: asking which it is would take longer */
+        v8 none = (v8){0} - INFINITY, next = none;
+        for (int l = 0; l < LANES; l += 8) {
+            v8 each = *(const v8 *)(high + l);
+            i8 below = (i8)(each < least);
+            next = higher((v8)((below & (i8)each) | (~below & (i8)none)), next);
+        }
+        next = higher(next, PICK(next, next, 4, 5, 6, 7, 0, 1, 2, 3));
+        next = higher(next, PICK(next, next, 2, 3, 0, 1, 6, 7, 4, 5));
+        least = next[0] > next[1] ? next[0] : next[1];
         if (n == 0) *most = least;
-        high[at] = -INFINITY;
     }
     return wanted <= LANES ? least : -INFINITY;
 }

@@ -79,8 +79,9 @@ void read_first(const Stack *d, const int64_t *ids, int rows, int length, int ro
 void next_token(const Stack *d, const int64_t *tokens, const int32_t *before, int rows, int step, int room, int times,
                 float *cache, float *scores) {
     float *scratch = malloc(sizeof(float) * rows * (4 * (int64_t)d->width + d->inner));
-    Written written = {rows, step, room, times, tokens, before, NULL, NULL, NULL, 0, cache};
-    decoder_step(d, &written, scores, scratch);
+    Written written = {rows, step, times, room, times, tokens, before, NULL, NULL, NULL, 0, &cache};
+    decoder_step(d, &written, scratch);
+    output(d, scratch, rows, scores);
     free(scratch);
 }
 
@@ -121,6 +122,35 @@ static void rank_in(Ranking *ranking, double score, double total, const int32_t 
         kept = ranking->best[at], ranking->best[at] = ranking->best[at - 1], ranking->best[at - 1] = kept;
 }
 
+#define ROWS_AT_ONCE 36 /* whose scores stay near: a multiple of what a product takes at once */
+
+/* The `count` best words of each row and log sum exp, where x[m] (rows, width) is what model m ends with; scores has
+ * room for those of ROWS_AT_ONCE rows, twice where there are several models. */
+static void best_words(const Stack *d, float *const *x, int models, const Wanted *wanted, int rows, int step, int count,
+                       float *scores, float *best, int64_t *tokens, float *norms) {
+    int64_t words = d->words;
+    for (int first = 0, some; first < rows; first += some) {
+        some = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
+        float *another = scores + some * words;
+        output(d, x[0] + (int64_t)first * d->width, some, scores);
+        for (int m = 1; m < models; m++) {
+            output(&d[m], x[m] + (int64_t)first * d[m].width, some, another);
+            add_rows(scores, another, some * words);
+        }
+        for (int64_t i = 0; models > 1 && i < some * words; i++) scores[i] /= models;
+        for (float *row = scores; row < scores + some * words; row += words) {
+            for (int i = 0; i < wanted->never_count; i++) row[wanted->never[i]] = -INFINITY;
+            if (step == 0) row[wanted->end] = -INFINITY; /* an empty translation is never the best */
+        }
+        best_of_rows(scores, some, words, count, best + (int64_t)first * count, tokens + (int64_t)first * count,
+                     norms + first);
+    }
+}
+
+/* Steps in a piece of the cache: most translations need one or two of them, and what is taken in such sizes is given
+ * back without going to the system, which would hand out every page anew. */
+#define SPAN 16
+
 /* The `nbest` best translations of each sentence: ids (sentences, nbest, longest), lengths -1 where there is none.
  * Several models (encoders e, decoders d, of the same words) are asked as one: their scores are averaged. */
 void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted, const int64_t *source,
@@ -143,16 +173,15 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
         for (int i = 0; i <= ranked; i++) best[i].ids = text + (int64_t)i * times;
         rankings[s] = (Ranking){best, 0, ranked, times};
     }
-    float *memory[models], *cache[models], *scratch[models];
+    int pieces = (times + SPAN - 1) / SPAN;
+    float *memory[models], *scratch[models], *cache[models][pieces];
     for (int m = 0; m < models; m++) {
         int64_t a_step = (int64_t)capacity * d[m].width;
         memory[m] = malloc(sizeof(float) * d[m].layers * start[sentences] * 2 * d[m].width);
-        cache[m] = malloc(sizeof(float) * d[m].layers * 2 * times * a_step);
         scratch[m] = malloc(sizeof(float) * (4 * a_step + (int64_t)capacity * d[m].inner));
         encode(&e[m], &d[m], source, start, sentences, memory[m]);
     }
-    int64_t all_scores = (int64_t)capacity * d->words;
-    float *scores = malloc(sizeof(float) * all_scores * (models > 1 ? 2 : 1)), *another = scores + all_scores;
+    float *scores = malloc(sizeof(float) * ROWS_AT_ONCE * d->words * (models > 1 ? 2 : 1));
     float *best = malloc(sizeof(float) * capacity * (two + 2)), *norms = best + (int64_t)capacity * two;
     float *log_probability = norms + capacity;
     int64_t *tokens = malloc(sizeof(int64_t) * capacity * (two + 1)), *now = tokens + (int64_t)capacity * two;
@@ -165,20 +194,16 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
     int from[two];
     int64_t token[two];
     float *next_probability = malloc(sizeof(float) * capacity);
-    for (int step = 0; going; step++) {
+    int step = 0;
+    for (; going; step++) {
         for (int m = 0; m < models; m++) {
-            Written state = {rows,     step,  capacity,  times,            now,     before,
+            if (step % SPAN == 0)
+                cache[m][step / SPAN] = malloc(sizeof(float) * d[m].layers * 2 * SPAN * capacity * d[m].width);
+            Written state = {rows,     step,  times,     capacity,         SPAN,    now, before,
                              sentence, start, memory[m], start[sentences], cache[m]};
-            decoder_step(&d[m], &state, m ? another : scores, scratch[m]);
-            if (m) add_rows(scores, another, (int64_t)rows * d->words);
+            decoder_step(&d[m], &state, scratch[m]);
         }
-        for (int64_t i = 0; models > 1 && i < (int64_t)rows * d->words; i++) scores[i] /= models;
-        for (int r = 0; r < rows; r++) {
-            float *row = scores + (int64_t)r * d->words;
-            for (int i = 0; i < wanted->never_count; i++) row[wanted->never[i]] = -INFINITY;
-            if (step == 0) row[wanted->end] = -INFINITY; /* an empty translation is never the best */
-        }
-        best_of_rows(scores, rows, d->words, two, best, tokens, norms);
+        best_words(d, scratch, models, wanted, rows, step, two, scores, best, tokens, norms);
         int next_rows = 0, next_going = 0, next_width = 0;
         for (int a = 0; a < going; a++) {
             int s = active[a], first = a * width, found = 0;
@@ -252,7 +277,10 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
         }
         free(rankings[s].best);
     }
-    for (int m = 0; m < models; m++) free(memory[m]), free(cache[m]), free(scratch[m]);
+    for (int m = 0; m < models; m++) {
+        for (int piece = 0; piece * SPAN < step; piece++) free(cache[m][piece]);
+        free(memory[m]), free(scratch[m]);
+    }
     free(room), free(active), free(rankings), free(scores), free(best);
     free(tokens), free(tables), free(next_probability);
 }
