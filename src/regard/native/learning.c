@@ -4,7 +4,7 @@
  * gradient is added to the others'. It takes some at a time, so that what they leave for the way back is still near.
  */
 
-#define CHUNK 256 /* tokens of a side that go through the layers together, if the sentences are no longer */
+#define CHUNK 192 /* tokens of a side that go through the layers together, if the sentences are no longer */
 #define MAPS 8
 
 enum { THINK, LOOK, LOOK_AT_SOURCE };

@@ -122,7 +122,7 @@ static Tile *const *const LAST = MANY;
 #endif
 
 #define ROWS_A_TASK 96
-#define DEEP 512 /* places of a panel that stay near while many rows pass */
+#define DEEP 256 /* places of a panel that stay near while many rows pass */
 
 /* y (rows, out) = x (rows, in) times laid-out weights, plus bias if there is one, with RELU or ONTO y if asked. */
 void multiply(const float *x, int64_t rows, const float *panels, const float *bias, int64_t in, int64_t out,
@@ -151,7 +151,7 @@ void multiply(const float *x, int64_t rows, const float *panels, const float *bi
         }
 }
 
-#define NEAR_DEEP 128 /* rows that are summed over while they are near */
+#define NEAR_DEEP 256 /* rows that are summed over while they are near */
 
 /* Columns of g from `first` to `end`, some rows of it -> (columns / TALL, rows, TALL), filled up with zeros. */
 static void lay_columns(const float *g, int64_t grow, int64_t rows, int64_t first, int64_t end, float *to) {
@@ -184,6 +184,7 @@ void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows
                     for (int64_t i = 0, many; i < TALL && c + i < end; i += many) {
                         int64_t left = end - c - i < TALL - i ? end - c - i : TALL - i;
                         many = left >= TALL ? TALL : left >= 6 ? 6 : left;
+                        for (int64_t r = 0; r < many; r++) __builtin_prefetch(w + (c + i + r) * in + (p + 1) * PANEL, 1);
                         LAST[many](near + (c - first) * some + i, 1, TALL, panels + p * some * PANEL, some, some, NULL,
                                    row ? ONTO : how, w + (c + i) * in + p * PANEL, in, in - p * PANEL);
                     }
