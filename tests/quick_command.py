@@ -119,7 +119,7 @@ def run(request: dict, files: list[int]) -> None:
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     sys.argv = request["arguments"]
-    exec(os.environ.pop("QUICK_FIRST", ""), {})
+    exec(os.environ.get("QUICK_FIRST", ""), {})
     from torch.distributed.run import main as torchrun
 
     from regard.app.cli import main as regard

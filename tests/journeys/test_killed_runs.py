@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from numbers_corpus import write_numbers
 from quick_command import QuickProcess
+from undrawn import UNDRAWN
 
 Begin = Callable[..., QuickProcess]
 DIES_WRITING = """
@@ -47,7 +48,7 @@ def begin(programs: Path) -> Begin:
         resume = ["--resume"] if (folder / out).is_dir() else []
         return QuickProcess(
             [str(programs / "regard"), *RECIPE, *more, *resume, "--out", out], cwd=folder, env=surroundings,
-            first=first, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            first=UNDRAWN + first, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     return call

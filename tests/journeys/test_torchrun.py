@@ -16,6 +16,7 @@ import torch
 from numbers_corpus import write_numbers
 from quick_command import QuickProcess
 from safetensors.torch import load_file
+from undrawn import UNDRAWN
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Begin = Callable[..., QuickProcess]
@@ -46,7 +47,12 @@ def begin(programs: Path, place: Path) -> Begin:
             several = [f"--nproc-per-node={workers}", "--max-restarts=3", "--no-python"]
             start = [str(programs / "torchrun"), "--standalone", *several, *start]
         return QuickProcess(
-            [*start, *command], env=surroundings, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*start, *command],
+            env=surroundings,
+            first=UNDRAWN,
+            cwd=place,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     return call
