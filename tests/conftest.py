@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from quick_command import write_command
+from quick_command import write_commands
 
 settings.register_profile("regard", deadline=None, derandomize=True)
 settings.load_profile("regard")
@@ -34,7 +34,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with `regard` in it, for a PATH."""
+    """A folder with `regard` and `torchrun` in it, for a PATH."""
     folder = tmp_path_factory.mktemp("bin")
     address = folder / "door"
     command = [sys.executable, str(Path(__file__).with_name("quick_command.py")), "serve", str(address)]
@@ -43,7 +43,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     )
     assert server.stdout is not None
     assert server.stdout.readline() == "ready\n"
-    write_command(folder, address)
+    write_commands(folder, address)
     yield folder
     server.terminate()
     server.wait()

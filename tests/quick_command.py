@@ -1,13 +1,15 @@
 """`regard` without waiting for torch: one process imports it, and each command is a fork of that process.
 
-`python quick_command.py serve SOCKET` is that process; `write_command` makes a program called `regard` that asks it.
-The command's own code runs, with the caller's files, folder and environment.
+`python quick_command.py serve SOCKET` is that process; `write_commands` makes programs called `regard` and `torchrun`
+that ask it. The command's own code runs, with the caller's files, folder and environment.
 """
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,21 +17,50 @@ CLIENT = """#!{python} -SE
 import json, os, signal, socket, sys
 asked = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 asked.connect({address!r})
-request = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+surroundings = dict(os.environ)
+tell = surroundings.pop("QUICK_TELL", None)
+request = {{"arguments": [{name!r}, *sys.argv[1:]], "folder": os.getcwd(), "environment": surroundings}}
 socket.send_fds(asked, [json.dumps(request).encode()], [0, 1, 2])
 process = int(asked.recv(64))
+if tell:
+    os.write(int(tell), str(process).encode())
+    os.close(int(tell))
 for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, lambda number, frame: os.kill(process, number))
-code = asked.recv(64)
-sys.exit(int(code) if code else 70)
+code = int(asked.recv(64) or 70)
+if code < 0:  # what ended the command ends this
+    if -code in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
 """
 
 
-def write_command(folder: Path, address: Path) -> None:
-    """`folder/regard`, for a PATH."""
-    program = folder / "regard"
-    program.write_text(CLIENT.format(python=sys.executable, address=str(address)))
-    program.chmod(0o755)
+def write_commands(folder: Path, address: Path) -> None:
+    """`folder/regard` and `folder/torchrun`, for a PATH."""
+    for name in ("regard", "torchrun"):
+        program = folder / name
+        program.write_text(CLIENT.format(python=sys.executable, address=str(address), name=name))
+        program.chmod(0o755)
+
+
+class QuickProcess(subprocess.Popen[str]):
+    """A command of `write_commands` that can be signalled as one started anew: also killed, and stopped.
+
+    `first` is code that the command runs before its own.
+    """
+
+    def __init__(self, command: list[str], env: dict[str, str], first: str = "", **options) -> None:
+        read, write = os.pipe()
+        surroundings = {**env, "QUICK_TELL": str(write), "QUICK_FIRST": first}
+        super().__init__(command, env=surroundings, pass_fds=[write], encoding="utf-8", **options)
+        os.close(write)
+        with os.fdopen(read) as told:
+            self.number = int(told.read())  # of the command; `pid` is that of the program which asked for it
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.number, number)
 
 
 def serve(address: str) -> None:
@@ -37,6 +68,7 @@ def serve(address: str) -> None:
     import matplotlib.figure  # noqa: F401
     import sacrebleu  # noqa: F401
     import torch
+    import torch.distributed.run
 
     import regard.app.cli
     import regard.app.looking
@@ -61,10 +93,24 @@ def serve(address: str) -> None:
 
 
 def answer(asked: socket.socket) -> None:
-    """Run one command, and tell its process and its exit code."""
+    """Run one command in a process of its own, and tell its number and how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     message, files, _, _ = socket.recv_fds(asked, 1 << 20, 3)
-    request = json.loads(message)
+    process = os.fork()
+    if process == 0:
+        asked.close()
+        run(json.loads(message), files)
+    for file in files:
+        os.close(file)  # whoever reads what the command prints is told when it ends
+    asked.send(str(process).encode())
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with contextlib.suppress(OSError):  # who asked may be gone
+        asked.send(str(code).encode())
+    os._exit(0)
+
+
+def run(request: dict, files: list[int]) -> None:
+    """Become the command."""
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -72,13 +118,15 @@ def answer(asked: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
-    sys.argv = ["regard", *request["arguments"]]
-    asked.send(str(os.getpid()).encode())
-    from regard.app.cli import main
+    sys.argv = request["arguments"]
+    exec(os.environ.get("QUICK_FIRST", ""), {})
+    from torch.distributed.run import main as torchrun
+
+    from regard.app.cli import main as regard
 
     code = 70
     try:
-        main()
+        torchrun() if sys.argv[0] == "torchrun" else regard()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
@@ -90,7 +138,6 @@ def answer(asked: socket.socket) -> None:
         for stream in (sys.stdout, sys.stderr):
             if not stream.closed:
                 stream.flush()
-        asked.send(str(code).encode())
         os._exit(code)
 
 

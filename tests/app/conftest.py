@@ -7,6 +7,7 @@ import httpx
 import pytest
 from served import Served, served
 from small_readers import train_readers
+from undrawn import undrawn
 
 import regard
 
@@ -24,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, words in (("n.de", german), ("n.en", english)):
         text = "".join(" ".join(words[number] for number in row) + "\n" for row in rows)
         (folder / name).write_text(text, "utf-8")
-    with pytest.MonkeyPatch.context() as patch:
+    with undrawn(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
         patch.chdir(folder)
         regard.train(
@@ -41,7 +42,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Run folders of models that read, by the recipe they were trained with."""
-    return train_readers(tmp_path_factory.mktemp("readers"))
+    with undrawn():
+        return train_readers(tmp_path_factory.mktemp("readers"))
 
 
 @pytest.fixture(scope="session")

@@ -9,46 +9,43 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from quick_command import QuickProcess
 
 from regard.app import serving
 from regard.app.server.places import bound_socket
 from regard.app.serving import Serving
 from regard.errors import RegardError
 
-PROGRAM = "from regard.app.cli import main; main()"
-WITHOUT_EXTRA = f"import sys; sys.modules['uvicorn'] = None; {PROGRAM}"
+Serve = Callable[..., QuickProcess]
+WITHOUT_EXTRA = "import sys; sys.modules['uvicorn'] = None"
 
 
-def command(*arguments: str, program: str = PROGRAM, **surroundings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, "serve", *arguments],
-        env={**os.environ, **surroundings},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def serve(programs: Path) -> Serve:
+    """Starts the command in a process of its own."""
+
+    def call(*arguments: str, **options) -> QuickProcess:
+        command = [str(programs / "regard"), "serve", *arguments]
+        return QuickProcess(
+            command, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        )
+
+    return call
 
 
 @contextlib.contextmanager
-def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server that listens, and its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "serve", *arguments, "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def listening(process: subprocess.Popen[str]) -> Iterator[str]:
+    """The address of a server that was started, once it listens."""
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address.startswith("http://"), process.stderr and process.stderr.read()
-        yield process, address
+        yield address
     finally:
         process.kill()
         process.wait()
@@ -83,7 +80,9 @@ class Clients:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_stop_under_load_loses_no_request(run: Path, number: signal.Signals) -> None:
-    with started(str(run)) as (process, address):
+    command = [sys.executable, "-m", "regard", "serve", str(run), "--port", "0"]  # no fork: how it ends counts
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with listening(process) as address:
         clients = Clients(address, 8)
         time.sleep(1.5)
         stopped = time.monotonic()
@@ -109,14 +108,14 @@ def test_an_answers_body_does_not_wait_for_its_head() -> None:
         assert listener.proto == socket.IPPROTO_TCP
 
 
-def test_a_busy_port_is_one_sentence(run: Path) -> None:
+def test_a_busy_port_is_one_sentence(run: Path, serve: Serve) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = command(str(run), "--port", str(port))
-    assert (done.returncode, done.stdout) == (2, "")
+        refused = serve(str(run), "--port", str(port))
+        printed, told = refused.communicate(timeout=60)
+    assert (refused.returncode, printed) == (2, "")
     assert (
-        done.stderr
-        == f"regard: port {port} of 127.0.0.1 is taken; choose another with --port, or 0 for a free one\n"
+        told == f"regard: port {port} of 127.0.0.1 is taken; choose another with --port, or 0 for a free one\n"
     )
 
 
@@ -164,14 +163,16 @@ def test_names_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert serving.read_token(tmp_path / "token") == "word"
 
 
-def test_without_the_extra_it_says_what_to_install(run: Path) -> None:
-    done = command(str(run), program=WITHOUT_EXTRA)
-    assert done.returncode == 2
-    assert done.stderr == "regard: serving needs uvicorn: pip install 'regard[serve]'\n"
+def test_without_the_extra_it_says_what_to_install(run: Path, serve: Serve) -> None:
+    refused = serve(str(run), first=WITHOUT_EXTRA)
+    told = refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2
+    assert told == "regard: serving needs uvicorn: pip install 'regard[serve]'\n"
 
 
-def test_a_host_that_others_reach_is_warned_about(run: Path) -> None:
-    with started(f"mine={run}", "--host", "0.0.0.0") as (process, address):
+def test_a_host_that_others_reach_is_warned_about(run: Path, serve: Serve) -> None:
+    process = serve(f"mine={run}", "--host", "0.0.0.0", "--port", "0")
+    with listening(process) as address:
         here = address.replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(f"{here}/models").json()["models"][0]["name"] == "mine"
         process.terminate()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import small_images
 import small_texts
+from undrawn import undrawn
 
 import regard
 from regard.app import benching
@@ -22,9 +23,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     small_texts.write_tagged(folder)
     files = [f"data.path={folder}", "train.steps=2", *small_texts.SMALL, "model.layers=2"]
     images = [f"data.path={folder}", "train.steps=2", *small_images.SMALL]
-    regard.train("vit", folder / "vit", images)
-    regard.train("sentiment", folder / "labels", [*files, "data.train=train.tsv", "data.valid=dev.tsv"])
-    regard.train("ner", folder / "tags", [*files, "data.train=train.conll", "data.valid=dev.conll"])
+    with undrawn():
+        regard.train("vit", folder / "vit", images)
+        regard.train("sentiment", folder / "labels", [*files, "data.train=train.tsv", "data.valid=dev.tsv"])
+        regard.train("ner", folder / "tags", [*files, "data.train=train.conll", "data.valid=dev.conll"])
     return folder
 
 

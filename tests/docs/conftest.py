@@ -16,6 +16,7 @@ import small_images  # noqa: E402
 import small_painter  # noqa: E402
 import small_texts  # noqa: E402
 from page_run import environment  # noqa: E402
+from undrawn import UNDRAWN  # noqa: E402
 
 LITTLE = "model.longest=40 train.steps=25 train.batch_tokens=1024 train.warmup=10 train.rate=0.01 decode.beam=2"
 WORDS = "text.kind=words text.min_count=1 text.joint=false model.share=output"
@@ -73,6 +74,8 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
                 keys += [f"data.source={folder / 'little.de'}", f"data.target={folder / 'little.en'}"]
             command = ["regard", "train", recipe, *keys, "--out", str(run)]
             surroundings = environment(cache, programs)
+            if name != "picturebook":  # a page lists all that is in that one
+                surroundings["QUICK_FIRST"] = UNDRAWN
             done = subprocess.run(
                 [shutil.which("regard", path=surroundings["PATH"]) or "", *command[1:]],
                 cwd=folder, env=surroundings, capture_output=True, text=True,

@@ -1,7 +1,10 @@
-"""Hugging Face folders: the real MiniLM where its package is installed, and a small one written here."""
+"""Hugging Face folders: the real MiniLM where its package is installed, and a small one written here; ONNX made quicker."""
 
+import functools
+import importlib
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,3 +25,15 @@ def minilm() -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "theirs", their_weights())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def operators_are_read_once() -> Iterator[None]:
+    """PyTorch parses the source of all ONNX operators for each graph, which is a third of the graph's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            registry = importlib.import_module("torch.onnx._internal.exporter._registration").ONNXRegistry
+            patch.setattr(registry, "from_torchlib", staticmethod(functools.cache(registry.from_torchlib)))
+        except (ImportError, AttributeError):  # none of PyTorch's promises: elsewhere, tests only take longer
+            pass
+        yield

@@ -15,8 +15,7 @@ from regard.exchange import onnx
 from regard.exchange.onnx_graphs import graphs
 from regard.jobs import load_translator
 from regard.jobs.engines import LoadedEngine, open_engine
-from regard.jobs.exporting import export
-from regard.jobs.formats import write
+from regard.jobs.exporting import Exported, export
 from regard.jobs.loaded import LoadedTranslator
 
 for package in ("onnx", "onnxruntime", "onnxscript"):
@@ -31,10 +30,11 @@ MODELS: dict[str, TransformerModel | RnnModel] = {
     "relative": transformer(decoder_layers=1, position="relative", share="none"),
     "learned": transformer(decoder_layers=1, position="learned", activation="gelu"),
     "reversed": rnn(reverse=True, share="all", embedding=12),
+    "dot": rnn(attention="luong", score="dot"),
 }
 
 
-SLOW = ("rotary", "alibi", "relative", "learned", "reversed")
+SLOW = ("rotary", "alibi", "relative", "learned", "reversed", "dot")
 """A graph takes seconds to trace."""
 
 
@@ -42,14 +42,16 @@ SLOW = ("rotary", "alibi", "relative", "learned", "reversed")
     scope="module",
     params=[pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MODELS],
 )
-def both(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[LoadedTranslator, LoadedEngine]:
-    """A run, and its export opened."""
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """The export `out` of a run beside it."""
     place = tmp_path_factory.mktemp("onnx")
-    run = load_translator(write_run(place / "run", MODELS[request.param]))
-    write(run, "onnx", place / "out")
-    return run, LoadedEngine(place / "out", "onnx")
+    return export(write_run(place / "run", MODELS[request.param]), "onnx", place / "out")
+
+
+@pytest.fixture(scope="module")
+def both(made: Exported) -> tuple[LoadedTranslator, LoadedEngine]:
+    """A run, and its export opened."""
+    return load_translator(made.folder.parent / "run"), LoadedEngine(made.folder, "onnx")
 
 
 def test_batch_and_length_are_open(both: tuple[LoadedTranslator, LoadedEngine]) -> None:
@@ -136,8 +138,7 @@ def test_a_vocabulary_that_belongs_to_another_model(
         both[1].translator.model.start(torch.tensor([[5000, 1]]))
 
 
-def test_an_export_tells_what_its_check_found(tmp_path: Path) -> None:
-    made = export(write_run(tmp_path / "run", rnn(attention="luong", score="dot")), "onnx", tmp_path / "out")
+def test_an_export_tells_what_its_check_found(made: Exported) -> None:
     assert (made.check.sentences, *made.check.same.values()) == (6, 6, 6)
     assert made.check.difference < 1e-5
-    assert "| 6 of 6 | 6 of 6 |" in (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert "| 6 of 6 | 6 of 6 |" in (made.folder / "README.md").read_text("utf-8")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from small_corpus import write_corpus
+from undrawn import undrawn
 
 
 @pytest.fixture(scope="module")
@@ -18,4 +19,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def only_shared_runs_are_drawn() -> Iterator[None]:
+    """A module's own runs are made before this, and their pictures looked for; those of single tests are not."""
+    with undrawn():
         yield

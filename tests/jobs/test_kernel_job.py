@@ -1,6 +1,7 @@
 """`train` and `load` for kernel regression: what is learned, written, and read back."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 import regard
 from regard.config import CurveData
 from regard.data.curve import curve, points
+from regard.jobs import kernel
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +103,16 @@ def damaged(folder: Path, name: str, content: bytes | None) -> str:
     ],
 )  # fmt: skip
 def test_a_damaged_run_is_refused_in_a_sentence(
-    tmp_path: Path, name: str, content: bytes | None, sentence: str
+    run, tmp_path: Path, name: str, content: bytes | None, sentence: str
 ) -> None:
-    folder = regard.train("kernel", out=tmp_path / "run", train__steps=1).folder
+    folder = shutil.copytree(run.folder, tmp_path / "run")
     assert sentence in damaged(folder, name, content)
 
 
-def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+def test_weights_of_another_shape_are_refused(run, tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
-    folder = regard.train("kernel", out=tmp_path / "run", train__steps=1).folder
+    folder = shutil.copytree(run.folder, tmp_path / "run")
     save_file({"x": torch.zeros(3), "y": torch.zeros(3)}, folder / "model.safetensors")
     with pytest.raises(regard.RegardError, match="does not hold the weights of this configuration"):
         regard.load(folder)
@@ -118,6 +120,7 @@ def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
 
 def test_a_run_is_never_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kernel, "save", lambda figure, stem: [])  # pictures are most of such a training's time
     first = regard.train("kernel", train__steps=1).folder
     second = regard.train("kernel", train__steps=1).folder
     assert [str(first), str(second)] == ["runs/kernel", "runs/kernel-2"]

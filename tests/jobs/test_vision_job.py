@@ -87,7 +87,11 @@ def test_a_run_learns_with_fewer_tokens_from_another(run, folders: Path, tmp_pat
     assert again.model.vit.reduction is not None
     thresholds = again.model.vit.reduction.thresholds
     assert bool(thresholds.any()) == (prune == "soft")
-    merged = train(folders, tmp_path / "merged", *more[:1], "reduce.merge=[0.2]", "train.steps=5")
+
+
+def test_a_run_learns_with_merged_tokens_from_another(run, folders: Path, tmp_path: Path) -> None:
+    more = [f"model.start={run.folder}", "reduce.merge=[0.2]", "train.steps=5"]
+    merged = train(folders, tmp_path / "merged", *more)
     assert regard.load(merged.folder).model.vit.reduction.amounts == (0.2,)
 
 

@@ -5,14 +5,16 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from numbers_corpus import write_numbers
+from quick_command import QuickProcess
+from undrawn import UNDRAWN
 
-PROGRAM = "from regard.app.cli import main; main()"
+Begin = Callable[..., QuickProcess]
 DIES_WRITING = """
 import os, signal
 left, flush = {count}, os.fsync
@@ -24,7 +26,6 @@ def dies(descriptor):
         os.kill(os.getpid(), signal.SIGKILL)
     flush(descriptor)
 os.fsync = dies
-from regard.app.cli import main; main()
 """
 """Killed, as if from outside, when it is about to flush what it writes into the run for the so-many-th time."""
 
@@ -39,7 +40,22 @@ FILES = ("model.safetensors", "tokenizer.json", "recipe.toml", "config.json")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def begin(programs: Path) -> Begin:
+    """Starts a training in a process of its own; with --resume once its folder is there, as an unattended machine would."""
+
+    def call(folder: Path, out: str, *more: str, first: str = "") -> QuickProcess:
+        surroundings = {**os.environ, "REGARD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+        resume = ["--resume"] if (folder / out).is_dir() else []
+        return QuickProcess(
+            [str(programs / "regard"), *RECIPE, *more, *resume, "--out", out], cwd=folder, env=surroundings,
+            first=UNDRAWN + first, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, begin: Begin) -> Path:
     """A folder with a corpus, and `whole`, a run that was never interrupted."""
     folder = tmp_path_factory.mktemp("killed")
     write_numbers(folder, 600)
@@ -47,20 +63,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = done.communicate(timeout=200)[1]
     assert done.returncode == 0, told
     return folder
-
-
-def begin(folder: Path, out: str, *more: str, program: str = PROGRAM) -> subprocess.Popen[str]:
-    surroundings = {**os.environ, "REGARD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *RECIPE, *more, "--out", out], cwd=folder, env=surroundings, encoding="utf-8",
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
-def again(folder: Path, out: str, *more: str, program: str = PROGRAM) -> subprocess.Popen[str]:
-    """As an unattended machine would: with --resume once the folder is there."""
-    resume = ["--resume"] if (folder / out).is_dir() else []
-    return begin(folder, out, *more, *resume, program=program)
 
 
 def same_run(one: Path, other: Path) -> None:
@@ -83,7 +85,7 @@ def rows(run: Path) -> list[tuple]:
     return kept
 
 
-def killed_and_resumed(place: Path, out: str, kills: int, seed: int) -> int:
+def killed_and_resumed(begin: Begin, place: Path, out: str, kills: int, seed: int) -> int:
     """Kill -9 so many times, by turns at a random moment and inside a write; how many were inside one."""
     chance = random.Random(seed)
     inside = 0
@@ -91,9 +93,9 @@ def killed_and_resumed(place: Path, out: str, kills: int, seed: int) -> int:
         in_a_write = hit % 2 == 1
         if in_a_write:
             count = chance.randint(1, 8)
-            process = again(place, out, program=DIES_WRITING.format(count=count, out=out))
+            process = begin(place, out, first=DIES_WRITING.format(count=count, out=out))
         else:
-            process = again(place, out)
+            process = begin(place, out)
             wait_until_training(place / out, process)
             time.sleep(chance.uniform(0.0, 0.1))
             process.send_signal(signal.SIGKILL)
@@ -101,7 +103,7 @@ def killed_and_resumed(place: Path, out: str, kills: int, seed: int) -> int:
         assert process.returncode == -signal.SIGKILL, told
         assert not in_a_write or unfinished(place / out)
         inside += in_a_write
-    process = again(place, out)
+    process = begin(place, out)
     told = process.communicate(timeout=200)[1]
     assert process.returncode == 0, told
     return inside
@@ -116,7 +118,7 @@ def unfinished(run: Path) -> list[str]:
     return names
 
 
-def wait_until_training(run: Path, process: subprocess.Popen[str]) -> None:
+def wait_until_training(run: Path, process: QuickProcess) -> None:
     """Until it has written something since it began."""
     before = newest(run)
     while process.poll() is None and newest(run) <= before:
@@ -130,21 +132,21 @@ def newest(run: Path) -> float:
         return 0.0
 
 
-def test_three_kills_change_nothing(place: Path) -> None:
-    assert killed_and_resumed(place, "three", kills=3, seed=1) == 1
+def test_three_kills_change_nothing(place: Path, begin: Begin) -> None:
+    assert killed_and_resumed(begin, place, "three", kills=3, seed=1) == 1
     same_run(place / "whole", place / "three")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_twenty_five_kills_change_nothing(place: Path) -> None:
-    inside = killed_and_resumed(place, "many", kills=25, seed=2)
+def test_twenty_five_kills_change_nothing(place: Path, begin: Begin) -> None:
+    inside = killed_and_resumed(begin, place, "many", kills=25, seed=2)
     same_run(place / "whole", place / "many")
     print(f"\n25 kills, {inside} of them inside a write: every file the same as without")
 
 
 @pytest.mark.parametrize("asked", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_saves_first(place: Path, asked: signal.Signals) -> None:
+def test_a_signal_saves_first(place: Path, begin: Begin, asked: signal.Signals) -> None:
     out = f"asked-{asked.name}"
     process = begin(place, out, "train.checkpoint_every=1000")  # nothing but the signal makes it save
     while process.poll() is None and not (place / out / "metrics.jsonl").exists():
@@ -155,7 +157,7 @@ def test_a_signal_saves_first(place: Path, asked: signal.Signals) -> None:
     assert "and saved; go on with --resume" in told
     assert "Traceback" not in told
     assert len(list((place / out / "checkpoints").iterdir())) == 1
-    done = again(place, out, "train.checkpoint_every=1000")
+    done = begin(place, out, "train.checkpoint_every=1000")
     told = done.communicate(timeout=200)[1]
     assert done.returncode == 0, told
     assert (place / out / "model.safetensors").read_bytes() == (
@@ -164,27 +166,27 @@ def test_a_signal_saves_first(place: Path, asked: signal.Signals) -> None:
     assert rows(place / out) == rows(place / "whole")
 
 
-def test_the_second_training_in_a_folder_is_refused(place: Path) -> None:
+def test_the_second_training_in_a_folder_is_refused(place: Path, begin: Begin) -> None:
     first = begin(place, "shared")
     while first.poll() is None and not (place / "shared" / "metrics.jsonl").exists():
         time.sleep(0.01)
     first.send_signal(signal.SIGSTOP)  # it is not to be done before the second has tried
-    second = again(place, "shared")
+    second = begin(place, "shared")
     told = second.communicate(timeout=100)[1]
     first.send_signal(signal.SIGCONT)
     assert second.returncode == 2
-    assert told == f"regard: another training is writing into shared (process {first.pid})\n"
+    assert told == f"regard: another training is writing into shared (process {first.number})\n"
     assert first.wait(200) == 0
     same_run(place / "whole", place / "shared")
 
 
-def test_going_on_with_another_model_is_refused(place: Path) -> None:
+def test_going_on_with_another_model_is_refused(place: Path, begin: Begin) -> None:
     process = begin(place, "other")
     while process.poll() is None and not (place / "other" / "recipe.toml").exists():
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    refused = again(place, "other", "model.d_ff=128")
+    refused = begin(place, "other", "model.d_ff=128")
     told = refused.communicate(timeout=100)[1]
     assert refused.returncode == 2
     assert (
@@ -192,7 +194,7 @@ def test_going_on_with_another_model_is_refused(place: Path) -> None:
     )
 
 
-def test_a_full_disk_ends_with_code_1_or_not_at_all(place: Path) -> None:
+def test_a_full_disk_ends_with_code_1_or_not_at_all(place: Path, begin: Begin) -> None:
     """On a real file system with room for a checkpoint or two."""
     full = place / "full"
     full.mkdir()
@@ -209,7 +211,7 @@ def test_a_full_disk_ends_with_code_1_or_not_at_all(place: Path) -> None:
         kept = sorted(path.name for path in (full / "run" / "checkpoints").iterdir())
         assert kept
         assert all(name.isdecimal() for name in kept)
-        going = again(place, "full/run", "train.unwritable=go-on", "train.keep=1", "train.steps=8")
+        going = begin(place, "full/run", "train.unwritable=go-on", "train.keep=1", "train.steps=8")
         told = going.communicate(timeout=200)[1]
         assert "training goes on" in told
     finally:

@@ -8,12 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from numbers_corpus import write_numbers
+from quick_command import QuickProcess
 from safetensors.torch import load_file
+from undrawn import UNDRAWN
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+Begin = Callable[..., QuickProcess]
 
 RECIPE = [
     "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
@@ -31,34 +37,39 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def one(place: Path) -> Path:
+def begin(programs: Path, place: Path) -> Begin:
+    """Starts a command in so many processes; `anew` where one of them is to be killed, and no fork's asker with it."""
+
+    def call(*command: str, workers: int = 2, anew: bool = False) -> QuickProcess:
+        surroundings = {**os.environ, "REGARD_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
+        start = [sys.executable, "-m", "regard"] if anew else [str(programs / "regard")]
+        if workers > 1:
+            several = [f"--nproc-per-node={workers}", "--max-restarts=3", "--no-python"]
+            start = [str(programs / "torchrun"), "--standalone", *several, *start]
+        return QuickProcess(
+            [*start, *command],
+            env=surroundings,
+            first=UNDRAWN,
+            cwd=place,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def one(place: Path, begin: Begin) -> Path:
     """A run by one process, without dropout."""
-    finish(begin(place, "one", "model.dropout=0", workers=1))
+    finish(begin(*RECIPE, "model.dropout=0", "--out", "one", workers=1))
     return place / "one"
 
 
-def begin(place: Path, out: str, *more: str, workers: int = 2) -> subprocess.Popen[str]:
-    surroundings = {**os.environ, "REGARD_CACHE": str(place / "cache"), "OMP_NUM_THREADS": "1"}
-    start = [sys.executable, "-m"]
-    if workers > 1:
-        start += [
-            "torch.distributed.run",
-            "--standalone",
-            f"--nproc-per-node={workers}",
-            "--max-restarts=3",
-            "-m",
-        ]
-    return subprocess.Popen(
-        [*start, "regard", *RECIPE, *more, "--out", out], cwd=place, env=surroundings, encoding="utf-8",
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: QuickProcess) -> str:
     return printed_and_told(process)[0]
 
 
-def printed_and_told(process: subprocess.Popen[str]) -> tuple[str, str]:
+def printed_and_told(process: QuickProcess) -> tuple[str, str]:
     printed, told = process.communicate(timeout=200)
     assert process.returncode == 0, told
     return printed, told
@@ -69,17 +80,17 @@ def losses(run: Path) -> list[float]:
     return [row["loss"] for row in rows]
 
 
-def workers_of(process: subprocess.Popen[str]) -> list[int]:
+def workers_of(process: QuickProcess) -> list[int]:
     """The processes that torchrun has started, the first rank first."""
     listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=False
+        ["ps", "-o", "pid=", "--ppid", str(process.number)], capture_output=True, text=True, check=False
     )
     return sorted(int(number) for number in listed.stdout.split())
 
 
-def test_two_processes_learn_what_one_learns(place: Path, one: Path) -> None:
+def test_two_processes_learn_what_one_learns(place: Path, begin: Begin, one: Path) -> None:
     """Without dropout: each process draws its own."""
-    printed = finish(begin(place, "two", "model.dropout=0"))
+    printed = finish(begin(*RECIPE, "model.dropout=0", "--out", "two"))
     assert printed.count("BLEU") == 1  # the first speaks for all
     alone, together = losses(one), losses(place / "two")
     assert len(alone) == len(together) == 10
@@ -87,10 +98,10 @@ def test_two_processes_learn_what_one_learns(place: Path, one: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_changes_nothing(place: Path) -> None:
-    whole, torn = begin(place, "whole", "model.dropout=0.1"), None
+def test_a_worker_that_dies_changes_nothing(place: Path, begin: Begin) -> None:
+    whole, torn = begin(*RECIPE, "model.dropout=0.1", "--out", "whole"), None
     finish(whole)
-    torn = begin(place, "torn", "model.dropout=0.1")
+    torn = begin(*RECIPE, "model.dropout=0.1", "--out", "torn", anew=True)
     while torn.poll() is None and not list((place / "torn" / "checkpoints").glob("[0-9]*")):
         time.sleep(0.01)
     victim = workers_of(torn)[-1]
@@ -111,11 +122,13 @@ def test_a_worker_that_dies_changes_nothing(place: Path) -> None:
     ],
     ids=lambda more: ", ".join(more),
 )
-def test_a_sharded_model_learns_what_a_whole_one_learns(place: Path, more: tuple[str, ...]) -> None:
+def test_a_sharded_model_learns_what_a_whole_one_learns(
+    place: Path, begin: Begin, more: tuple[str, ...]
+) -> None:
     settings = ("model.dropout=0", "train.steps=20", "train.validate_every=10", *more)
     whole, cut = f"{more[0]} whole", f"{more[0]} cut"
-    finish(begin(place, whole, *settings, workers=1))
-    _, told = printed_and_told(begin(place, cut, "train.shard=true", *settings))
+    finish(begin(*RECIPE, *settings, "--out", whole, workers=1))
+    _, told = printed_and_told(begin(*RECIPE, "train.shard=true", *settings, "--out", cut))
     sizes = re.search(r"model: ([\d,]+) parameters on cpu, ([\d,]+) of them in this process", told)
     assert sizes is not None, told
     all_of_them, here = (int(size.replace(",", "")) for size in sizes.groups())
@@ -130,47 +143,35 @@ def test_a_sharded_model_learns_what_a_whole_one_learns(place: Path, more: tuple
 
 
 @pytest.mark.slow
-def test_a_sharded_training_goes_on_where_it_was(place: Path) -> None:
+def test_a_sharded_training_goes_on_where_it_was(place: Path, begin: Begin) -> None:
     settings = ("model.dropout=0.1", "train.shard=true", "train.optimiser=muon")
-    finish(begin(place, "parts", *settings))
+    finish(begin(*RECIPE, *settings, "--out", "parts"))
     shutil.copytree(place / "parts", place / "parts again")
     (place / "parts again" / "config.json").unlink()
     shutil.rmtree(place / "parts again" / "checkpoints" / "40")
-    finish(begin(place, "parts again", *settings, "--resume"))
+    finish(begin(*RECIPE, *settings, "--out", "parts again", "--resume"))
     for name in ("model.safetensors", "checkpoints/40/tensors.safetensors"):
         assert (place / "parts" / name).read_bytes() == (place / "parts again" / name).read_bytes()
 
 
-def test_several_processes_need_a_name_for_their_folder(place: Path) -> None:
-    surroundings = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", *RECIPE], cwd=place, env=surroundings, capture_output=True, text=True, check=False
-    )  # fmt: skip
+def test_several_processes_need_a_name_for_their_folder(place: Path, regard: Command) -> None:
+    done = regard(*RECIPE, cwd=place, env={**os.environ, "WORLD_SIZE": "2", "RANK": "0"})
     assert done.returncode == 2
     assert done.stderr == "regard: several processes train together: name their run folder with --out\n"
 
 
-def test_a_file_is_translated_in_shares(place: Path, one: Path) -> None:
+def test_a_file_is_translated_in_shares(place: Path, begin: Begin, one: Path) -> None:
     lines = (place / "n.de").read_text("utf-8").splitlines() * 12  # several windows
     (place / "many.de").write_text("\n".join(lines) + "\n", "utf-8")
-    surroundings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = ["regard", "translate", one.name, "many.de", "--beam", "1", "-o"]
-    several = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
-    for start, out in (([], "alone.en"), (several, "together.en")):
-        subprocess.run(
-            [sys.executable, "-m", *start, *command, out], cwd=place, env=surroundings, check=True, timeout=200,
-            capture_output=True,
-        )  # fmt: skip
+    command = ["translate", one.name, "many.de", "--beam", "1", "-o"]
+    for workers, out in ((1, "alone.en"), (2, "together.en")):
+        finish(begin(*command, out, workers=workers))
     assert (place / "alone.en").read_bytes() == (place / "together.en").read_bytes()
     assert len((place / "together.en").read_text("utf-8").splitlines()) == len(lines)
     assert not list(place.glob(".together*"))
 
 
-def test_shares_need_a_file_to_write(place: Path, one: Path) -> None:
-    surroundings = {**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "regard", "translate", one.name, "n.de"], cwd=place, env=surroundings,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def test_shares_need_a_file_to_write(place: Path, regard: Command, one: Path) -> None:
+    ended = regard("translate", one.name, "n.de", cwd=place, env={**os.environ, "WORLD_SIZE": "2", "RANK": "0"})
     assert ended.returncode == 2
     assert "give FILE and -o" in ended.stderr
