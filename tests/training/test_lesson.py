@@ -14,7 +14,7 @@ from regard.models.build import build
 from regard.models.transformer import Transformer
 from regard.native import kernels, library
 from regard.text import Tokenizer
-from regard.training import objective
+from regard.training import lesson, objective
 from regard.training.lesson import learned
 from regard.training.objective import PairObjective
 
@@ -117,6 +117,17 @@ def test_models_it_does_not_know_are_left_to_their_layers(settings: dict[str, An
     model = model_of(**settings)
     assert learned(model, SHORT, padding=PADDING, smoothing=0.1) is None
     assert torch.isfinite(PairObjective(model, PADDING, 0.1)(SHORT))
+
+
+def test_cores_have_no_gradients_of_their_own_where_those_would_fill_the_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = model_of()
+    most = torch.get_num_threads() * sum(each.numel() for each in model.parameters())
+    monkeypatch.setattr(lesson, "MOST_COPIES", most)
+    assert learned(model, SHORT, padding=PADDING, smoothing=0.1) is not None
+    monkeypatch.setattr(lesson, "MOST_COPIES", most - 1)
+    assert learned(model, SHORT, padding=PADDING, smoothing=0.1) is None
 
 
 def test_whoever_watches_is_told() -> None:

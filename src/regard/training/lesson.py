@@ -30,6 +30,9 @@ THINK, LOOK, LOOK_AT_SOURCE = range(3)
 BLOCK, PANEL = 32, 16
 """Elements whose chance is drawn together, so that none may belong to two rows; outputs computed together."""
 
+MOST_COPIES = 2**28
+"""Numbers in the gradients of all cores together, one each until they are added up: a gigabyte."""
+
 
 def learned(
     model: nn.Module, batch: Batch, *, padding: int, smoothing: float, r_drop: float = 0.0
@@ -68,6 +71,7 @@ def may_learn(model: Transformer) -> bool:
         and all(each.activation == "relu" for each in networks)
         and all(each.placement == "pre" and isinstance(each.norm, nn.LayerNorm) for each in layers)
         and all(type(each.score) is ScaledDot and type(each.position) is Position for each in looking)
+        and torch.get_num_threads() * sum(each.numel() for each in model.parameters()) <= MOST_COPIES
         and in_c(*model.parameters())
         and not any(watched(each) for each in model.modules())
     )
