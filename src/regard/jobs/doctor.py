@@ -148,9 +148,9 @@ def cached_equals_full_decoding() -> str:
         model = build(config, VOCABULARY, VOCABULARY, PADDING).eval()
         batch = some_pairs(4, 9)
         with torch.inference_mode():
-            full, state = model(batch.source, batch.target), model.start(batch.source)  # type: ignore[operator]
+            full, state = model(batch.source, batch.target), model.start(batch.source)
             for place in range(batch.target.size(1)):
-                scores, state = model.step(batch.target[:, place], state)  # type: ignore[operator]
+                scores, state = model.step(batch.target[:, place], state)
                 worst = max(worst, float((scores - full[:, place]).abs().max()))
     return within(worst, 1e-4, "the largest difference of a score")
 

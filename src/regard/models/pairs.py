@@ -1,6 +1,6 @@
 """What every model of sentence pairs has at its two ends: vectors for words, and words from vectors."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,8 @@ from regard.layers import ScaledEmbedding
 class PairModel(nn.Module):
     """Embeddings of both languages and the output table, one and the same where they are shared.
 
-    A model adds what lies between: `hidden`, and `start` and `step` for the search. `padding` is the id that
-    stands for nothing; the output takes vectors of `width`.
+    A model adds what lies between: `hidden`, and `start` and `next_hidden` for the search. `padding` is the id
+    that stands for nothing; the output takes vectors of `width`.
     """
 
     def __init__(
@@ -57,6 +57,19 @@ class PairModel(nn.Module):
         For training; `real` are all places that are not padding.
         """
         return self.hidden(source, target).flatten(0, 1).index_select(0, real)
+
+    def start(self, source: Tensor) -> Any:
+        """Read the source ids (batch, length) and be ready for the first token."""
+        raise NotImplementedError
+
+    def next_hidden(self, tokens: Tensor, state: Any, record: Recorder | None = None) -> tuple[Tensor, Any]:
+        """Take one token each (batch,), give what the next one is told by (batch, width), and the state."""
+        raise NotImplementedError
+
+    def step(self, tokens: Tensor, state: Any, record: Recorder | None = None) -> tuple[Tensor, Any]:
+        """One token for each sentence (batch,) -> scores of the next (batch, vocabulary), and the state."""
+        hidden, state = self.next_hidden(tokens, state, record)
+        return self.scores(hidden), state
 
     def forward(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """Scores of the next token at every place of the target: (batch, target, vocabulary)."""

@@ -88,11 +88,11 @@ class Rnn(PairModel):
         may_look = None if lengths is None else padding_mask(source, self.padding)
         return self.decoder.begin(self.bridge(last), encoded, may_look)
 
-    def step(self, tokens: Tensor, state: RnnState, record: Recorder | None = None) -> tuple[Tensor, RnnState]:
-        """One token for each sentence (batch,) -> scores (batch, vocabulary)."""
+    def next_hidden(
+        self, tokens: Tensor, state: RnnState, record: Recorder | None = None
+    ) -> tuple[Tensor, RnnState]:
         gates = self.decoder.project(self.target_embedding(tokens))
-        hidden, state = self.decoder.step(gates, state, record and record.under("decoder"))
-        return self.scores(hidden), state
+        return self.decoder.step(gates, state, record and record.under("decoder"))
 
 
 class Bridge(nn.Module):

@@ -98,10 +98,10 @@ class Transformer(PairModel):
         memory = self.decoder.remember(encoded)
         return TransformerState(memory, [Cache() for _ in memory], may_look)
 
-    def step(
+    def next_hidden(
         self, tokens: Tensor, state: "TransformerState", record: Recorder | None = None
     ) -> tuple[Tensor, "TransformerState"]:
-        """One token for each sentence (batch,) -> scores (batch, vocabulary); the caches grow by one."""
+        """The caches grow by one."""
         hidden = self.decoder(
             self.target_embedding(tokens.unsqueeze(1)),
             state.memory,
@@ -109,7 +109,7 @@ class Transformer(PairModel):
             caches=state.caches,
             record=record and record.under("decoder"),
         )
-        return self.scores(hidden.squeeze(1)), state
+        return hidden.squeeze(1), state
 
 
 @dataclass(frozen=True)
