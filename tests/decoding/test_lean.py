@@ -13,6 +13,7 @@ from regard.decoding.search import Hypothesis, best_of_rows
 from regard.models.build import build
 from regard.models.ensemble import Ensemble
 from regard.models.interface import Decodable
+from regard.models.neighbours import Neighbours, Remembering
 from regard.models.transformer import Transformer
 from regard.native import address, kernels, laid_out, library
 from regard.text import Tokenizer
@@ -181,3 +182,27 @@ def test_of_equal_scores_the_first_word_is_taken() -> None:
     scores[0, 60] = 1.0
     _, tokens, _ = best_of_rows(scores, 4)
     assert tokens.tolist() == [[60, 0, 1, 2]]
+
+
+def remembering(made: Transformer, seed: int, weight: float = 0.4) -> Remembering:
+    torch.manual_seed(seed)
+    keys, words = torch.randn(500, 32).half(), torch.randint(1, WORDS, (500,))
+    return Remembering(made, Neighbours(keys, words, count=8, weight=weight, sharpness=0.7)).eval()
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("options", [Options(beam=1), Options(beam=5, nbest=3)], ids=str)
+def test_neighbours_are_asked_as_search_asks_them(norm: str, options: Options) -> None:
+    alone = model(norm=norm)
+    for asked in (
+        remembering(alone, 1),
+        Ensemble([remembering(alone, 2), model(seed=2)]).eval(),
+        Ensemble([model(seed=3), remembering(model(seed=4), 3, 0.7)]).eval(),
+    ):
+        ours, plain = both(asked, options)
+        for one, other in zip(ours, plain, strict=True):
+            assert [each.ids for each in one] == [each.ids for each in other]
+            for mine, theirs in zip(one, other, strict=True):
+                assert mine.score == pytest.approx(theirs.score, abs=1e-4)
+    mine = [each[0].ids for each in both(remembering(alone, 1), options)[0]]
+    assert mine != [each[0].ids for each in both(alone, options)[0]]

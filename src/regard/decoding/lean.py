@@ -19,15 +19,25 @@ from regard.decoding.limits import Limits
 from regard.decoding.search import Hypothesis, Options
 from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
 from regard.models.ensemble import Ensemble
+from regard.models.neighbours import Neighbours, Remembering
 from regard.models.transformer import Decoder, Encoder, Transformer
-from regard.native import Stack, Wanted, address, kernels, laid_out
+from regard.native import Remembered, Stack, Wanted, address, kernels, laid_out
 
 
 class Lean:
-    """The weights of a Transformer, or of several that are asked as one, as the kernels want them."""
+    """The weights of a Transformer, or of several that are asked as one, as the kernels want them.
 
-    def __init__(self, models: Sequence[Transformer], longest: int) -> None:
+    Each may have neighbours, in the same order.
+    """
+
+    def __init__(
+        self, models: Sequence[Transformer], longest: int, neighbours: Sequence[Neighbours | None] = ()
+    ) -> None:
         self.longest = longest
+        self.remembered = [
+            Remembered() if each is None else each.laid_out.asked for each in neighbours or [None] * len(models)
+        ]
+        self.neighbours = neighbours  # whose keys the kernels read
         reading = ((each, each.source_embedding) for each in models)
         self.encoders = [LeanStack(each.encoder, of.weight, of.scale, longest) for each, of in reading]
         writing = ((each, each.target_embedding) for each in models)
@@ -59,6 +69,7 @@ class Lean:
         )
         native.translate(
             *(in_a_row([each.asked for each in stacks]) for stacks in (self.encoders, self.decoders)),
+            (Remembered * len(self.remembered))(*self.remembered),
             len(self.decoders),
             ctypes.byref(wanted),
             address(source),
@@ -174,16 +185,16 @@ _made: WeakKeyDictionary[nn.Module, _Made] = WeakKeyDictionary()
 def lean(model: object, longest: int) -> Lean | None:
     """The model laid out, anew when its weights have changed; None for a model the kernels do not know."""
     members = tuple(model.members) if isinstance(model, Ensemble) else (model,)
-    models = [
-        each for each in members if isinstance(each, Transformer) and not each.training and is_known(each)
-    ]
+    alone = [each.model if isinstance(each, Remembering) else each for each in members]
+    neighbours = [each.neighbours if isinstance(each, Remembering) else None for each in members]
+    models = [each for each in alone if isinstance(each, Transformer) and not each.training and is_known(each)]
     if len(models) < len(members):
         return None
     assert isinstance(model, nn.Module)
     known = _made.get(model)
     if known is not None and known.lean.longest == longest and known.stamp == stamp_of(known.modules):
         return known.lean
-    made = Lean(models, longest)
+    made = Lean(models, longest, neighbours)
     modules = tuple(each for each in model.modules() if each._parameters)
     if not any(each.is_inference() for each in model.parameters()):  # of those, nobody counts the changes
         _made[model] = _Made(modules, stamp_of(modules), made)

@@ -1,26 +1,26 @@
 """What is measured faster in C: passes over memory joined into one, compiled where regard runs."""
 
-from regard.native.compile import (
+from regard.native.compile import address, kernels, library
+from regard.native.products import in_c, laid_out, product
+from regard.native.structures import (
     Around,
     Asked,
     Lesson,
     Looked,
+    Remembered,
     Side,
     Stack,
     Sublayer,
     Thought,
     Wanted,
-    address,
-    kernels,
-    library,
 )
-from regard.native.products import in_c, laid_out, product
 
 __all__ = [
     "Around",
     "Asked",
     "Lesson",
     "Looked",
+    "Remembered",
     "Side",
     "Stack",
     "Sublayer",

@@ -26,6 +26,7 @@ typedef int32_t i8 __attribute__((vector_size(32), aligned(4)));
 #include "learning.c"
 #include "muon.c"
 #include "decoding.c"
+#include "neighbours.c"
 #include "search.c"
 
 /* How many threads the kernels called by this thread may use. */

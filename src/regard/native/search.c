@@ -124,17 +124,23 @@ static void rank_in(Ranking *ranking, double score, double total, const int32_t 
 
 #define ROWS_AT_ONCE 36 /* whose scores stay near: a multiple of what a product takes at once */
 
+/* What a model that ends with x (rows, width) thinks of the words, with its neighbours if it has any. */
+static void scored(const Stack *d, const Remembered *m, const float *x, int rows, float *scores) {
+    output(d, x, rows, scores);
+    if (m->count) ask_neighbours(m, x, rows, d->width, scores, d->words);
+}
+
 /* The `count` best words of each row and log sum exp, where x[m] (rows, width) is what model m ends with; scores has
  * room for those of ROWS_AT_ONCE rows, twice where there are several models. */
-static void best_words(const Stack *d, float *const *x, int models, const Wanted *wanted, int rows, int step, int count,
-                       float *scores, float *best, int64_t *tokens, float *norms) {
+static void best_words(const Stack *d, const Remembered *remembered, float *const *x, int models, const Wanted *wanted,
+                       int rows, int step, int count, float *scores, float *best, int64_t *tokens, float *norms) {
     int64_t words = d->words;
     for (int first = 0, some; first < rows; first += some) {
         some = rows - first < ROWS_AT_ONCE ? rows - first : ROWS_AT_ONCE;
         float *another = scores + some * words;
-        output(d, x[0] + (int64_t)first * d->width, some, scores);
+        scored(d, remembered, x[0] + (int64_t)first * d->width, some, scores);
         for (int m = 1; m < models; m++) {
-            output(&d[m], x[m] + (int64_t)first * d[m].width, some, another);
+            scored(&d[m], &remembered[m], x[m] + (int64_t)first * d[m].width, some, another);
             add_rows(scores, another, some * words);
         }
         for (int64_t i = 0; models > 1 && i < some * words; i++) scores[i] /= models;
@@ -152,10 +158,11 @@ static void best_words(const Stack *d, float *const *x, int models, const Wanted
 #define SPAN 16
 
 /* The `nbest` best translations of each sentence: ids (sentences, nbest, longest), lengths -1 where there is none.
- * Several models (encoders e, decoders d, of the same words) are asked as one: their scores are averaged. */
-void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted, const int64_t *source,
-               const int32_t *start, int sentences, int32_t *ids, int32_t *lengths, double *scores_out,
-               double *totals_out) {
+ * Several models (encoders e, decoders d, of the same words) are asked as one: their scores are averaged. Each has a
+ * place in `remembered`, of no count where it has no neighbours. */
+void translate(const Stack *e, const Stack *d, const Remembered *remembered, int models, const Wanted *wanted,
+               const int64_t *source, const int32_t *start, int sentences, int32_t *ids, int32_t *lengths,
+               double *scores_out, double *totals_out) {
     int beam = wanted->beam, two = 2 * beam < d->words ? 2 * beam : d->words;
     int capacity = sentences * beam, width = 1, rows = sentences, going = sentences, times = 0;
     int *room = malloc(sizeof(int) * sentences), *active = malloc(sizeof(int) * sentences);
@@ -203,7 +210,7 @@ void translate(const Stack *e, const Stack *d, int models, const Wanted *wanted,
                              sentence, start, memory[m], start[sentences], cache[m]};
             decoder_step(&d[m], &state, scratch[m]);
         }
-        best_words(d, scratch, models, wanted, rows, step, two, scores, best, tokens, norms);
+        best_words(d, remembered, scratch, models, wanted, rows, step, two, scores, best, tokens, norms);
         int next_rows = 0, next_going = 0, next_width = 0;
         for (int a = 0; a < going; a++) {
             int s = active[a], first = a * width, found = 0;
