@@ -21,6 +21,7 @@ cli = typer.Typer(
 )
 for command in (
     making.train,
+    making.remember,
     asking.translate,
     asking.generate,
     asking.classify,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from regard import disk
 from regard.config import to_toml
+from regard.errors import RegardError
 from regard.exchange import ctranslate2, marian, onnx, tokenizer_files
 from regard.exchange.ctranslate2 import Quantization
 from regard.jobs.loaded import LoadedTranslator
@@ -23,6 +24,11 @@ def write(
     quantization: Quantization | None = None,
 ) -> None:
     """All files but the card."""
+    if loaded.neighbours is not None:
+        raise RegardError(
+            f"{loaded.folder.path} asks the sentences it remembers, which no other tool does; "
+            f"`regard remember {loaded.folder.path} --forget` lets it translate as it was trained"
+        )
     recipe, vocabulary = loaded.recipe, loaded.vocabulary
     longest = recipe.model.longest
     match to:

@@ -17,12 +17,14 @@ from regard.decoding import Options, Policy, Translator
 from regard.errors import RegardError
 from regard.evaluation import Quality, by_length, measure
 from regard.jobs.folder import RunFolder
+from regard.jobs.neighbours import remembered
 from regard.jobs.training import device
 from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
 from regard.look.payload import Layer, Looked, Side
 from regard.models.build import build
 from regard.models.ensemble import Ensemble
+from regard.models.neighbours import Remembering
 from regard.text import Tokenizer
 
 
@@ -42,11 +44,17 @@ class Evaluation:
 class LoadedTranslator:
     """What `regard.load` gives for a translation run, or for several that translate as one.
 
-    Those `beside` it have a say in every word; what is looked into is this one.
+    Those `beside` it have a say in every word, and so have neighbours, where a run remembers sentences; what is
+    looked into is this one.
     """
 
     def __init__(
-        self, folder: RunFolder, recipe: TranslationRecipe, beside: Sequence["LoadedTranslator"] = ()
+        self,
+        folder: RunFolder,
+        recipe: TranslationRecipe,
+        beside: Sequence["LoadedTranslator"] = (),
+        *,
+        remembering: bool = True,
     ) -> None:
         self.folder, self.recipe = folder, recipe
         self.vocabulary = Vocabulary.load(folder.path)
@@ -57,6 +65,8 @@ class LoadedTranslator:
         folder.write_weights_into(self.model)
         self.model.to(device()).eval()
         self.models = [self.model, *(each.model for each in beside)]
+        self.neighbours = remembered(folder, self.model) if remembering else None
+        self.asked = self.model if self.neighbours is None else Remembering(self.model, self.neighbours)
         for other in beside:
             if other.vocabulary.digest() != self.vocabulary.digest():
                 raise RegardError(
@@ -64,7 +74,7 @@ class LoadedTranslator:
                     "together need the same one, as trainings on the same data with other seeds have"
                 )
         self.translator = Translator(
-            Ensemble(self.models) if beside else self.model,
+            Ensemble([self.asked, *(each.asked for each in beside)]) if beside else self.asked,
             self.vocabulary.source,
             self.vocabulary.target,
             min([recipe.model.longest, *(each.recipe.model.longest for each in beside)]),

@@ -46,6 +46,34 @@ def train(
         results.print_run(run)
 
 
+def remember(
+    run: Run,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Sentences to remember, a file or a table of pairs; else the run's own data."),
+    ] = None,
+    target: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="Translate as it was trained again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a translation run ask sentence pairs that are like the one at hand, without training.
+
+    From then on, the words that stood in the most similar places have a say in every word it writes. How large
+    a say is found by validation sentences. It takes longer to translate, the more so the more it remembers.
+
+    Examples:
+
+    regard remember runs/mine
+
+    regard remember runs/mine --source manuals.de --target manuals.en
+
+    regard remember runs/mine --forget
+    """
+    from regard.app import remembering
+
+    remembering.run(run, source, target, forget, as_json)
+
+
 def export(
     run: Run,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
