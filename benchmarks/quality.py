@@ -2,7 +2,7 @@
 
     python benchmarks/quality.py FOLDER [--minutes 15 60 120] [--models N] [--out OUT] [--json]
 
-A budget is spent on one model by the recipe `multi30k`, with the settings that stand below for it, or shared by
+A budget is spent on one model by the recipe `multi30k` with the settings that stand below, or shared by
 several that are trained one after another and translate as one: two, where there are two hours. Each remembers
 the sentences it was trained on in the last minute of its share (`regard remember`). A model of the same share
 that lies in OUT already is taken as it is: the hour's is the first of the two hours'. Prints a row for each
@@ -24,8 +24,8 @@ from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.neighbours import FILE
 from regard.look.figure import canvas, label, legend, save_as
 
-LONGER: dict[str, object] = {"train.r_drop": 1, "train.weight_decay": 0.1}
-"""From half an hour on, the same sentences come so often that two passes through them are kept close."""
+SETTINGS: dict[str, object] = {"train.r_drop": 1, "train.weight_decay": 0.1}
+"""The same sentences come so often that two passes through them are kept close."""
 TO_REMEMBER = 1.0
 """Minutes of each model's share in which it does not learn any more."""
 
@@ -55,7 +55,7 @@ def made(run: Path, folder: Path, share: float, seed: int) -> None:
         "data.path": str(folder),
         "train.minutes": share - TO_REMEMBER,
         "train.seed": seed,
-        **(LONGER if share >= 30 else {}),
+        **SETTINGS,
     }
     given = [f"{key}={toml_value(value)}" for key, value in settings.items()]
     if not RunFolder(run).holds_run():

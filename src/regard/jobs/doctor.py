@@ -159,8 +159,8 @@ def text_independent_of_the_batch() -> str:
     model = small_model()
     source = some_pairs(13, 8).source
     limits, options = Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN)), Options(beam=4, nbest=4, longest=20)
-    whole = search(model, source, limits, options)  # type: ignore[arg-type]
-    alone = [search(model, source[row : row + 1], limits, options)[0] for row in range(13)]  # type: ignore[arg-type]
+    whole = search(model, source, limits, options)
+    alone = [search(model, source[row : row + 1], limits, options)[0] for row in range(13)]
     texts = [[[each.ids for each in found] for found in way] for way in (whole, alone)]
     if texts[0] != texts[1]:
         different = sum(one != other for one, other in zip(*texts, strict=True))
