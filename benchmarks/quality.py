@@ -22,7 +22,7 @@ from regard.jobs.folder import RunFolder
 from regard.jobs.journal import read_journal
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.neighbours import FILE
-from regard.look.figure import canvas, label, legend, save_as
+from regard.look.figure import canvas, label, save_as
 
 SETTINGS: dict[str, object] = {"train.r_drop": 1, "train.weight_decay": 0.1}
 """The same sentences come so often that two passes through them are kept close."""
@@ -87,23 +87,23 @@ def reached(out: Path, folder: Path, minutes: float, models: int) -> Reached:
 
 
 def draw(found: list[Reached], into: Path) -> None:
+    """Validation while each model learned, once where it serves two budgets, and the test at each end."""
     figure, [axes] = canvas()
+    drawn: dict[str, str] = {}
     for each in found:
-        color = None
         for place, run in enumerate(each.runs):
+            if run in drawn:
+                continue
             rows = [row for row in read_journal(Path(run) / "metrics.jsonl") if row["kind"] == "valid"]
             before = place * each.minutes / len(each.runs)
-            [line] = axes.plot(
-                [before + row["minutes"] for row in rows],
-                [row["bleu"] for row in rows],
-                color=color,
-                label=None if color else f"{each.minutes:g} minutes, validation, greedy",
-            )
-            color = line.get_color()
-        axes.plot(each.minutes, each.bleu, "o", color=color, label=f"test, beam 5: {each.bleu:.2f}")
+            [line] = axes.plot([before + row["minutes"] for row in rows], [row["bleu"] for row in rows])
+            drawn[run] = line.get_color()
+        color, end = drawn[each.runs[-1]], (each.minutes, each.bleu)
+        axes.plot(*end, "o", color=color)
+        axes.annotate(f"{each.bleu:.2f}", end, (0, 8), textcoords="offset points", ha="center", color=color)
+    axes.set_ylim(top=max(each.bleu for each in found) + 3)
     axes.grid(True)
-    label(axes, "BLEU on Multi30k, English to German", "minutes", "BLEU")
-    legend(axes)
+    label(axes, "Multi30k: validation (lines), test (dots)", "minutes", "BLEU")
     save_as(figure, into)
 
 
