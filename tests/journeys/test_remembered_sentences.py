@@ -127,10 +127,12 @@ def elsewhere(path: Path) -> None:
         (damaged("keys", torch.zeros(3, 16, dtype=torch.float16)), "no vectors of 32 numbers"),
         (damaged("numbers", torch.tensor([8.0, 1.5, 1.0])), "a say between 0 and 1, not 1.5"),
         (damaged("numbers", torch.tensor([9e9, 0.5, 1.0])), "neighbours cannot be asked"),
+        (damaged("numbers", torch.tensor([float("inf"), 0.5, 1.0])), "is damaged"),
+        (damaged("words", torch.zeros(7, 2, dtype=torch.int32)), "with a word each"),
         (damaged("made_with", torch.zeros(32, dtype=torch.uint8)), "it was made with another model"),
         (elsewhere, "leads out of"),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_what_is_damaged_is_told_and_can_be_mended(
     story: Path, run: Path, here: Command, damage: Callable[[Path], None], sentence: str

@@ -48,7 +48,12 @@ def remembered(folder: RunFolder, model: PairModel) -> Neighbours | None:
         keys, words, numbers = found["keys"], found["words"], found["numbers"].tolist()
         count, weight, sharpness = int(numbers[0]), float(numbers[1]), float(numbers[2])
         outputs, width = model.output[0].shape
-        if keys.shape != (len(words), width) or keys.dtype != torch.float16 or words.dtype != torch.int32:
+        if (
+            words.dim() != 1
+            or keys.shape != (len(words), width)
+            or keys.dtype != torch.float16
+            or words.dtype != torch.int32
+        ):
             raise ValueError(f"its keys are no vectors of {width} numbers with a word each")
         if not (int(words.min()) >= 0 and int(words.max()) < outputs and bool(keys.isfinite().all())):
             raise ValueError("it has words that the model does not know, or keys that are no numbers")
@@ -59,7 +64,15 @@ def remembered(folder: RunFolder, model: PairModel) -> Neighbours | None:
         if not torch.equal(found["made_with"], made_with(model)):
             raise ValueError("it was made with another model")
         kept = Neighbours(keys, words, count=count, weight=weight, sharpness=sharpness)
-    except (SafetensorError, OSError, KeyError, IndexError, TypeError, ValueError, RuntimeError) as problem:
+    except (
+        SafetensorError,
+        OSError,
+        LookupError,
+        ArithmeticError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ) as problem:
         raise RegardError(
             f"{path} is damaged: {problem}; `regard remember` makes it anew, or --forget removes it"
         ) from None
