@@ -8,7 +8,8 @@ static void multiply_even(const float *x, int64_t rows, const float *panels, int
         for (int64_t i = r; i < r + many; i++)
             for (int64_t j = 0; j < known; j++) y[i * rows + j] = y[j * rows + i];
         for (int64_t at = known; at < rows; at += PANEL)
-            LAST[many](x + r * in, in, 1, panels + at * in, in, in, NULL, 0, y + r * rows + at, rows, rows - at);
+            LAST[many](x + r * in, in, 1, panels + at * in, in, in, panels, NULL, 0, y + r * rows + at, rows,
+                       rows - at);
     }
 }
 

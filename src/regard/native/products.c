@@ -36,13 +36,15 @@ typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
 
 /* R rows by P panels; row r, place k of x lies at x[r * xrow + k * xcol], and a panel begins `deep` places after the last.
  * R and P are numbers where this is used, so that the sums stay in registers. Onto y: added to what stands there, in the
- * same order as if it had been summed up at once. */
+ * same order as if it had been summed up at once. Meanwhile a panel that will be wanted next is fetched. Rows are found by
+ * four from one pointer each, which the compiler may not see through: twelve distances do not fit into registers. */
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < n; i++)
 #define RELU 1
 #define ONTO 2
 #define TILE_OF(R, P)                                                                                          \
     static void tile_##R##_##P(const float *x, int64_t xrow, int64_t xcol, const float *panel, int64_t deep,   \
-                               int64_t in, const float *bias, int how, float *y, int64_t yrow, int64_t valid) { \
+                               int64_t in, const float *ahead, const float *bias, int how, float *y, int64_t yrow, \
+                               int64_t valid) { \
         wide_sums sums[R][SPANS * P];                                                                         \
         float kept[R][PANEL * P];                                                                             \
         int whole = valid >= PANEL * P;                                                                       \
@@ -55,14 +57,21 @@ typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
                 for (int64_t j = 0; j < PANEL * P; j++) kept[r][j] = j < valid ? y[r * yrow + j] : 0.0f;      \
             EACH(r, R) EACH(j, SPANS * P) sums[r][j] = *(const wide_sums *)(kept[r] + WIDE * j);              \
         }                                                                                                     \
+        const float *four[(R + 3) / 4];                                                                       \
+        EACH(i, (R + 3) / 4) {                                                                                \
+            four[i] = x + 4 * i * xrow;                                                                       \
+            __asm__("" : "+r"(four[i]));                                                                      \
+        }                                                                                                     \
         for (int64_t k = 0; k < in; k++) {                                                                    \
             wide_sums w[SPANS * P];                                                                           \
             EACH(j, SPANS * P)                                                                                \
                 w[j] = *(const wide_sums *)(panel + (j / SPANS * deep + k) * PANEL + j % SPANS * WIDE);       \
+            __builtin_prefetch(ahead + k * PANEL, 0, 2); \
             EACH(r, R) {                                                                                      \
-                float each = x[r * xrow + k * xcol];                                                          \
+                float each = four[r / 4][r % 4 * xrow];                                                       \
                 EACH(j, SPANS * P) sums[r][j] += each * w[j];                                                 \
             }                                                                                                 \
+            EACH(i, (R + 3) / 4) four[i] += xcol;                                                             \
         }                                                                                                     \
         EACH(r, R) EACH(j, SPANS * P) {                                                                       \
             wide_sums row = sums[r][j];                                                                       \
@@ -78,7 +87,7 @@ typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
     }
 
 typedef void Tile(const float *x, int64_t xrow, int64_t xcol, const float *panel, int64_t deep, int64_t in,
-                  const float *bias, int how, float *y, int64_t yrow, int64_t valid);
+                  const float *ahead, const float *bias, int how, float *y, int64_t yrow, int64_t valid);
 
 /* As many sums as there are registers for: few rows take more panels at once. */
 TILE_OF(1, 1)
@@ -121,7 +130,7 @@ static Tile *const ONE[] = {NULL, tile_1_4};
 static Tile *const *const LAST = MANY;
 #endif
 
-#define ROWS_A_TASK 96
+#define ROWS_A_TASK 192
 #define DEEP 256 /* places of a panel that stay near while many rows pass */
 
 /* y (rows, out) = x (rows, in) times laid-out weights, plus bias if there is one, with RELU or ONTO y if asked. */
@@ -130,28 +139,35 @@ void multiply(const float *x, int64_t rows, const float *panels, const float *bi
     int64_t count = (out + PANEL - 1) / PANEL, group = rows == 1 ? FOR_ONE : rows <= 3 ? FOR_FEW : FOR_MANY;
     Tile *const *tiles = rows == 1 ? ONE : rows <= 3 ? FEW : MANY;
     int64_t groups = (count + group - 1) / group, tasks = (rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
+    int64_t each = ((rows + tasks - 1) / tasks + TALL - 1) / TALL * TALL;
     int64_t deep = rows > 2 * TALL && in > 2 * DEEP ? DEEP : in;
-#pragma omp parallel for collapse(2) schedule(static) if (rows * in * out > 4 * SMALL)
-    for (int64_t t = 0; t < tasks; t++)
-        for (int64_t g = 0; g < groups; g++) {
-            int64_t last = (t + 1) * ROWS_A_TASK < rows ? (t + 1) * ROWS_A_TASK : rows;
-            int64_t p = g * group, until = p + group < count ? p + group : count, whole = until - p == group;
-            for (int64_t k = 0; k < in; k += deep) {
-                int64_t some = in - k < deep ? in - k : deep, final = k + some == in;
-                int now = (final ? how : how & ~RELU) | (k ? ONTO : 0);
-                for (int64_t r = t * ROWS_A_TASK, many; r < last; r += many) {
+#pragma omp parallel if (rows * in * out > 4 * SMALL)
+    for (int64_t k = 0; k < in; k += deep) {
+        int64_t some = in - k < deep ? in - k : deep, final = k + some == in;
+        int now = (final ? how : how & ~RELU) | (k ? ONTO : 0);
+#pragma omp for collapse(2) schedule(static) nowait /* the same thread takes the same part of y for every k */
+        for (int64_t t = 0; t < tasks; t++)
+            for (int64_t g = 0; g < groups; g++) {
+                int64_t last = (t + 1) * each < rows ? (t + 1) * each : rows;
+                int64_t p = g * group, until = p + group < count ? p + group : count, whole = until - p == group;
+                for (int64_t r = t * each, many; r < last; r += many) {
                     many = last - r >= TALL ? TALL : last - r >= 6 ? 6 : last - r;
                     Tile *tile = whole ? tiles[many] : LAST[many];
+                    int64_t turn = (r - t * each) / TALL % group, next = until + turn;
+                    const float *ahead = next < count ? panels + (next * in + k) * PANEL
+                                         : final      ? panels
+                                                      : panels + (turn * in + k + some) * PANEL;
                     for (int64_t at = p; at < until; at += whole ? group : 1)
-                        tile(x + r * in + k, in, 1, panels + (at * in + k) * PANEL, in, some,
+                        tile(x + r * in + k, in, 1, panels + (at * in + k) * PANEL, in, some, ahead,
                              bias && final ? bias + at * PANEL : NULL, now, y + r * yrow + at * PANEL, yrow,
                              out - at * PANEL);
                 }
             }
-        }
+    }
 }
 
-#define NEAR_DEEP 256 /* rows that are summed over while they are near */
+#define NEAR_DEEP 256 /* rows that are summed over while they are near, */
+#define NEAR_COLUMNS (16 * TALL) /* and columns */
 
 /* Columns of g from `first` to `end`, some rows of it -> (columns / TALL, rows, TALL), filled up with zeros. */
 static void lay_columns(const float *g, int64_t grow, int64_t rows, int64_t first, int64_t end, float *to) {
@@ -174,20 +190,31 @@ void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows
     {
         int64_t share = (columns + omp_get_num_threads() - 1) / omp_get_num_threads() * TALL;
         int64_t first = share * omp_get_thread_num(), end = first + share < out ? first + share : out;
-        float *near = malloc(sizeof(float) * NEAR_DEEP * (share + count * PANEL)), *panels = near + NEAR_DEEP * share;
+        float *near = malloc(sizeof(float) * NEAR_DEEP * (NEAR_COLUMNS + count * PANEL));
+        float *panels = near + NEAR_DEEP * NEAR_COLUMNS;
         for (int64_t row = 0; row < rows && first < end; row += NEAR_DEEP) {
             int64_t some = rows - row < NEAR_DEEP ? rows - row : NEAR_DEEP;
-            lay_columns(g + row * out, out, some, first, end, near);
             lay_out(x + row * in, panels, in, some, 1);
-            for (int64_t c = first; c < end; c += TALL)
-                for (int64_t p = 0; p < count; p++)
+            for (int64_t c = first, from = c; c < end; c += TALL) {
+                if (c == first || c - from == NEAR_COLUMNS) {
+                    from = c;
+                    lay_columns(g + row * out, out, some, c, c + NEAR_COLUMNS < end ? c + NEAR_COLUMNS : end, near);
+                }
+                for (int64_t p = 0, group; p < count; p += group) {
+                    group = count - p >= FOR_MANY ? FOR_MANY : 1;
+                    const float *panel = panels + p * some * PANEL;
+                    const float *ahead = p + group < count ? panel + group * some * PANEL : panels;
                     for (int64_t i = 0, many; i < TALL && c + i < end; i += many) {
                         int64_t left = end - c - i < TALL - i ? end - c - i : TALL - i;
                         many = left >= TALL ? TALL : left >= 6 ? 6 : left;
-                        for (int64_t r = 0; r < many; r++) __builtin_prefetch(w + (c + i + r) * in + (p + 1) * PANEL, 1);
-                        LAST[many](near + (c - first) * some + i, 1, TALL, panels + p * some * PANEL, some, some, NULL,
-                                   row ? ONTO : how, w + (c + i) * in + p * PANEL, in, in - p * PANEL);
+                        float *to = w + (c + i) * in + p * PANEL;
+                        for (int64_t r = 0; r < many; r++)
+                            for (int64_t j = group; j < 2 * group; j++) __builtin_prefetch(to + r * in + j * PANEL, 1);
+                        (group == FOR_MANY ? MANY : LAST)[many](near + (c - from) * some + i, 1, TALL, panel, some, some,
+                                                                ahead, NULL, row ? ONTO : how, to, in, in - p * PANEL);
                     }
+                }
+            }
         }
         free(near);
     }
