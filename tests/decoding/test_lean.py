@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.config import TransformerModel
 from regard.decoding import Limits, Options, search
@@ -15,7 +15,7 @@ from regard.models.ensemble import Ensemble
 from regard.models.interface import Decodable
 from regard.models.neighbours import Neighbours, Remembering
 from regard.models.transformer import Transformer
-from regard.native import address, kernels, laid_out, library
+from regard.native import kernels, library
 from regard.text import Tokenizer
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])
@@ -140,30 +140,6 @@ def test_weights_made_in_inference_mode_are_laid_out_each_time() -> None:
         assert lean(made, 256) is not first
 
 
-@pytest.mark.parametrize(("inside", "out"), [(8, 16), (32, 75), (48, 130)])
-@pytest.mark.parametrize("relu", [0, 1])
-def test_a_product_has_the_same_bits_beside_any_rows(inside: int, out: int, relu: int) -> None:
-    native = kernels()
-    assert native is not None
-    torch.manual_seed(5)
-    weight, bias, x = torch.randn(out, inside), torch.randn(out), torch.randn(203, inside)
-    panels = laid_out(weight)
-
-    def product(rows: Tensor) -> Tensor:
-        y = torch.empty(len(rows), out)
-        native.multiply(
-            address(rows), len(rows), address(panels), address(bias), inside, out, out, relu, address(y)
-        )
-        return y
-
-    whole = product(x)
-    twin = x @ weight.T + bias
-    assert torch.allclose(whole, twin.relu() if relu else twin, atol=1e-4)
-    for first, many in enumerate((1, 2, 3, 4, 5, 6, 12, 17, 99)):
-        last = first + many
-        assert torch.equal(product(x[first:last].contiguous()), whole[first:last])
-
-
 @pytest.mark.parametrize(("words", "wanted"), [(5, 5), (40, 10), (1000, 10), (1003, 1)])
 def test_the_best_of_rows(words: int, wanted: int) -> None:
     torch.manual_seed(6)
@@ -204,5 +180,5 @@ def test_neighbours_are_asked_as_search_asks_them(norm: str, options: Options) -
             assert [each.ids for each in one] == [each.ids for each in other]
             for mine, theirs in zip(one, other, strict=True):
                 assert mine.score == pytest.approx(theirs.score, abs=1e-4)
-    mine = [each[0].ids for each in both(remembering(alone, 1), options)[0]]
-    assert mine != [each[0].ids for each in both(alone, options)[0]]
+    with_memory = [each[0].ids for each in both(remembering(alone, 1), options)[0]]
+    assert with_memory != [each[0].ids for each in both(alone, options)[0]]

@@ -43,8 +43,8 @@ typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
 #define ONTO 2
 #define TILE_OF(R, P)                                                                                          \
     static void tile_##R##_##P(const float *x, int64_t xrow, int64_t xcol, const float *panel, int64_t deep,   \
-                               int64_t in, const float *ahead, const float *bias, int how, float *y, int64_t yrow, \
-                               int64_t valid) { \
+                               int64_t in, const float *ahead, const float *bias, int how, float *y,          \
+                               int64_t yrow, int64_t valid) {                                                 \
         wide_sums sums[R][SPANS * P];                                                                         \
         float kept[R][PANEL * P];                                                                             \
         int whole = valid >= PANEL * P;                                                                       \
@@ -139,6 +139,7 @@ void multiply(const float *x, int64_t rows, const float *panels, const float *bi
     int64_t count = (out + PANEL - 1) / PANEL, group = rows == 1 ? FOR_ONE : rows <= 3 ? FOR_FEW : FOR_MANY;
     Tile *const *tiles = rows == 1 ? ONE : rows <= 3 ? FEW : MANY;
     int64_t groups = (count + group - 1) / group, tasks = (rows + ROWS_A_TASK - 1) / ROWS_A_TASK;
+    if (!rows) return;
     int64_t each = ((rows + tasks - 1) / tasks + TALL - 1) / TALL * TALL;
     int64_t deep = rows > 2 * TALL && in > 2 * DEEP ? DEEP : in;
 #pragma omp parallel if (rows * in * out > 4 * SMALL)

@@ -1,0 +1,66 @@
+"""Products by our own kernel: those of PyTorch, whatever the shapes, and a row has the same bits in any company."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.native import address, kernels, laid_out, library
+from regard.native.products import product
+
+pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])
+
+ROWS = (0, 1, 2, 3, 5, 11, 24, 25, 97, 193, 400)
+RELU, ONTO = 1, 2
+
+
+@pytest.mark.parametrize("out", [1, 15, 32, 49, 130])
+@pytest.mark.parametrize("inside", [1, 33, 256, 513, 1100])
+def test_a_product_is_that_of_pytorch(inside: int, out: int) -> None:
+    torch.manual_seed(inside)
+    weight, bias = torch.randn(out, inside), torch.randn(out)
+    panels = laid_out(weight)
+    for rows in ROWS:
+        x = torch.randn(rows, inside)
+        assert torch.allclose(product(x, panels, out, bias), x @ weight.T + bias, atol=1e-4 * inside**0.5), rows
+
+
+@pytest.mark.parametrize(("inside", "out"), [(8, 16), (32, 75), (48, 130), (1100, 70)])
+@pytest.mark.parametrize("how", [0, RELU])
+def test_a_row_has_the_same_bits_beside_any_rows(inside: int, out: int, how: int) -> None:
+    native = kernels()
+    assert native is not None
+    torch.manual_seed(5)
+    weight, bias, x = torch.randn(out, inside), torch.randn(out), torch.randn(403, inside)
+    panels = laid_out(weight)
+
+    def multiplied(rows: Tensor) -> Tensor:
+        y = torch.empty(len(rows), out)
+        places = (address(rows), len(rows), address(panels), address(bias), inside, out, out, how, address(y))
+        native.multiply(*places)
+        return y
+
+    whole = multiplied(x)
+    twin = x @ weight.T + bias
+    assert torch.allclose(whole, twin.relu() if how else twin, atol=1e-3)
+    for first, many in enumerate((1, 2, 3, 4, 5, 6, 12, 17, 25, 99, 200)):
+        last = first + many
+        assert torch.equal(multiplied(x[first:last].contiguous()), whole[first:last])
+
+
+@pytest.mark.parametrize("rows", [1, 7, 200, 257, 600])
+@pytest.mark.parametrize(("out", "inside"), [(1, 1), (5, 17), (12, 32), (200, 48), (411, 33)])
+def test_the_gradient_of_weights_is_that_of_pytorch_and_may_be_added_to_another(
+    rows: int, out: int, inside: int
+) -> None:
+    torch.manual_seed(rows)
+    upstream, x, before = torch.randn(rows, out), torch.randn(rows, inside), torch.randn(out, inside)
+    exact = (upstream.double().T @ x.double()).float()
+    assert torch.allclose(outer(upstream, x, torch.full_like(before, torch.nan), 0), exact, atol=1e-3)
+    assert torch.allclose(outer(upstream, x, before.clone(), ONTO), before + exact, atol=1e-3)
+
+
+def outer(upstream: Tensor, x: Tensor, to: Tensor, how: int) -> Tensor:
+    native = kernels()
+    assert native is not None
+    native.outer(address(upstream), upstream.size(1), address(x), x.size(1), len(x), how, address(to))
+    return to
