@@ -119,6 +119,10 @@ def run(request: dict, files: list[int]) -> None:
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     sys.argv = request["arguments"]
+    import torch
+
+    if threads := os.environ.get("OMP_NUM_THREADS"):  # which OpenMP read long ago, in the process that was forked
+        torch.set_num_threads(int(threads))
     exec(os.environ.get("QUICK_FIRST", ""), {})
     from torch.distributed.run import main as torchrun
 
