@@ -121,7 +121,7 @@ def run(request: dict, files: list[int]) -> None:
     sys.argv = request["arguments"]
     import torch
 
-    if threads := os.environ.get("OMP_NUM_THREADS"):  # which OpenMP read long ago, in the process that was forked
+    if threads := os.environ.get("OMP_NUM_THREADS"):  # OpenMP read that of the process which was forked
         torch.set_num_threads(int(threads))
     exec(os.environ.get("QUICK_FIRST", ""), {})
     from torch.distributed.run import main as torchrun
