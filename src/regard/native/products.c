@@ -66,7 +66,7 @@ typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
             wide_sums w[SPANS * P];                                                                           \
             EACH(j, SPANS * P)                                                                                \
                 w[j] = *(const wide_sums *)(panel + (j / SPANS * deep + k) * PANEL + j % SPANS * WIDE);       \
-            __builtin_prefetch(ahead + k * PANEL, 0, 2); \
+            __builtin_prefetch(ahead + k * PANEL, 0, 2);                                                      \
             EACH(r, R) {                                                                                      \
                 float each = four[r / 4][r % 4 * xrow];                                                       \
                 EACH(j, SPANS * P) sums[r][j] += each * w[j];                                                 \
@@ -196,11 +196,10 @@ void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows
         for (int64_t row = 0; row < rows && first < end; row += NEAR_DEEP) {
             int64_t some = rows - row < NEAR_DEEP ? rows - row : NEAR_DEEP;
             lay_out(x + row * in, panels, in, some, 1);
-            for (int64_t c = first, from = c; c < end; c += TALL) {
-                if (c == first || c - from == NEAR_COLUMNS) {
-                    from = c;
+            for (int64_t c = first; c < end; c += TALL) {
+                int64_t laid = (c - first) % NEAR_COLUMNS;
+                if (!laid)
                     lay_columns(g + row * out, out, some, c, c + NEAR_COLUMNS < end ? c + NEAR_COLUMNS : end, near);
-                }
                 for (int64_t p = 0, group; p < count; p += group) {
                     group = count - p >= FOR_MANY ? FOR_MANY : 1;
                     const float *panel = panels + p * some * PANEL;
@@ -211,7 +210,7 @@ void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows
                         float *to = w + (c + i) * in + p * PANEL;
                         for (int64_t r = 0; r < many; r++)
                             for (int64_t j = group; j < 2 * group; j++) __builtin_prefetch(to + r * in + j * PANEL, 1);
-                        (group == FOR_MANY ? MANY : LAST)[many](near + (c - from) * some + i, 1, TALL, panel, some, some,
+                        (group == FOR_MANY ? MANY : LAST)[many](near + laid * some + i, 1, TALL, panel, some, some,
                                                                 ahead, NULL, row ? ONTO : how, to, in, in - p * PANEL);
                     }
                 }
