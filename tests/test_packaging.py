@@ -44,8 +44,8 @@ def test_the_wheel_holds_every_file_of_the_package(built: Path) -> None:
     assert here <= inside
     assert {
         "regard/py.typed",
-        "regard/native/kernels.c",
-        "regard/native/search.c",
+        "regard/engine/csrc/kernels.c",
+        "regard/engine/csrc/search.c",
         "regard/recipes/picturebook.toml",
     } <= inside
 

@@ -10,15 +10,15 @@ from regard.config import TransformerModel
 from regard.decoding import Limits, Options, search
 from regard.decoding.lean import Lean, lean
 from regard.decoding.search import Hypothesis, best_of_rows
+from regard.engine import find_library, kernels
 from regard.models.build import build
 from regard.models.ensemble import Ensemble
 from regard.models.interface import Decodable
 from regard.models.neighbours import Neighbours, Remembering
 from regard.models.transformer import Transformer
-from regard.native import kernels, library
 from regard.text import Tokenizer
 
-pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])
+pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 
 WORDS = 75
 LIMITS = Limits(Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown))

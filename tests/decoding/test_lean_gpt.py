@@ -5,9 +5,9 @@ import torch
 
 from regard.config import GptModel
 from regard.decoding.lean_gpt import LeanGpt, lean_gpt
+from regard.engine import kernels
 from regard.models.build import build_gpt
 from regard.models.gpt import GptWriter
-from regard.native import kernels
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason="there are no kernels on this machine")
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
+from regard.engine import kernels
 from regard.layers import FeedForward
-from regard.native import kernels
 
 FORMULAS = {
     "relu": lambda x: max(0.0, x),

@@ -7,15 +7,15 @@ import torch
 
 from regard.attention import Gaussian, attend
 from regard.config import RnnModel, TransformerModel
+from regard.engine import find_library, kernels
 from regard.models import neighbours
 from regard.models.build import build
 from regard.models.neighbours import Neighbours, Remembering
 from regard.models.pairs import PairModel
-from regard.native import kernels, library
 from regard.text import Tokenizer
 
 WORDS, WIDTH = 30, 16
-in_c = pytest.mark.skipif(kernels() is None, reason=library()[1])
+in_c = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 
 
 def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Neighbours:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from regard.config import TransformerModel
 from regard.data.batches import Batch, Batches
+from regard.engine import find_library, kernels
 from regard.models.build import build
 from regard.models.transformer import Transformer
-from regard.native import kernels, library
 from regard.text import Tokenizer
 from regard.training import lesson, objective
 from regard.training.lesson import learned
@@ -20,7 +20,7 @@ from regard.training.objective import PairObjective
 
 PADDING, WORDS = Tokenizer.padding, 75
 
-pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])
+pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 
 
 def model_of(**settings: Any) -> Transformer:

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard.config import TrainSettings, TransformerModel
+from regard.engine import find_library, kernels
 from regard.models.build import build
-from regard.native import kernels, library
 from regard.training.muon import LIKE_ADAM, Muon, driven, orthogonal
 from regard.training.optimiser import make_optimiser
 
@@ -22,7 +22,7 @@ def test_updates_stretch_no_direction() -> None:
         assert float(values.median()) > 0.6
 
 
-@pytest.mark.skipif(kernels() is None, reason=library()[1])
+@pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 @pytest.mark.parametrize("shape", [(1, 8, 8), (5, 24, 40), (3, 20, 20), (2, 16, 130)])
 def test_the_kernel_equals_its_twin(shape: tuple[int, int, int]) -> None:
     torch.manual_seed(5)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.masks import causal_mask, combine
-from regard.native import Asked, address, kernels
+from regard.engine import Asked, address, kernels
 
 
 @dataclass(frozen=True)

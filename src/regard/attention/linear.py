@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.native import in_c, laid_out, product
+from regard.engine import in_c, laid_out, product
 
 
 class Linear(nn.Linear):

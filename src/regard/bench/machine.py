@@ -17,8 +17,8 @@ import torch
 from regard import disk
 from regard.bench import decoding, training
 from regard.bench.turns import Player, Row, show
+from regard.engine import find_library
 from regard.jobs.environment import machine
-from regard.native import library
 
 Tell = Callable[[str], object]
 
@@ -78,7 +78,7 @@ def bench(
         machine(),
         torch.get_num_threads(),
         torch.__version__,
-        library()[1],
+        find_library()[1],
         peak,
         rows,
         shares,

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from regard.attention import Attention, Learned, Sinusoidal
 from regard.decoding.limits import Limits
 from regard.decoding.search import Hypothesis, Options
+from regard.engine import Remembered, Stack, Wanted, address, kernels, laid_out
 from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
 from regard.models.ensemble import Ensemble
 from regard.models.neighbours import Neighbours, Remembering
 from regard.models.transformer import Decoder, Encoder, Transformer
-from regard.native import Remembered, Stack, Wanted, address, kernels, laid_out
 
 
 class Lean:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from regard.attention import Learned, Recorder, Sinusoidal
 from regard.decoding.lean import LeanStack, is_plain
+from regard.engine import address, kernels
 from regard.layers import DecoderBlock
 from regard.models.gpt import GptWriter
-from regard.native import address, kernels
 
 
 class LeanGpt:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.attention import Recorder
 from regard.decoding.limits import Limits
+from regard.engine import address, kernels
 from regard.models.interface import Decodable
-from regard.native import address, kernels
 
 FOURS = 4
 """Matrix products treat the last one to three rows otherwise than whole groups of four; a bit then differs."""

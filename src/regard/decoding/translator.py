@@ -18,9 +18,9 @@ from regard.decoding.lean import Lean, lean
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Hypothesis, Options, search
+from regard.engine import kernels
 from regard.errors import RegardError
 from regard.models.interface import Decodable
-from regard.native import kernels
 from regard.text import Tokenizer
 
 WINDOW = 2048

@@ -21,12 +21,12 @@ from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build
 from regard.decoding import Limits, Options, search
 from regard.disk import cache_folder
+from regard.engine import find_library
 from regard.evaluation import measure
 from regard.jobs.folder import RunFolder
 from regard.layers import Residual
 from regard.models.build import build
 from regard.models.pairs import PairModel
-from regard.native import library
 from regard.training import checkpoint
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
@@ -108,7 +108,7 @@ def instructions() -> str:
 
 def compiled_kernels() -> str:
     """Not an illness where there are none: everything works, only slower."""
-    return library()[1]
+    return find_library()[1]
 
 
 def free_disk() -> str:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.native import address, in_c, kernels
+from regard.engine import address, in_c, kernels
 
 
 class Dropout(nn.Module):

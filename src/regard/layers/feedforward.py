@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.heads import projection
+from regard.engine import address, in_c, kernels, laid_out, product
 from regard.layers.dropout import Dropout, chance
-from regard.native import address, in_c, kernels, laid_out, product
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 

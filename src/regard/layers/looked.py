@@ -14,9 +14,9 @@ from regard.attention import Apart, Attention, Position
 from regard.attention.apart import dropped_of
 from regard.attention.linear import Linear
 from regard.attention.score import ScaledDot
+from regard.engine import Around, Asked, Looked, address, in_c, kernels, laid_out
 from regard.layers.dropout import Dropout, chance
 from regard.layers.thought import watched
-from regard.native import Around, Asked, Looked, address, in_c, kernels, laid_out
 
 
 def looked(

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Ends, Noted
+from regard.engine import address, in_c, kernels
 from regard.layers.reduction import Left
-from regard.native import address, in_c, kernels
 
 
 class Merging(nn.Module):

@@ -10,9 +10,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from regard.engine import Around, Thought, address, in_c, kernels, laid_out
 from regard.layers.dropout import Dropout, chance
 from regard.layers.feedforward import FeedForward
-from regard.native import Around, Thought, address, in_c, kernels, laid_out
 
 
 def thought(x: Tensor, norm: nn.Module, network: FeedForward, dropout: Dropout) -> Tensor | None:

@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from regard.attention import Apart, Ends, Learned, Recorder, padding_mask
 from regard.config import BertModel
+from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Faded, Left, Merging, Pruning, reduced
-from regard.native import kernels
 
 STARTING_SPREAD = 0.02
 """Standard deviation of fresh weights, as BERT has it."""

@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from regard.attention import Apart, Cache, Ends, Learned, Recorder, causal_mask
 from regard.config import GptModel
+from regard.engine import kernels
 from regard.layers import DecoderBlock, Dropout
 from regard.models.transformer import Decoder
-from regard.native import kernels
 
 STARTING_SPREAD = 0.02
 """Standard deviation of fresh weights, as GPT has it."""

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import Gaussian, Recorder
+from regard.engine import Remembered, address, in_c, kernels, laid_out
 from regard.models.pairs import PairModel
-from regard.native import Remembered, address, in_c, kernels, laid_out
 
 AT_ONCE = 1 << 16
 """Keys that queries are compared with at a time, where PyTorch does it."""

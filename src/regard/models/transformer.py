@@ -23,9 +23,9 @@ from regard.attention import (
     padding_mask,
 )
 from regard.config import GptModel, TransformerModel
+from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, DecoderBlock, Dropout, EncoderBlock
 from regard.models.pairs import PairModel
-from regard.native import kernels
 
 
 class Transformer(PairModel):

@@ -10,9 +10,9 @@ from regard.attention import Apart, Ends, Learned, Position, Recorder
 from regard.attention.linear import Linear
 from regard.attention.positions import sinusoids
 from regard.config import VitModel
+from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Left, Merging, Pruning, Reducer, reduced
 from regard.models.bert import STARTING_SPREAD, start_weights
-from regard.native import kernels
 
 
 class Vit(nn.Module):

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from regard.native import address, kernels
+from regard.engine import address, kernels
 
 ROWS = 512
 """Rows a block: large enough for the matrix product, small enough to stay near the processor."""

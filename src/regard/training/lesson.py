@@ -17,12 +17,12 @@ from regard.attention import Attention, Ends, Learned, Position, Sinusoidal
 from regard.attention.apart import dropped_of
 from regard.attention.score import ScaledDot
 from regard.data.batches import Batch
+from regard.engine import Lesson, Side, Sublayer, address, in_c, kernels
 from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
 from regard.layers.dropout import chance
 from regard.layers.self_attention import SelfAttention
 from regard.layers.thought import watched
 from regard.models.transformer import Decoder, Encoder, Transformer
-from regard.native import Lesson, Side, Sublayer, address, in_c, kernels
 from regard.training.blockloss import entropy_term
 
 THINK, LOOK, LOOK_AT_SOURCE = range(3)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.native import address, in_c, kernels
+from regard.engine import address, in_c, kernels
 from regard.training.sharding import as_part, own, part_of, whole
 
 ROUNDS = 5

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from regard.native.compile import address, kernels
+from regard.engine.library import address, kernels
 
 PANEL = 16
 

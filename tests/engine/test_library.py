@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.native.compile import compiled, key, library
+from regard.engine.library import compiled, find_library, key
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def ask() -> tuple[Path | None, str]:
-    return library.__wrapped__()
+    return find_library.__wrapped__()
 
 
 def test_compiled_once_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_compiled_once_and_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(sentence)
     assert "compiled by" in sentence
     assert [path.suffix for path in built.parent.iterdir()] == [".so"]
-    monkeypatch.setattr("regard.native.compile.compiled", lambda *_: pytest.fail("compiled twice"))
+    monkeypatch.setattr("regard.engine.library.compiled", lambda *_: pytest.fail("compiled twice"))
     assert ask()[0] == built
 
 
@@ -53,7 +53,7 @@ def test_instructions_the_machine_does_not_run_are_noticed(
 ) -> None:
     source = tmp_path / "trap.c"
     source.write_text("int works(void) { __builtin_trap(); }\n")
-    monkeypatch.setattr("regard.native.compile.SOURCE", source)
+    monkeypatch.setattr("regard.engine.library.SOURCE", source)
     built = tmp_path / "native" / "trap.so"
     why = compiled("cc", "", built)
     assert "what was built ended with -" in why
@@ -62,10 +62,10 @@ def test_instructions_the_machine_does_not_run_are_noticed(
 
 def test_the_name_changes_with_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     here = key("cc", "")
-    monkeypatch.setattr("regard.native.compile.processor", lambda: "flags: another")
+    monkeypatch.setattr("regard.engine.library.processor", lambda: "flags: another")
     assert key("cc", "") != here
 
 
 def test_a_training_without_kernels_works(tmp_path: Path) -> None:
-    command = "from regard.native import kernels; assert kernels() is None; from regard.layers import Dropout; import torch; assert (Dropout(0.5)(torch.ones(99)) == 0).any()"
+    command = "from regard.engine import kernels; assert kernels() is None; from regard.layers import Dropout; import torch; assert (Dropout(0.5)(torch.ones(99)) == 0).any()"
     subprocess.run([sys.executable, "-c", command], check=True, env={"REGARD_NATIVE": "0", "PATH": "/usr/bin"})

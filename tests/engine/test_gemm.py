@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.native import address, kernels, laid_out, library
-from regard.native.products import product
+from regard.engine import address, find_library, kernels, laid_out
+from regard.engine.gemm import product
 
-pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])
+pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 
 ROWS = (0, 1, 2, 3, 5, 11, 24, 25, 97, 193, 400)
 RELU, ONTO = 1, 2

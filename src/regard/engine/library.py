@@ -16,9 +16,9 @@ from pathlib import Path
 from torch import Tensor
 
 from regard.disk import cache_folder
-from regard.native.structures import Asked, Lesson, Looked, Remembered, Thought
+from regard.engine.structs import Asked, Lesson, Looked, Remembered, Thought
 
-SOURCE = Path(__file__).with_name("kernels.c")
+SOURCE = Path(__file__).parent / "csrc" / "kernels.c"
 FLAGS = (
     *("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
     *("-fPIC", "-shared", "-fopenmp"),
@@ -63,7 +63,7 @@ TAKES: dict[str, tuple[type, ...]] = {
 @cache
 def kernels() -> ctypes.CDLL | None:
     """The compiled kernels, or None where there are none."""
-    built, _ = library()
+    built, _ = find_library()
     if built is None:
         return None
     found = ctypes.CDLL(str(built))
@@ -79,7 +79,7 @@ def address(tensor: Tensor) -> int:
 
 
 @cache
-def library() -> tuple[Path | None, str]:
+def find_library() -> tuple[Path | None, str]:
     """Where the compiled kernels are, and a sentence about it.
 
     REGARD_NATIVE names another folder for them than the cache; 0 does without.

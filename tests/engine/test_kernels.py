@@ -12,17 +12,17 @@ from regard.attention.attend import plain
 from regard.attention.score import ScaledDot
 from regard.config import TransformerModel
 from regard.data.batches import Batch, Batches
+from regard.engine import find_library, kernels
 from regard.layers import FeedForward, Residual, SelfAttention, dropout, feedforward
 from regard.models import transformer
 from regard.models.build import build
-from regard.native import kernels, library
 from regard.text import Tokenizer
 from regard.training import blockloss
 from regard.training.objective import PairObjective
 
 PADDING = Tokenizer.padding
 
-pytestmark = pytest.mark.skipif(kernels() is None, reason=library()[1])
+pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 
 
 def chance_bytes(numbers: Tensor, seed: int) -> Tensor:
@@ -237,7 +237,7 @@ def test_attention_takes_sentences_end_to_end_in_place_of_a_mask() -> None:
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain PyTorch everywhere, with the masks the kernels would have had, sentences still end to end."""
     monkeypatch.setattr("regard.attention.apart.kernels", lambda: None)
-    monkeypatch.setattr("regard.native.products.kernels", lambda: None)
+    monkeypatch.setattr("regard.engine.gemm.kernels", lambda: None)
     monkeypatch.setattr(blockloss, "kernels", lambda: None)
     monkeypatch.setattr(
         dropout, "kept_scaled", lambda x, dropped: kept(tuple(x.shape), dropped, dropout.chance())

@@ -1,8 +1,8 @@
 """What is measured faster in C: passes over memory joined into one, compiled where regard runs."""
 
-from regard.native.compile import address, kernels, library
-from regard.native.products import in_c, laid_out, product
-from regard.native.structures import (
+from regard.engine.gemm import in_c, laid_out, product
+from regard.engine.library import address, find_library, kernels
+from regard.engine.structs import (
     Around,
     Asked,
     Lesson,
@@ -27,9 +27,9 @@ __all__ = [
     "Thought",
     "Wanted",
     "address",
+    "find_library",
     "in_c",
     "kernels",
     "laid_out",
-    "library",
     "product",
 ]
