@@ -21,8 +21,7 @@ from regard.attention import (
     Sinusoidal,
     causal_mask,
 )
-from regard.attention.heads import join, projection, split
-from regard.attention.linear import together
+from regard.attention.heads import join, split
 
 BATCH, QUERIES, KEYS = 3, 5, 7
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -334,31 +333,3 @@ def test_more_queries_than_keys_must_say_where_they_stand(position, keys):
     assert attention(query, memory, positions=torch.arange(3)).shape == (1, 3, 8)
     with pytest.raises(ValueError, match="position"):
         attention(query, memory)
-
-
-def test_projections_of_one_input_are_one_product_with_the_same_gradients() -> None:
-    torch.manual_seed(3)
-    maps = [projection(24, 40), projection(24, 16, bias=False), projection(24, 8)]
-    for each in maps:
-        if each.bias is not None:
-            nn.init.normal_(each.bias)
-    x = torch.randn(5, 7, 24, requires_grad=True)
-    upstream = [torch.randn(5, 7, each.out_features) for each in maps]
-    learned = [x, *(p for each in maps for p in each.parameters())]
-    found, alone = together(x, maps), [nn.Linear.forward(each, x) for each in maps]
-    for one, other in zip(found, alone, strict=True):
-        assert torch.allclose(one, other, atol=1e-6)
-    ours, theirs = (torch.autograd.grad(out, learned, upstream) for out in (found, alone))
-    for one, other in zip(ours, theirs, strict=True):
-        assert torch.allclose(one, other, atol=1e-5)
-
-
-@pytest.mark.parametrize("position", [None, Rotary(4)], ids=["none", "rotary"])
-def test_looking_within_is_remembering_and_asking(position: Rotary | None) -> None:
-    torch.manual_seed(4)
-    attention = MultiHead(8, 2, position=position)
-    x = torch.randn(2, 5, 8, requires_grad=True)
-    mask = causal_mask(5)
-    asked, memory = attention.remember_within(x)
-    once = attention(x, memory, may_look=mask, asked=asked)
-    assert torch.allclose(once, attention(x, attention.remember(x), may_look=mask), atol=1e-6)

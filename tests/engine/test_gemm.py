@@ -4,10 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.engine import address, find_library, kernels, laid_out
-from regard.engine.gemm import product
-
-pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
+from regard.engine.gemm import linear_packed, prepack
+from regard.engine.library import data_ptr, library
 
 ROWS = (0, 1, 2, 3, 5, 11, 24, 25, 97, 193, 400)
 RELU, ONTO = 1, 2
@@ -18,25 +16,33 @@ RELU, ONTO = 1, 2
 def test_a_product_is_that_of_pytorch(inside: int, out: int) -> None:
     torch.manual_seed(inside)
     weight, bias = torch.randn(out, inside), torch.randn(out)
-    panels = laid_out(weight)
+    panels = prepack(weight)
     for rows in ROWS:
         x = torch.randn(rows, inside)
-        assert torch.allclose(product(x, panels, out, bias), exactly(x, weight) + bias, atol=1e-4), rows
+        assert torch.allclose(linear_packed(x, panels, out, bias), exactly(x, weight) + bias, atol=1e-4), rows
 
 
 @pytest.mark.parametrize(("inside", "out"), [(8, 16), (32, 75), (48, 130), (1100, 70)])
 @pytest.mark.parametrize("how", [0, RELU])
 def test_a_row_has_the_same_bits_beside_any_rows(inside: int, out: int, how: int) -> None:
-    native = kernels()
-    assert native is not None
     torch.manual_seed(5)
     weight, bias, x = torch.randn(out, inside), torch.randn(out), torch.randn(403, inside)
-    panels = laid_out(weight)
+    panels = prepack(weight)
 
     def multiplied(rows: Tensor) -> Tensor:
         y = torch.empty(len(rows), out)
-        places = (address(rows), len(rows), address(panels), address(bias), inside, out, out, how, address(y))
-        native.multiply(*places)
+        places = (
+            data_ptr(rows),
+            len(rows),
+            data_ptr(panels),
+            data_ptr(bias),
+            inside,
+            out,
+            out,
+            how,
+            data_ptr(y),
+        )
+        library().multiply(*places)
         return y
 
     whole = multiplied(x)
@@ -60,9 +66,7 @@ def test_the_gradient_of_weights_is_that_of_pytorch_and_may_be_added_to_another(
 
 
 def outer(upstream: Tensor, x: Tensor, to: Tensor, how: int) -> Tensor:
-    native = kernels()
-    assert native is not None
-    native.outer(address(upstream), upstream.size(1), address(x), x.size(1), len(x), how, address(to))
+    library().outer(data_ptr(upstream), upstream.size(1), data_ptr(x), x.size(1), len(x), how, data_ptr(to))
     return to
 
 

@@ -67,5 +67,5 @@ def test_the_name_changes_with_the_processor(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_training_without_kernels_works(tmp_path: Path) -> None:
-    command = "from regard.engine import kernels; assert kernels() is None; from regard.layers import Dropout; import torch; assert (Dropout(0.5)(torch.ones(99)) == 0).any()"
+    command = "from regard.engine.library import kernels; assert kernels() is None; from regard.layers import Dropout; import torch; assert (Dropout(0.5)(torch.ones(99)) == 0).any()"
     subprocess.run([sys.executable, "-c", command], check=True, env={"REGARD_NATIVE": "0", "PATH": "/usr/bin"})

@@ -6,6 +6,7 @@ from torch import nn
 
 from regard.attention import Ends, Noted
 from regard.config import BertModel, VitModel
+from regard.engine import attach, detach
 from regard.layers import Left, Merging
 from regard.layers.merging import matched, merged
 from regard.layers.reduction import operations
@@ -45,6 +46,7 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_nothing_merged_changes_nothing_to_the_bit(amounts: tuple[float, ...]) -> None:
     for model, given in ((vit(), (images(),)), (bert("classes"), texts(9, 5)), (bert("tags"), texts(9, 5))):
         body = model.vit if hasattr(model, "vit") else model.bert
+        attach(model)
         with torch.no_grad():
             plain = model(*given)
             body.reduction = Merging(amounts)
@@ -150,21 +152,20 @@ def test_amounts_are_shares_or_numbers() -> None:
 
 
 @pytest.mark.parametrize("read", ["class", "mean"])
-def test_kernels_and_plain_path_agree(read: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_and_plain_path_agree(read: str) -> None:
     model = vit(VitModel(**{**{name: getattr(VIT, name) for name in VIT.__dataclass_fields__}, "read": read}))
     model.vit.reduction = Merging((0.3,), first_stays=read == "class")
     with torch.no_grad():
-        fast = model(images())
-        monkeypatch.setattr("regard.attention.apart.kernels", lambda: None)
-        assert torch.allclose(model(images()), fast, atol=2e-5)
+        fast = attach(model)(images())
+        assert torch.allclose(detach(model)(images()), fast, atol=2e-5)
 
 
-def test_gradients_reach_every_weight_and_fit_the_plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_reach_every_weight_and_fit_the_plain_path() -> None:
     found = []
     for native in (True, False):
-        if not native:
-            monkeypatch.setattr("regard.attention.apart.kernels", lambda: None)
         model = vit().train()
+        if native:
+            attach(model)
         model.vit.reduction = Merging((0.3,))
         model(images()).square().sum().backward()
         found.append([each.grad for each in model.parameters()])

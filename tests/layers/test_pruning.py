@@ -6,6 +6,8 @@ from torch import nn
 
 from regard.attention import Apart, Ends, Noted
 from regard.config import BertModel, Reduction, TextTrain
+from regard.engine import Plan, plan
+from regard.engine.forward import PackedBlock
 from regard.models.build import build_bert
 from regard.training.optimiser import make_optimiser
 from regard.training.update import update
@@ -29,17 +31,18 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_importance_is_attention_received(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not native:
-        monkeypatch.setattr("regard.attention.apart.kernels", lambda: None)
+def test_importance_is_attention_received(native: bool) -> None:
     model = bert().bert
     ids, segments = texts(9, 5)
     ends = Ends.of(ids, 0)
     x = model.embedded(ids[ends.real], segments[ends.real], ends.places)
     noted, seen = Noted(), []
     block = model.blocks[0]
+    planned = plan(model)
+    assert isinstance(planned, Plan)
+    runner = PackedBlock(planned.stacks[0].blocks[0]) if native else block
     with torch.no_grad():
-        block.self_attention(x, may_look=Apart(ends, ends), noted=noted)
+        runner.self_attention(x, may_look=Apart(ends, ends), noted=noted)
         block.self_attention(x[:9].unsqueeze(0), record=seen.append)
     assert torch.allclose(noted.received[:9], seen[0][0].mean(0).sum(0), atol=1e-5)
 

@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from regard.attention import Recorder
 from regard.config import BertModel
+from regard.engine import attach
 from regard.models.bert import Bert
 from regard.models.build import build_bert
 
@@ -69,13 +70,13 @@ def reference(bert: Bert, ids: torch.Tensor, segments: torch.Tensor) -> torch.Te
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_it_is_pytorchs_post_norm_encoder(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_pytorchs_post_norm_encoder(native: bool) -> None:
     model = small().bert
     for each in model.parameters():  # no weight may be missing unseen
         nn.init.normal_(each, std=0.3)
     ids, segments = texts(9, 4, 1)
-    if not native:
-        monkeypatch.setattr("regard.models.bert.kernels", lambda: None)
+    if native:
+        attach(model)
     with torch.no_grad():
         found, expected = model(ids, segments), reference(model, ids, segments)
     assert torch.allclose(found[ids != PAD], expected[ids != PAD], atol=1e-5)
@@ -100,13 +101,11 @@ def test_padding_changes_nothing(head: str) -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_what_is_asked_at_some_places_is_what_stands_there(
-    native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_asked_at_some_places_is_what_stands_there(native: bool) -> None:
     """Values and gradients; places come in any order, and a text may have none of them."""
-    if not native:
-        monkeypatch.setattr("regard.models.bert.kernels", lambda: None)
     model = small().bert
+    if native:
+        attach(model)
     for each in model.parameters():
         nn.init.normal_(each, std=0.3)
     ids, segments = texts(9, 4, 1, 7)

@@ -7,7 +7,8 @@ import torch
 
 from regard.attention import Gaussian, attend
 from regard.config import RnnModel, TransformerModel
-from regard.engine import find_library, kernels
+from regard.engine.library import kernels
+from regard.engine.search import nearest
 from regard.models import neighbours
 from regard.models.build import build
 from regard.models.neighbours import Neighbours, Remembering
@@ -15,7 +16,7 @@ from regard.models.pairs import PairModel
 from regard.text import Tokenizer
 
 WORDS, WIDTH = 30, 16
-in_c = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
+in_c = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
 
 
 def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Neighbours:
@@ -48,9 +49,9 @@ def test_the_nearest_are_those_of_a_plain_search(places: int, rows: int) -> None
 def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "AT_ONCE", 300)
     known, query = memory(2000), torch.randn(50, WIDTH)
-    fits, places = known.by_kernel(query, 8)
-    plain_fits, plain_places = known.by_blocks(query, 8)
-    assert torch.allclose(fits, plain_fits, atol=1e-4)
+    distances, places = nearest(known, query, 8)
+    plain_distances, plain_places = known.nearest(query, 8)
+    assert torch.allclose(distances, plain_distances, atol=1e-4)
     assert (places == plain_places).float().mean() > 0.99
 
 
@@ -58,16 +59,16 @@ def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.Monke
 def test_of_equal_places_the_first_is_asked() -> None:
     keys = torch.ones(100, WIDTH).half()
     known = Neighbours(keys, torch.arange(100) % WORDS, count=5, weight=0.5, sharpness=1.0)
-    _, places = known.nearest(torch.randn(3, WIDTH), 5)
+    _, places = nearest(known, torch.randn(3, WIDTH), 5)
     assert places.tolist() == [[0, 1, 2, 3, 4]] * 3
 
 
 @in_c
 def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
     known, query = memory(3000), torch.randn(70, WIDTH)
-    together = known.by_kernel(query, 8)
+    together = nearest(known, query, 8)
     for first, last in ((0, 1), (3, 5), (10, 47)):
-        alone = known.by_kernel(query[first:last].contiguous(), 8)
+        alone = nearest(known, query[first:last], 8)
         assert all(torch.equal(one, all_of[first:last]) for one, all_of in zip(alone, together, strict=True))
 
 

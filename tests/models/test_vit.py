@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from regard.attention import Recorder
 from regard.config import VitModel
+from regard.engine import attach, detach
 from regard.models.build import build_vit
 from regard.models.vit import Vit, patches
 
@@ -71,23 +72,22 @@ def reference(model: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_it_is_pytorchs_pre_norm_encoder(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not native:
-        monkeypatch.setattr("regard.models.vit.kernels", lambda: None)
+def test_it_is_pytorchs_pre_norm_encoder(native: bool) -> None:
     model = small()
+    if native:
+        attach(model)
     with torch.no_grad():
         assert torch.allclose(model(images()), reference(model, images()), atol=2e-5)
 
 
 @pytest.mark.parametrize("changes", [{}, {"read": "mean"}, {"position": "sinusoidal"}])
-def test_end_to_end_is_side_by_side(changes: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    model = small(**changes)
+def test_end_to_end_is_side_by_side(changes: dict[str, str]) -> None:
+    model = attach(small(**changes))
     with torch.no_grad():
         fast = model(images())
         record = Recorder()
         assert torch.allclose(model(images(), record), fast, atol=2e-5)
-        monkeypatch.setattr("regard.models.vit.kernels", lambda: None)
-        assert torch.allclose(model(images()), fast, atol=2e-5)
+        assert torch.allclose(detach(model)(images()), fast, atol=2e-5)
     tokens = 6 + (changes.get("read") != "mean")
     assert record.names == ["encoder.0.self", "encoder.1.self"]
     assert record["encoder.1.self"].shape == (3, 4, tokens, tokens)

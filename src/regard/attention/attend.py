@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attention.apart import Apart, Noted, attend_apart
+from regard.attention.apart import Apart, Noted
 from regard.attention.masks import length_mask
 from regard.attention.score import ScaledDot, Score, check_equal_sizes
 
@@ -86,10 +86,15 @@ def attend_prepared(
         )
     if may_look is not None and may_look.dtype != torch.bool:
         raise TypeError(f"a mask is boolean, True = may look; this one is {may_look.dtype}")
-    if isinstance(score, ScaledDot) and watch is None and addition is None:
+    if is_plain_scaled_dot(score) and watch is None and addition is None:
         return fused(query, prepared, values, may_look=may_look, bias=bias, dropout=dropout)
-    scores = score.compare(query, prepared)  # (..., query, key)
+    scores = score(query, prepared, prepared=True)  # (..., query, key)
     return plain(scores, values, may_look=may_look, bias=bias, dropout=dropout, watch=watch, addition=addition)
+
+
+def is_plain_scaled_dot(score: Score) -> bool:
+    """Whether PyTorch's fused kernel computes this score: the class itself, and no hook to run."""
+    return type(score) is ScaledDot and not score._forward_hooks and not score._forward_pre_hooks
 
 
 def within_sentences(
@@ -103,14 +108,10 @@ def within_sentences(
     dropout: float = 0.0,
     noted: Noted | None = None,
 ) -> Tensor:
-    """`attend_prepared` for sentences end to end, (heads, tokens, size): one kernel, or side by side.
+    """`attend_prepared` for a packed batch, (heads, tokens, size): unpacked with padding, and packed again.
 
     `bias` (tokens,) is added to the scores of each key.
     """
-    if isinstance(score, ScaledDot):
-        mixed = attend_apart(query, prepared, values, apart, dropout, bias=bias, noted=noted)
-        if mixed is not None:
-            return mixed
 
     def watch(weights: Tensor) -> None:  # (sentences, heads, query, key)
         assert noted is not None

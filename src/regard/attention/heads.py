@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from regard.attention.apart import Apart, Noted
 from regard.attention.attend import attend_prepared
 from regard.attention.cache import Cache, KeyValue
-from regard.attention.linear import Linear, together
 from regard.attention.positions import Position
 from regard.attention.recorder import Recorder
 from regard.attention.score import ScaledDot, Score
@@ -65,21 +64,7 @@ class Attention(nn.Module):
         Values come from the source too, unless given. With a cache the new keys are appended to it and
         their places count on from there; otherwise they stand at 0, 1, 2 ... unless `positions` (key,) says.
         """
-        if values is None:
-            keys, values = together(source, (self.key, self.value))
-        else:
-            keys, values = self.key(source), self.value(values)
-        return self._keep(keys, values, cache, positions)
-
-    def remember_within(self, x: Tensor, *, cache: Cache | None = None) -> tuple[Tensor, KeyValue]:
-        """For x that looks at itself: its query, projected, and its memory; in training by one product."""
-        asked, keys, values = together(x, (self.query, self.key, self.value))
-        return asked, self._keep(keys, values, cache)
-
-    def _keep(
-        self, keys: Tensor, values: Tensor, cache: Cache | None, positions: Tensor | None = None
-    ) -> KeyValue:
-        """`remember` for what is projected already."""
+        keys, values = self.key(source), self.value(source if values is None else values)
         start = cache.length if cache is not None else 0
         if positions is None:
             positions = torch.arange(start, start + keys.size(-2), device=keys.device)
@@ -95,7 +80,6 @@ class Attention(nn.Module):
         may_look: Tensor | Apart | None = None,
         bias: Tensor | None = None,
         positions: Tensor | None = None,
-        asked: Tensor | None = None,
         record: Recorder | None = None,
         noted: Noted | None = None,
     ) -> Tensor:
@@ -104,14 +88,13 @@ class Attention(nn.Module):
         `may_look` is (batch or 1, query or 1, key), or with an axis for heads after the batch. The queries
         stand where the last keys stand, unless `positions` (query,) says otherwise; only position schemes
         that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size); then a bias is
-        (tokens,), one for each key, and `noted` is told how much attention each of them got. `asked` is the
-        query as `remember_within` projected it.
+        (tokens,), one for each key, and `noted` receives how much attention each of them got.
         """
         if positions is None:
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
         if noted is not None:
             noted.keys = memory.keys.detach().mean(0)
-        asked = self.position.turn(split(self.query(query) if asked is None else asked, self.heads), positions)
+        asked = self.position.turn(split(self.query(query), self.heads), positions)
         placed = self.position.bias(asked, positions, memory.positions)
         mixed = attend_prepared(
             asked,
@@ -167,7 +150,7 @@ class MultiHead(Attention):
 
 def projection(size: int, out: int, bias: bool = True) -> nn.Linear:
     """A linear map with Xavier-uniform weights and zero bias, as the Transformer starts."""
-    linear = Linear(size, out, bias=bias)
+    linear = nn.Linear(size, out, bias=bias)
     nn.init.xavier_uniform_(linear.weight)
     if bias:
         nn.init.zeros_(linear.bias)

@@ -15,9 +15,12 @@ from torch.nn import functional
 class Score(nn.Module):
     """Query meets key. A subclass gives `compare`, and `prepare` where keys can be worked on in advance."""
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Score every query (..., query, size) against every key (..., key, size): (..., query, key)."""
-        return self.compare(query, self.prepare(keys))
+    def forward(self, query: Tensor, keys: Tensor, *, prepared: bool = False) -> Tensor:
+        """Score every query (..., query, size) against every key (..., key, size): (..., query, key).
+
+        With `prepared` the keys went through `prepare` already.
+        """
+        return self.compare(query, keys if prepared else self.prepare(keys))
 
     def prepare(self, keys: Tensor) -> Tensor:
         """Do the part of the work that depends on the keys alone."""

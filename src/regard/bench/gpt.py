@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,9 @@ from regard.decoding import Chance
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Drawing
 from regard.decoding.writer import Wish, Writer
+from regard.engine.generate import native_gpt
 from regard.models.build import build_gpt
+from regard.models.interface import Decodable
 from regard.text import train
 from regard.training.heads import LanguageObjective
 from regard.training.memory import settled
@@ -125,7 +127,8 @@ def writing(size: str, batch: int) -> Callable[[], float]:
 def written(writer: Writer, source: Tensor, wish: Wish) -> list[float]:
     """Draw so many tokens; the seconds of each step."""
     limits = Limits(None, 0, (0,), room=wish.tokens)
-    drawing = Drawing(writer.model, source, limits, wish.chance, [wish.chance.seed] * len(source))
+    model = native_gpt(writer.module) or writer.module
+    drawing = Drawing(cast(Decodable, model), source, limits, wish.chance, [wish.chance.seed] * len(source))
     seconds = []
     for _ in range(wish.tokens):
         start = time.perf_counter()

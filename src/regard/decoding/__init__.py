@@ -4,8 +4,9 @@ from regard.decoding.engine import Engine
 from regard.decoding.fitting import Policy, Tell
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
-from regard.decoding.search import Hypothesis, Options, search
+from regard.decoding.search import Options, search
 from regard.decoding.translator import Translation, Translator
+from regard.models.interface import Hypothesis
 
 __all__ = [
     "Chance",

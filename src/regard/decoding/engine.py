@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from regard.decoding.limits import Limits
-from regard.decoding.search import Hypothesis, Options
+from regard.decoding.search import Options
+from regard.models.interface import Hypothesis
 
 
 class Engine(ABC):

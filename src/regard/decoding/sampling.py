@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from regard.decoding.limits import Limits
-from regard.decoding.search import Hypothesis, filling
+from regard.decoding.search import filling
 from regard.errors import RegardError
-from regard.models.interface import Decodable
+from regard.models.interface import Decodable, Hypothesis
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.attention import Recorder
 from regard.decoding.limits import Limits
-from regard.engine import address, kernels
-from regard.models.interface import Decodable
+from regard.engine.ops import top_of_rows
+from regard.models.interface import Decodable, Hypothesis
 
 FOURS = 4
 """Matrix products treat the last one to three rows otherwise than whole groups of four; a bit then differs."""
@@ -31,15 +31,6 @@ class Options:
     """Weight of the penalty on source tokens that were not looked at (Wu et al. 2016, eq. 14)."""
     no_repeat: int = 0
     longest: int = 256
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished translation: its ids without `</s>`, what it scored, and its log probability."""
-
-    ids: tuple[int, ...]
-    score: float
-    log_probability: float
 
 
 @torch.inference_mode()
@@ -86,20 +77,6 @@ def looked_at(record: Recorder | None, rows: int) -> Tensor | None:
     if record is None:
         return None
     return record[record.names[-1]][:rows, :, -1].mean(1)
-
-
-def best_of_rows(scores: Tensor, wanted: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The highest scores of each row (rows, vocabulary), their tokens, and log sum exp of all of them."""
-    native = kernels()
-    if native is None or scores.device.type != "cpu" or scores.dtype != torch.float32:
-        best, tokens = scores.topk(wanted)
-        return best, tokens, scores.logsumexp(-1)
-    scores = scores.contiguous()
-    rows = len(scores)
-    best, tokens = scores.new_empty(rows, wanted), torch.empty(rows, wanted, dtype=torch.long)
-    norms = scores.new_empty(rows)
-    native.best_of_rows(address(scores), *scores.shape, wanted, *map(address, (best, tokens, norms)))
-    return best, tokens, norms
 
 
 class Beams:
@@ -164,7 +141,7 @@ class Beams:
         """The 2 x beam best continuations of each sentence: log probability, row they come from, token."""
         a_row = min(2 * self.options.beam, scores.size(1))
         # Choosing before normalising spares a pass over the vocabulary.
-        best, tokens, norms = best_of_rows(scores, a_row)
+        best, tokens, norms = top_of_rows(scores, a_row)
         best = best - norms.unsqueeze(1) + self.log_probability.view(-1, 1)
         sentences = len(self.active)
         in_all = min(2 * self.options.beam, a_row * self.width)

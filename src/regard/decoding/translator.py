@@ -4,7 +4,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from threading import current_thread, main_thread
@@ -14,13 +13,12 @@ from torch import nn
 
 from regard.decoding.engine import Engine
 from regard.decoding.fitting import Fitting, Policy, Tell
-from regard.decoding.lean import Lean, lean
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
-from regard.decoding.search import Hypothesis, Options, search
-from regard.engine import kernels
+from regard.decoding.search import Options, search
+from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
 from regard.errors import RegardError
-from regard.models.interface import Decodable
+from regard.models.interface import Decodable, Hypothesis
 from regard.text import Tokenizer
 
 WINDOW = 2048
@@ -141,11 +139,11 @@ class Translator:
             if begun is not None or chance is not None:
                 raise RegardError(f"{self.engine.name} finds the best translations: none can be begun or drawn")
             return self.by_engine(self.engine, encoded, limits, options, batch_size)
-        in_c = None
+        native = None
         if chance is None and begun is None and not options.coverage and not options.no_repeat:
-            in_c = lean(self.model, self.longest)
-        if in_c is not None:
-            found = self.side_by_side(in_c, encoded, limits, options, batch_size)
+            native = native_search(self.model, self.longest)
+        if native is not None:
+            found = self.by_native_search(native, encoded, limits, options, batch_size)
             return [found.get(number, []) for number in range(len(encoded))]
         found = {}
         for numbers in same_length(encoded, batch_size):
@@ -170,23 +168,33 @@ class Translator:
         )
         return [found.get(number, []) for number in range(len(encoded))]
 
-    def side_by_side(
-        self, in_c: Lean, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+    def by_native_search(
+        self, native: NativeSearch, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
     ) -> dict[int, list[Hypothesis]]:
         """Batches of similar length, each by one thread; the long ones first, so that all end together."""
         order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: -len(encoded[n]))
         batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
         rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
-        threads = torch.get_num_threads()
+        count = torch.get_num_threads()
+        assert limits.begin is not None
+        settings = SearchSettings(
+            options.beam,
+            options.nbest,
+            options.longest,
+            limits.begin,
+            limits.end,
+            limits.never,
+            options.length_penalty,
+        )
 
         # One batch is shared over a team of threads, but a second team, of a thread that is not the main one,
         # sleeps at each of its many barriers: a thread alone is seven times as fast there.
         def work(numbers: list[int]) -> list[list[Hypothesis]]:
-            with team_of(threads if current_thread() is main_thread() else 1):
-                return in_c.translate([rows[number] for number in numbers], limits, options)
+            with threads(count if current_thread() is main_thread() else 1):
+                return native.translate([rows[number] for number in numbers], settings)
 
-        if len(batches) > 1 and threads > 1:
-            with ThreadPoolExecutor(min(threads, len(batches))) as pool:
+        if len(batches) > 1 and count > 1:
+            with ThreadPoolExecutor(min(count, len(batches))) as pool:
                 results = list(pool.map(work, batches))
         else:
             results = [work(numbers) for numbers in batches]
@@ -199,7 +207,7 @@ class Translator:
     @property
     def searchers(self) -> int:
         """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
-        return 1 if lean(self.model, self.longest) is None else torch.get_num_threads()
+        return 1 if native_search(self.model, self.longest) is None else torch.get_num_threads()
 
     def limits(self, options: Options) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)
@@ -218,18 +226,6 @@ class Translator:
             for each, decoded in zip(found, self.target.decode_batch([each.ids for each in found]), strict=True)
         )
         return Translation(text, best.text, best.score, tuple(others))
-
-
-@contextmanager
-def team_of(threads: int) -> Iterator[None]:
-    """Kernels that this thread calls are worked by so many; afterwards by as many as PyTorch uses."""
-    native = kernels()
-    assert native is not None
-    native.use_threads(threads)
-    try:
-        yield
-    finally:
-        native.use_threads(torch.get_num_threads())
 
 
 def together(text: str, parts: list[Translation]) -> Translation:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
-from regard.decoding.lean_gpt import lean_gpt
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, Drawing
 from regard.decoding.search import Options, search
 from regard.decoding.translator import same_length
+from regard.engine.generate import native_gpt
 from regard.errors import RegardError
 from regard.models.interface import Decodable
 from regard.text import LetterTokenizer, Tokenizer
@@ -60,8 +60,7 @@ class Writer:
     def __init__(
         self, model: nn.Module, tokenizer: Tokenizer, longest: int | None, device: torch.device
     ) -> None:
-        # A module gains `start` and `step` by its class.
-        self.model: Decodable = lean_gpt(model) or model  # type: ignore[assignment]
+        self.module = model
         self.tokenizer, self.longest, self.device = tokenizer, longest, device
 
     def write(self, prompts: Sequence[str], wish: Wish) -> list[Written]:
@@ -78,18 +77,19 @@ class Writer:
         """The number of a prompt, a piece of its text, and at last the whole."""
         encoded = self.encoded(prompts)
         self.check_stops(wish)
+        model: Decodable = native_gpt(self.module) or self.module  # type: ignore[assignment]  # has `start`, `step`
         for numbers in same_length(encoded, wish.batch_size):
             source = torch.tensor([encoded[number] for number in numbers], device=self.device)
             texts = [Unfolding(prompts[number], self.tokenizer, wish) for number in numbers]
-            told = self.searched(source, texts, wish) if wish.beam else self.drawn(source, texts, wish)
+            told = (self.searched if wish.beam else self.drawn)(model, source, texts, wish)
             for place, piece, whole in told:
                 yield numbers[place], piece, whole
 
     def drawn(
-        self, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
+        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
     ) -> Iterator[tuple[int, str, Written | None]]:
         seeds = [wish.chance.seed] * len(texts)
-        drawing = Drawing(self.model, source, self.limits(wish), wish.chance, seeds)
+        drawing = Drawing(model, source, self.limits(wish), wish.chance, seeds)
         going = list(range(len(texts)))
         while going:
             tokens, _ = drawing.step()
@@ -102,11 +102,11 @@ class Writer:
             going = [going[row] for row in kept]
 
     def searched(
-        self, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
+        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
     ) -> Iterator[tuple[int, str, Written | None]]:
         """A search knows its text when it is done: one piece."""
         options = Options(beam=wish.beam, longest=wish.tokens)
-        for place, found in enumerate(search(self.model, source, self.limits(wish), options)):
+        for place, found in enumerate(search(model, source, self.limits(wish), options)):
             text = texts[place]
             ids = (*found[0].ids, self.tokenizer.end)
             pieces = [text.add(token) for token in ids if text.whole is None]

@@ -1,35 +1,11 @@
-"""What is measured faster in C: passes over memory joined into one, compiled where regard runs."""
+"""The fast forward and backward passes of the same weights: C kernels for packed batches on a CPU.
 
-from regard.engine.gemm import in_c, laid_out, product
-from regard.engine.library import address, find_library, kernels
-from regard.engine.structs import (
-    Around,
-    Asked,
-    Lesson,
-    Looked,
-    Remembered,
-    Side,
-    Stack,
-    Sublayer,
-    Thought,
-    Wanted,
-)
+`plan(model)` is the one place that decides whether they may run a model; the rest of the package asks for
+hidden states, a training step, beam search or generation, and gets PyTorch's where the plan refuses.
+"""
 
-__all__ = [
-    "Around",
-    "Asked",
-    "Lesson",
-    "Looked",
-    "Remembered",
-    "Side",
-    "Stack",
-    "Sublayer",
-    "Thought",
-    "Wanted",
-    "address",
-    "find_library",
-    "in_c",
-    "kernels",
-    "laid_out",
-    "product",
-]
+from regard.engine.forward import attach, detach
+from regard.engine.library import find_library
+from regard.engine.plan import Plan, Unsupported, describe, plan
+
+__all__ = ["Plan", "Unsupported", "attach", "describe", "detach", "find_library", "plan"]

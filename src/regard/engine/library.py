@@ -10,10 +10,14 @@ import platform
 import shutil
 import subprocess
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from pathlib import Path
+from typing import Any
 
+import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from regard.disk import cache_folder
 from regard.engine.structs import Asked, Lesson, Looked, Remembered, Thought
@@ -55,6 +59,7 @@ TAKES: dict[str, tuple[type, ...]] = {
     "next_token": (_P, _P, _P, _I, _I, _I, _I, _P, _P),
     "nearest": (ctypes.POINTER(Remembered), _P, _N, _N, _I, _P, _P),
     "translate": (_P, _P, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P),
+    "fingerprint": (_P, _P, _N, _P),
     "use_threads": (_I,),
     "best_of_rows": (_P, _N, _N, _I, _P, _P, _P),
 }
@@ -73,9 +78,37 @@ def kernels() -> ctypes.CDLL | None:
     return found
 
 
-def address(tensor: Tensor) -> int:
+def library() -> ctypes.CDLL:
+    """The compiled kernels, for callers whose plan has found that they are there."""
+    found = kernels()
+    if found is None:
+        raise RuntimeError(f"the native engine is not available: {find_library()[1]}")
+    return found
+
+
+def data_ptr(tensor: Tensor) -> int:
     """Where a tensor's numbers lie; the caller keeps the tensor as long as the kernel runs."""
     return tensor.data_ptr()
+
+
+def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse second derivatives: `once_differentiable` alone leaves them out silently beside another path."""
+    once = once_differentiable(backward)
+
+    @wraps(backward)
+    def checked(ctx: Any, *upstream: Tensor) -> Any:
+        if torch.is_grad_enabled():  # as with create_graph=True
+            raise RuntimeError(
+                "the native engine has no second derivatives (create_graph=True); "
+                "set REGARD_NATIVE=0 to compute them with PyTorch"
+            )
+        return once(ctx, *upstream)
+
+    return checked
+
+
+def optional_ptr(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
 
 
 @cache

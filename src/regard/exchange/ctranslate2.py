@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from regard import disk
 from regard.attention import Learned, Sinusoidal
 from regard.decoding import Engine, Hypothesis, Limits, Options
-from regard.decoding.lean import attention_of
 from regard.errors import RegardError
 from regard.exchange.packages import needed
 from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
@@ -59,7 +58,7 @@ def write(
     activation = cast(FeedForward, first.feed_forward.sublayer).activation
     spec = specs.TransformerSpec.from_config(
         (len(model.encoder.blocks), len(model.decoder.blocks)),
-        attention_of(first.self_attention).heads,
+        first.self_attention.attention.heads,
         pre_norm=first.self_attention.placement == "pre",
         activation=specs.Activation[ACTIVATIONS[activation]],
         ffn_glu=activation == "swiglu",
@@ -93,12 +92,12 @@ def fill_stack(spec: Any, stack: Encoder | Decoder, table: Tensor, longest: int)
 
 
 def fill_layer(layer: Any, block: EncoderBlock | DecoderBlock) -> None:
-    own = attention_of(block.self_attention)
+    own = block.self_attention.attention
     fill_together(layer.self_attention.linear[0], own.query, own.key, own.value)
     fill_together(layer.self_attention.linear[1], own.output)
     fill_norm(layer.self_attention.layer_norm, block.self_attention.norm)
     if isinstance(block, DecoderBlock):
-        cross = attention_of(cast(Residual, block.cross_attention))
+        cross = cast(Residual, block.cross_attention).attention
         fill_together(layer.attention.linear[0], cross.query)
         fill_together(layer.attention.linear[1], cross.key, cross.value)
         fill_together(layer.attention.linear[2], cross.output)

@@ -59,7 +59,7 @@ def said(model: BertLike, ids: Tensor, segments: Tensor) -> Tensor:
     """What a BERT says, texts side by side: labels (batch, labels), a score for each token, or a vector."""
     bert = cast(Bert, model.bert)
     padding = bert.padding
-    hidden = bert.encode(ids, segments, padding_mask(ids, padding))
+    hidden = bert.blocks(bert.embedded(ids, segments), may_look=padding_mask(ids, padding))
     match model:
         case BertClassifier():
             return model.judged(hidden[:, 0])
@@ -89,7 +89,7 @@ class GptGraph(Graph):
     def forward(self, ids: Tensor) -> Tensor:
         gpt = self.model.gpt
         last = (ids != gpt.padding).sum(1) - 1
-        hidden = gpt.side_by_side(ids)
+        hidden = gpt(ids)
         chosen = hidden.gather(1, last.view(-1, 1, 1).expand(-1, 1, hidden.size(-1))).squeeze(1)
         return cast(Tensor, self.model.labels(chosen))
 

@@ -18,6 +18,8 @@ from regard.config import PairData, TranslationRecipe
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
+from regard.engine.forward import transformer_rows
+from regard.engine.search import nearest as nearest_places
 from regard.errors import RegardError
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Nobody
@@ -94,7 +96,7 @@ def found_in(corpus: ParallelCorpus, loaded: LoadedTranslator, audience: Audienc
     most = min(max(COUNTS), len(keys))
     audience.say(f"asking for the neighbours of {len(query):,} validation words")
     places = Neighbours(keys, words, count=most, weight=0.5, sharpness=1.0)
-    distances, nearest = places.nearest(query.float(), most)
+    distances, nearest = nearest_places(places, query.float(), most)
     loss_with, count, weight, sharpness = chosen(distances, words[nearest] == gold.unsqueeze(1), probability)
     loss = float(-probability.log().mean())
     if loss_with >= loss:
@@ -131,7 +133,7 @@ def places_of(
         batch = cpu_batch.to(device)
         gold = batch.gold.flatten()
         real = (gold != vocabulary.target.padding).nonzero().squeeze(1)
-        hidden, gold = model.rows(batch.source, batch.target, real), gold[real]
+        hidden, gold = transformer_rows(model, batch.source, batch.target, real), gold[real]
         keys.append(hidden.half().cpu())
         words.append(gold.int().cpu())
         share = model.scores(hidden).softmax(-1)

@@ -21,6 +21,7 @@ from regard.config import (
 )
 from regard.data.examples import Example, Source, TextBatch, TextBatches, all_batches
 from regard.data.lines import CorpusError
+from regard.engine import attach
 from regard.errors import RecipeError
 from regard.jobs import training
 from regard.jobs.card import text_card
@@ -172,7 +173,7 @@ class TextTask:
         )
         if self.model.start:
             audience.say(start_from(Path(self.model.start), model))
-        return model
+        return attach(model)
 
     def batches(self, world: World) -> TextBatches:
         return TextBatches(

@@ -12,6 +12,7 @@ from torch import nn
 from regard.config import VisionRecipe, VitModel
 from regard.data.image_batches import ImageBatches, as_numbers
 from regard.data.images import Images, Part, balance, check_labels, labels_of, open_images
+from regard.engine import attach
 from regard.errors import RecipeError, RegardError
 from regard.evaluation import score_labels
 from regard.jobs import training
@@ -75,6 +76,7 @@ class VisionTask:
         model = build_vit(self.recipe.model, len(self.labels), self.recipe.reduce)
         if self.recipe.model.start:
             audience.say(start_from(Path(self.recipe.model.start), model))
+        attach(model)
         return model
 
     def batches(self, world: World) -> ImageBatches:
@@ -220,4 +222,5 @@ def fresh_vit(folder: RunFolder, recipe: VisionRecipe) -> tuple[VitClassifier, l
         folder.check_weights(build_vit(recipe.model, len(labels), recipe.reduce))
     model = build_vit(recipe.model, len(labels), recipe.reduce)
     folder.write_weights_into(model)
+    attach(model)
     return model.to(device()).eval(), labels

@@ -82,12 +82,9 @@ class Blocks(nn.ModuleList):
         *,
         may_look: Tensor | Apart | None = None,
         record: Recorder | None = None,
-        last: tuple[Tensor, Apart] | None = None,
     ) -> Tensor:
-        """x (..., length, d_model) -> the same shape; `last`: the tokens of the last block, if not all."""
+        """x (..., length, d_model) -> the same shape."""
         for number, block in enumerate(self):
-            if last is not None and number + 1 == len(self):
-                return cast(Tensor, block(x, may_look=last[1], places=last[0]))
             x = block(x, may_look=may_look, record=record and record.under(number))
         return x
 
@@ -123,9 +120,6 @@ class DecoderBlock(nn.Module):
             if source is None:
                 raise ValueError("this decoder block looks at a source: pass what `remember` gave")
             if isinstance(source, Tensor):
-                seen = self.cross_attention.at_once(x, source, may_look=may_look_source, record=record)
-                if seen is not None:
-                    return cast(Tensor, self.feed_forward(seen))
                 source = self.remember(source)
             x = self.cross_attention(
                 x, source, may_look=may_look_source, record=record and record.under("cross")

@@ -1,15 +1,24 @@
 """Token merging (Bolya et al. 2023): tokens whose keys are most alike become one, without any training."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Ends, Noted
-from regard.engine import address, in_c, kernels
 from regard.layers.reduction import Left
+
+Combine = Callable[[Tensor, Tensor, Tensor, Ends, int], Tensor]
+"""From rows, their shares, where they go, the sequences and a count: the rows added up."""
+
+
+class Match(Protocol):
+    """Which token each one becomes: see `matched`."""
+
+    def __call__(self, keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: bool) -> Tensor: ...
 
 
 class Merging(nn.Module):
@@ -32,7 +41,16 @@ class Merging(nn.Module):
             return self.amounts[0]
         return self.amounts[layer] if layer < len(self.amounts) else 0.0
 
-    def reduce(self, layer: int, left: Left, noted: Noted) -> Left:
+    def reduce(
+        self,
+        layer: int,
+        left: Left,
+        noted: Noted,
+        *,
+        match: "Match | None" = None,
+        combine: "Combine | None" = None,
+    ) -> Left:
+        """Merge what is to be merged in this layer; another implementation may match and combine."""
         amount, lengths = self.amount(layer), left.ends.lengths
         most = (lengths + 1) // 2 - int(self.first_stays)
         wanted = (lengths * amount).long() if amount < 1 else torch.full_like(lengths, int(amount))
@@ -40,8 +58,9 @@ class Merging(nn.Module):
         assert noted.keys is not None
         if not many.any():
             return left
-        into = matched(noted.keys, left.ends, many, near=self.near, first_stays=self.first_stays)
-        return merged(left, into, Ends(lengths - many))
+        match = matched if match is None else match
+        into = match(noted.keys, left.ends, many, near=self.near, first_stays=self.first_stays)
+        return merged(left, into, Ends(lengths - many), weighted_sum if combine is None else combine)
 
 
 def matched(keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: bool) -> Tensor:
@@ -50,21 +69,6 @@ def matched(keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: 
     Every other token looks for the one among the rest whose key is most like its own; the `many` (sentences,)
     best pairs of each sentence are merged. What is left keeps its order.
     """
-    if not in_c(keys):
-        return matched_plainly(keys, ends, many, near=near, first_stays=first_stays)
-    native = kernels()
-    assert native is not None
-    into = torch.empty(len(keys), dtype=torch.int64)
-    sentences, many = len(ends.lengths), many.contiguous()
-    native.match_apart(
-        *(address(keys), address(ends.start), sentences, keys.size(1), address(many)),
-        *(near, first_stays, address(into)),
-    )
-    return into
-
-
-def matched_plainly(keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: bool) -> Tensor:
-    """The twin of the kernel, over sentences side by side."""
     real = ends.real
     beside = keys.new_zeros(*real.shape, keys.size(-1)).index_put((real,), functional.normalize(keys, dim=-1))
     fit = beside[:, ::2] @ beside[:, 1::2].transpose(1, 2)  # (sentences, seekers, found)
@@ -86,35 +90,17 @@ def matched_plainly(keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first
     return place.index_select(0, target[real])
 
 
-def merged(left: Left, into: Tensor, ends: Ends) -> Left:
+def weighted_sum(x: Tensor, share: Tensor, into: Tensor, ends: Ends, count: int) -> Tensor:
+    """Rows (tokens, width), each times its share, added up where they go: (count, width)."""
+    return x.new_zeros(count, x.size(1)).index_add(0, into, x * share.unsqueeze(1))
+
+
+def merged(left: Left, into: Tensor, ends: Ends, combine: Combine = weighted_sum) -> Left:
     """The mean of the tokens that become one, each counted as often as it stands for others."""
     size = left.x.new_ones(len(into)) if left.size is None else left.size
     count = int(ends.start[-1])
     together = size.new_zeros(count).index_add(0, into, size)
     share = size / together.index_select(0, into)
-    if in_c(left.x):
-        x = cast(Tensor, _Joined.apply(left.x, share, into, left.ends, count))  # type: ignore[no-untyped-call]
-    else:
-        x = left.x.new_zeros(count, left.x.size(1)).index_add(0, into, left.x * share.unsqueeze(1))
+    x = combine(left.x, share, into, left.ends, count)
     whole = into if left.into is None else into.index_select(0, left.into)
     return replace(left, x=x, ends=ends, size=together, into=whole)
-
-
-class _Joined(torch.autograd.Function):
-    """Rows (tokens, width), each times its share, added up where they go: (count, width)."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, share: Tensor, into: Tensor, ends: Ends, count: int) -> Tensor:
-        native = kernels()
-        assert native is not None
-        out = x.new_zeros(count, x.size(1))
-        native.join_rows(
-            *map(address, (x, share, into, ends.start)), len(ends.lengths), x.size(1), address(out)
-        )
-        ctx.save_for_backward(share, into)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        share, into = ctx.saved_tensors
-        return upstream[0].index_select(0, into) * share.unsqueeze(1), None, None, None, None

@@ -3,9 +3,9 @@
 Texts and images alike lie end to end, so that what is gone costs nothing, however much of each is gone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -64,10 +64,11 @@ class Reducer(Protocol):
     def reduce(self, layer: int, left: Left, noted: Noted) -> Left: ...
 
 
-def reduced(blocks: Blocks, x: Tensor, ends: Ends, by: Reducer, *, firsts: bool) -> Left:
+def reduced(blocks: Blocks | Sequence[Any], x: Tensor, ends: Ends, by: Reducer, *, firsts: bool) -> Left:
     """Tokens (tokens, d_model) through all blocks, fewer from block to block.
 
     With `firsts` only the first token of each sentence is asked for: in the last block no other is computed.
+    Blocks of another implementation are called as an `EncoderBlock` is.
     """
     left = Left(x, ends)
     for number, block in enumerate(cast(Iterator[EncoderBlock], blocks)):

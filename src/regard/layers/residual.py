@@ -6,16 +6,12 @@ from torch import Tensor, nn
 
 from regard.attention import Attention
 from regard.layers.dropout import Dropout
-from regard.layers.feedforward import FeedForward
-from regard.layers.looked import looked
-from regard.layers.self_attention import SelfAttention
-from regard.layers.thought import thought, watched
 
 Placement = Literal["pre", "post"]
 
 
 class Residual(nn.Module):
-    """Adds what a sublayer says to what it was told, with dropout and layer norm.
+    """Residual connection with dropout and pre- or post-LayerNorm.
 
     "post": LayerNorm(x + f(x)), as the paper has it; needs a warm-up. "pre": x + f(LayerNorm(x)); does not,
     but what comes out of the last layer still wants a norm.
@@ -32,25 +28,14 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
         """x (batch, length, d_model); the rest goes to the sublayer as it is."""
-        together = self.at_once(x, *args, **options)
-        if together is not None:
-            return together
         if self.placement == "pre":
-            return self.dropout.added(x, self.sublayer(self.norm(x), *args, **options))
-        return cast(Tensor, self.norm(self.dropout.added(x, self.sublayer(x, *args, **options))))
+            return x + cast(Tensor, self.dropout(self.sublayer(self.norm(x), *args, **options)))
+        return cast(Tensor, self.norm(x + self.dropout(self.sublayer(x, *args, **options))))
 
-    def at_once(self, x: Tensor, *args: Any, may_look: Any = None, **options: Any) -> Tensor | None:
-        """The whole of it by one kernel, where there is one and nobody asks for more than the result.
-
-        Attention is given the source that it is to look at, not yet projected.
-        """
-        if self.placement == "post" or watched(self) or any(each is not None for each in options.values()):
-            return None
-        match self.sublayer, args:
-            case FeedForward(), ():
-                return thought(x, self.norm, self.sublayer, self.dropout)
-            case SelfAttention(), () if not watched(self.sublayer):
-                return looked(x, self.norm, self.sublayer.attention, self.dropout, may_look)
-            case Attention(), (Tensor() as source,):
-                return looked(x, self.norm, self.sublayer, self.dropout, may_look, source)
-        return None
+    @property
+    def attention(self) -> Attention:
+        """The attention in this residual connection: cross-attention itself, or what self-attention wraps."""
+        inner = getattr(self.sublayer, "attention", self.sublayer)
+        if not isinstance(inner, Attention):
+            raise TypeError(f"this residual connection holds a {type(inner).__name__}, not attention")
+        return inner

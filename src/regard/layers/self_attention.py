@@ -28,11 +28,6 @@ class SelfAttention(nn.Module):
         record: Recorder | None = None,
         noted: Noted | None = None,
     ) -> Tensor:
-        if among is None:
-            asked, memory = self.attention.remember_within(x, cache=cache)
-        else:
-            asked, memory = None, self.attention.remember(among, cache=cache)
-        looked = self.attention(
-            x, memory, may_look=may_look, bias=bias, asked=asked, record=record, noted=noted
-        )
-        return cast(Tensor, looked)
+        memory = self.attention.remember(x if among is None else among, cache=cache)
+        attended = self.attention(x, memory, may_look=may_look, bias=bias, record=record, noted=noted)
+        return cast(Tensor, attended)

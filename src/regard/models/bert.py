@@ -1,18 +1,30 @@
 """BERT (Devlin et al. 2019): an encoder that reads a text or a pair of them, and small heads that answer."""
 
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import Apart, Ends, Learned, Recorder, padding_mask
+from regard.attention import Ends, Learned, Recorder, padding_mask
 from regard.config import BertModel
-from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Faded, Left, Merging, Pruning, reduced
 
 STARTING_SPREAD = 0.02
 """Standard deviation of fresh weights, as BERT has it."""
+
+
+class BertAccelerator(Protocol):
+    """A second implementation of a BERT's forward pass, for packed batches.
+
+    Its methods return None where it does not support the model as it is.
+    """
+
+    def hidden(self, ids: Tensor, segments: Tensor, places: Tensor | None) -> Tensor | None:
+        """As `Bert.forward`."""
+
+    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> Left | None:
+        """As `Bert.reduced`."""
 
 
 class Bert(nn.Module):
@@ -33,6 +45,8 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(config.d_model, config.d_model)
         self.reduction: Merging | Pruning | None = None
         """What makes tokens fewer from block to block, where anything does; never where it is recorded."""
+        self.accelerator: BertAccelerator | None = None
+        """Computes the forward pass natively where it can; set by `regard.engine.attach`."""
         self.apply(start_weights)
         nn.init.trunc_normal_(self.position_embedding.table, std=STARTING_SPREAD)
 
@@ -41,23 +55,23 @@ class Bert(nn.Module):
     ) -> Tensor:
         """ids and segments (texts, length) -> (texts, length, d_model); what stands at padding means nothing.
 
-        With `places` (some,), counted through the batch, the vectors there: (some, d_model). On a CPU the texts
-        lie end to end, so that no padding is computed, nor in the last block what nobody asks for; not where
-        it is recorded. Tokens that were merged have the vector of what they became.
+        With `places` (some,), counted through the batch, the vectors there: (some, d_model). Tokens that were
+        merged have the vector of what they became.
         """
         if record is None and self.reduction is not None:
             ends = Ends.of(ids, self.padding)
             rows = self.reduced(ids, segments, ends, firsts=False).unmerged()
             hidden = rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
             return hidden if places is None else hidden.flatten(0, 1).index_select(0, places)
-        if record is None and ids.device.type == "cpu" and kernels() is not None:
-            ends = Ends.of(ids, self.padding)
-            if places is not None:
-                return self.some(ids, segments, ends, places)
-            rows = self.encode(ids[ends.real], segments[ends.real], Apart(ends, ends))
-            return rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
-        hidden = self.encode(ids, segments, padding_mask(ids, self.padding), record)
-        return hidden if places is None else hidden.flatten(0, 1).index_select(0, places)
+        if record is None and self.accelerator is not None:
+            native = self.accelerator.hidden(ids, segments, places)
+            if native is not None:
+                return native
+        x = self.embedded(ids, segments)
+        hidden = self.blocks(
+            x, may_look=padding_mask(ids, self.padding), record=record and record.under("encoder")
+        )
+        return cast(Tensor, hidden if places is None else hidden.flatten(0, 1).index_select(0, places))
 
     def first(self, ids: Tensor, segments: Tensor) -> Tensor:
         """What stands at [CLS]: (texts, length) -> (texts, d_model)."""
@@ -68,6 +82,10 @@ class Bert(nn.Module):
     def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> Left:
         """What is left of the tokens at the end; with `firsts` the vectors at [CLS] alone."""
         assert self.reduction is not None
+        if self.accelerator is not None:
+            left = self.accelerator.reduced(ids, segments, ends, firsts=firsts)
+            if left is not None:
+                return left
         x = self.embedded(ids[ends.real], segments[ends.real], ends.places)
         return reduced(self.blocks, x, ends, self.reduction, firsts=firsts)
 
@@ -75,27 +93,6 @@ class Bert(nn.Module):
         """The texts side by side, tokens counted by how much of them pruning keeps while it is learned."""
         assert isinstance(self.reduction, Pruning)
         return self.reduction.fade(self.blocks, self.embedded(ids, segments), ids != self.padding)
-
-    def some(self, ids: Tensor, segments: Tensor, ends: Ends, places: Tensor) -> Tensor:
-        """The vectors at places of real tokens; the last block is computed for these only."""
-        asked = torch.zeros(ids.numel(), dtype=torch.bool).index_fill(0, places, True).view_as(ids)
-        chosen = asked[ends.real].nonzero().squeeze(1)
-        last = chosen, Apart(Ends(asked.sum(1)), ends)
-        rows = self.encode(ids[ends.real], segments[ends.real], Apart(ends, ends), last=last)
-        return rows.index_select(0, (asked.flatten().cumsum(0) - 1).index_select(0, places))
-
-    def encode(
-        self,
-        ids: Tensor,
-        segments: Tensor,
-        may_look: Tensor | Apart,
-        record: Recorder | None = None,
-        last: tuple[Tensor, Apart] | None = None,
-    ) -> Tensor:
-        """(..., length) ids -> (..., length, d_model); `last`: the tokens of the last block, if not all."""
-        x = self.embedded(ids, segments, may_look.queries.places if isinstance(may_look, Apart) else None)
-        record = record and record.under("encoder")
-        return cast(Tensor, self.blocks(x, may_look=may_look, record=record, last=last))
 
     def embedded(self, ids: Tensor, segments: Tensor, places: Tensor | None = None) -> Tensor:
         """(..., length) ids -> (..., length, d_model); `places` says where tokens end to end stand."""

@@ -1,15 +1,14 @@
 """GPT (Radford et al. 2018): the Transformer's decoder by itself, asked for what comes next."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import Apart, Cache, Ends, Learned, Recorder, causal_mask
+from regard.attention import Cache, Ends, Learned, Recorder, causal_mask
 from regard.config import GptModel
-from regard.engine import kernels
 from regard.layers import DecoderBlock, Dropout
 from regard.models.transformer import Decoder
 
@@ -21,6 +20,13 @@ PADDING = -1
 
 SYMBOLS = 3
 """Ids after those of the vocabulary, for fine-tuning: [START], [DELIM] and [EXTRACT]."""
+
+
+class GptAccelerator(Protocol):
+    """A second implementation of a GPT's forward pass, for packed batches."""
+
+    def rows(self, ids: Tensor, ends: Ends) -> Tensor | None:
+        """The vectors of all tokens (tokens, d_model); None where it does not support the model as it is."""
 
 
 class Gpt(nn.Module):
@@ -38,30 +44,12 @@ class Gpt(nn.Module):
         self.symbol_embedding = nn.Embedding(symbols, config.d_model) if symbols else None
         self.decoder = Decoder(config, config.layers, cross=False)
         self.dropout = Dropout(config.dropout)
-        self.may_lie_end_to_end = config.position in ("sinusoidal", "learned")
-        """Whether positions are added to the embeddings: those inside attention go by one row of places."""
+        self.accelerator: GptAccelerator | None = None
+        """Computes `rows` natively where it can; set by `regard.engine.attach`."""
         start_weights(self, config)
 
     def forward(self, ids: Tensor, segments: Tensor | None = None, record: Recorder | None = None) -> Tensor:
         """ids (texts, length) -> (texts, length, d_model); segments mean nothing to it, nor does padding."""
-        if record is None:
-            rows, ends = self.rows(ids)
-            return rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
-        return self.side_by_side(ids, record)
-
-    def rows(self, ids: Tensor) -> tuple[Tensor, Ends]:
-        """The vectors of all tokens, text after text: (tokens, d_model), and where the texts end.
-
-        On a CPU they are computed so too; no padding is then.
-        """
-        ends = Ends.of(ids, PADDING)
-        if not self.may_lie_end_to_end or ids.device.type != "cpu" or kernels() is None:
-            return self.side_by_side(ids)[ends.real], ends
-        embedded = self.embed(ids[ends.real])
-        may_look = Apart(ends, ends, causal=True)
-        return cast(Tensor, self.decoder(embedded, may_look=may_look, dropout=self.dropout)), ends
-
-    def side_by_side(self, ids: Tensor, record: Recorder | None = None) -> Tensor:
         hidden = self.decoder(
             self.embed(ids.clamp(min=0)),
             # Padding stands at the end, where no real token may look anyway.
@@ -70,6 +58,12 @@ class Gpt(nn.Module):
             dropout=self.dropout,
         )
         return cast(Tensor, hidden)
+
+    def rows(self, ids: Tensor) -> tuple[Tensor, Ends]:
+        """The vectors of all tokens, packed: (tokens, d_model), and where the texts end."""
+        ends = Ends.of(ids, PADDING)
+        packed = None if self.accelerator is None else self.accelerator.rows(ids, ends)
+        return (self(ids)[ends.real] if packed is None else packed), ends
 
     def embed(self, ids: Tensor) -> Tensor:
         """(...) -> (..., d_model), without positions."""

@@ -1,5 +1,6 @@
 """What search, training and inspection may ask of a model: three questions, one state."""
 
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 from torch import Tensor
@@ -36,3 +37,12 @@ class Trainable(Protocol):
     @property
     def output(self) -> tuple[Tensor, Tensor]:
         """Weight (vocabulary, size) and bias (vocabulary,) that turn a hidden vector into scores."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished translation: its ids without `</s>`, its score, and its log probability."""
+
+    ids: tuple[int, ...]
+    score: float
+    log_probability: float

@@ -5,15 +5,12 @@ what a model would make the next word of, keys are the same at every place of th
 values the words that stood there. Nothing is trained.
 """
 
-import ctypes
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention import Gaussian, Recorder
-from regard.engine import Remembered, address, in_c, kernels, laid_out
 from regard.models.pairs import PairModel
 
 AT_ONCE = 1 << 16
@@ -50,21 +47,11 @@ class Neighbours(nn.Module):
     def nearest(self, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """The nearest places to each query, nearest first: squared distances and places, (rows, count)."""
         query = query.contiguous()
-        fits, places = self.by_kernel(query, count) if in_c(query) else self.by_blocks(query, count)
+        fits, places = self.by_blocks(query, count)
         return (query.square().sum(1, keepdim=True) - 2 * fits).clamp_min(0), places
 
-    def by_kernel(self, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """How well each of the nearest fits, q.k - |k|^2 / 2, and which it is."""
-        native = kernels()
-        assert native is not None
-        fits = query.new_empty(len(query), count)
-        places = torch.empty(len(query), count, dtype=torch.long)
-        asked = ctypes.byref(self.laid_out.asked)
-        native.nearest(asked, address(query), *query.shape, count, address(fits), address(places))
-        return fits, places
-
     def by_blocks(self, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """The same by PyTorch."""
+        """How well each of the nearest fits, q.k - |k|^2 / 2, and which it is."""
         fits, places = query.new_empty(len(query), 0), self.words.new_empty(len(query), 0, dtype=torch.long)
         for first in range(0, len(self.keys), AT_ONCE):
             keys = self.keys[first : first + AT_ONCE].to(query.dtype)
@@ -74,26 +61,6 @@ class Neighbours(nn.Module):
             fits, kept = fits.topk(min(count, fits.size(1)))
             places = places.gather(1, kept)
         return fits, places
-
-    @cached_property
-    def laid_out(self) -> "LaidOut":
-        return LaidOut(self)
-
-
-class LaidOut:
-    """The places as the kernels want them."""
-
-    def __init__(self, of: Neighbours) -> None:
-        keys = of.keys.float()
-        self.keys, self.words = laid_out(keys), of.words
-        self.offsets = -keys.square().sum(1) / 2
-        self.asked = Remembered(
-            *map(address, (self.keys, self.offsets, self.words)),
-            len(keys),
-            of.count,
-            float(of.score.sharpness),
-            of.weight,
-        )
 
 
 class Remembering(nn.Module):

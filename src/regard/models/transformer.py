@@ -4,14 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention import (
     Alibi,
-    Apart,
     Cache,
-    Ends,
     KeyValue,
     Learned,
     Position,
@@ -23,7 +20,6 @@ from regard.attention import (
     padding_mask,
 )
 from regard.config import GptModel, TransformerModel
-from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, DecoderBlock, Dropout, EncoderBlock
 from regard.models.pairs import PairModel
 
@@ -40,8 +36,6 @@ class Transformer(PairModel):
         self.encoder = Encoder(config)
         self.decoder = Decoder(config, config.decoder_layers)
         self.dropout = Dropout(config.dropout)
-        self.may_lie_end_to_end = config.position in ("sinusoidal", "learned")
-        """Whether positions are added to the embeddings: those inside attention go by one row of places."""
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """The decoder's last layer, teacher-forced: source (batch, source), target (batch, target) ids."""
@@ -57,26 +51,6 @@ class Transformer(PairModel):
             dropout=self.dropout,
         )
         return cast(Tensor, hidden)
-
-    def rows(self, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
-        """On a CPU sentences lie end to end, so that no padding is computed: the same vectors, sooner."""
-        if not self.may_lie_end_to_end or source.device.type != "cpu" or kernels() is None:
-            return super().rows(source, target, real)
-        read, written = Ends.of(source, self.padding), Ends.of(target, self.padding)
-        encoded = self.encoder(
-            self.source_embedding(source[read.real]), may_look=Apart(read, read), dropout=self.dropout
-        )
-        hidden = self.decoder(
-            self.target_embedding(target[written.real]),
-            encoded,
-            may_look=Apart(written, written, causal=True),
-            may_look_source=Apart(written, read),
-            dropout=self.dropout,
-        )
-        here = written.real.flatten()
-        if torch.equal(here.nonzero().squeeze(1), real):
-            return cast(Tensor, hidden)
-        return cast(Tensor, hidden).index_select(0, here.cumsum(0)[real] - 1)
 
     def encode(self, source: Tensor, may_look: Tensor, record: Recorder | None = None) -> Tensor:
         """Source ids (batch, source) -> (batch, source, d_model)."""
@@ -144,12 +118,12 @@ class Encoder(nn.Module):
         self,
         embedded: Tensor,
         *,
-        may_look: Tensor | Apart | None = None,
+        may_look: Tensor | None = None,
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
         """(batch, length, d_model) embeddings -> the same shape, each token now knowing its context."""
-        x = placed(self.position, embedded, may_look)
+        x = self.position.embed(embedded)
         x = x if dropout is None else dropout(x)
         return cast(Tensor, self.norm(self.blocks(x, may_look=may_look, record=record)))
 
@@ -174,8 +148,8 @@ class Decoder(nn.Module):
         embedded: Tensor,
         source: list[KeyValue] | Tensor | None = None,
         *,
-        may_look: Tensor | Apart | None = None,
-        may_look_source: Tensor | Apart | None = None,
+        may_look: Tensor | None = None,
+        may_look_source: Tensor | None = None,
         caches: list[Cache] | None = None,
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
@@ -185,7 +159,7 @@ class Decoder(nn.Module):
         The source is what `remember` gave, or the encoder's output where it is asked once; a decoder without
         cross-attention has none.
         """
-        x = placed(self.position, embedded, may_look, caches[0].length if caches else 0)
+        x = self.position.embed(embedded, caches[0].length if caches else 0)
         x = x if dropout is None else dropout(x)
         for number, block in enumerate(self.blocks):
             x = block(
@@ -197,13 +171,6 @@ class Decoder(nn.Module):
                 record=record and record.under(number),
             )
         return cast(Tensor, self.norm(x))
-
-
-def placed(position: Position, embedded: Tensor, may_look: Tensor | Apart | None, start: int = 0) -> Tensor:
-    """Embeddings that know their place; sentences end to end have theirs each from 0 on."""
-    if isinstance(may_look, Apart):
-        return position.embed_at(embedded, may_look.queries.places)
-    return position.embed(embedded, start)
 
 
 def shape_of(config: TransformerModel | GptModel) -> BlockShape:

@@ -1,18 +1,29 @@
 """The Vision Transformer (Dosovitskiy et al. 2021): patches of an image as tokens, read by the same encoder."""
 
 from dataclasses import replace
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Apart, Ends, Learned, Position, Recorder
-from regard.attention.linear import Linear
+from regard.attention import Ends, Learned, Position, Recorder
 from regard.attention.positions import sinusoids
 from regard.config import VitModel
-from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Left, Merging, Pruning, Reducer, reduced
 from regard.models.bert import STARTING_SPREAD, start_weights
+
+
+class VitAccelerator(Protocol):
+    """A second implementation of a Vision Transformer's forward pass, for packed batches.
+
+    Its methods return None where it does not support the model as it is.
+    """
+
+    def hidden(self, pixels: Tensor) -> Tensor | None:
+        """As `Vit.forward`."""
+
+    def reduced(self, pixels: Tensor, by: Reducer) -> Left | None:
+        """As `Vit.reduced`."""
 
 
 class Vit(nn.Module):
@@ -26,7 +37,7 @@ class Vit(nn.Module):
         for name in ("mean", "spread"):
             numbers = torch.tensor(getattr(config, name)).view(-1, 1, 1)
             self.register_buffer(name, numbers, persistent=False)
-        self.patch_embedding = Linear(config.channels * config.patch**2, config.d_model)
+        self.patch_embedding = nn.Linear(config.channels * config.patch**2, config.d_model)
         with_class = config.read == "class"
         self.class_embedding = nn.Parameter(torch.zeros(config.d_model)) if with_class else None
         self.position_embedding = position_of(config)
@@ -35,33 +46,31 @@ class Vit(nn.Module):
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.reduction: Merging | Pruning | None = None
         """What makes tokens fewer from block to block, where anything does; never where it is recorded."""
+        self.accelerator: VitAccelerator | None = None
+        """Computes the forward pass natively where it can; set by `regard.engine.attach`."""
         self.apply(start_weights)
         if isinstance(self.position_embedding, Learned):
             nn.init.trunc_normal_(self.position_embedding.table, std=STARTING_SPREAD)
 
     def forward(self, pixels: Tensor, record: Recorder | None = None) -> Tensor:
-        """pixels (images, channels, height, width) from 0 to 1 -> what speaks for each image (images, d_model).
-
-        On a CPU the images lie end to end; in the last block only the class token is computed, where it speaks.
-        """
+        """pixels (images, channels, height, width) from 0 to 1 -> a vector for each image (images, d_model)."""
         by_class = self.class_embedding is not None
         if record is None and self.reduction is not None:
             left = self.reduced(pixels, self.reduction)
             return cast(Tensor, self.norm(left.x)) if by_class else replace(left, x=self.norm(left.x)).means()
-        x = self.embedded(pixels)
-        images, tokens, _ = x.shape
-        if record is not None or x.device.type != "cpu" or kernels() is None:
-            x = self.norm(self.blocks(x, record=record and record.under("encoder")))
-            return cast(Tensor, x[:, 0] if by_class else x.mean(1))
-        ends = Ends(torch.full((images,), tokens))
-        last = None
-        if by_class:
-            last = torch.arange(images) * tokens, Apart(Ends(torch.ones(images, dtype=torch.int64)), ends)
-        x = self.norm(self.blocks(x.flatten(0, 1), may_look=Apart(ends, ends), last=last))
-        return x if by_class else cast(Tensor, x.view(images, tokens, -1).mean(1))
+        if record is None and self.accelerator is not None:
+            native = self.accelerator.hidden(pixels)
+            if native is not None:
+                return native
+        x = self.norm(self.blocks(self.embedded(pixels), record=record and record.under("encoder")))
+        return cast(Tensor, x[:, 0] if by_class else x.mean(1))
 
     def reduced(self, pixels: Tensor, by: Reducer) -> Left:
         """What is left of the patches at the end; of the vectors only the class token's, where there is one."""
+        if self.accelerator is not None:
+            left = self.accelerator.reduced(pixels, by)
+            if left is not None:
+                return left
         x = self.embedded(pixels)
         ends = Ends(torch.full((len(x),), x.size(1), device=x.device))
         by_class = self.class_embedding is not None

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.examples import NOTHING, TextBatch
-from regard.training.blockloss import smoothed_kl
+from regard.engine.loss import smoothed_kl
 
 
 class HeadObjective:

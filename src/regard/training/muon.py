@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.engine import address, in_c, kernels
+from regard.engine.ops import orthogonalize
 from regard.training.sharding import as_part, own, part_of, whole
 
 ROUNDS = 5
@@ -72,18 +72,5 @@ def orthogonal(x: Tensor) -> Tensor:
     tall = x.size(1) > x.size(2)
     x = x.mT if tall else x
     x = (x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)).contiguous()
-    native = kernels() if in_c(x) else None
-    if native is None:
-        x = driven(x)
-    else:
-        native.orthogonal(address(x), *x.shape, ROUNDS, *COEFFICIENTS)
+    x = orthogonalize(x, ROUNDS, COEFFICIENTS)
     return x.mT if tall else x
-
-
-def driven(x: Tensor) -> Tensor:
-    """What the kernel does, in PyTorch."""
-    a, b, c = COEFFICIENTS
-    for _ in range(ROUNDS):
-        square = x @ x.mT
-        x = a * x + (b * square + c * square @ square) @ x
-    return x

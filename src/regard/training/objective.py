@@ -7,9 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batches import Batch
+from regard.engine.forward import transformer_rows
+from regard.engine.loss import smoothed_kl, twin_kl
+from regard.engine.train_step import PairBatch, fused_token_loss
 from regard.models.interface import Trainable
-from regard.training.blockloss import smoothed_kl, twin_kl
-from regard.training.lesson import learned
+from regard.models.pairs import PairModel
+from regard.training.loss import SmoothedKL
 
 
 class PairObjective:
@@ -28,9 +31,9 @@ class PairObjective:
         self.device = next(model.parameters()).device
 
     def __call__(self, batch: Batch) -> Tensor:
-        at_once = self.at_once(batch)
-        if at_once is not None:
-            return at_once
+        fused = self.fused(batch)
+        if fused is not None:
+            return fused
         # Counted before the batch goes to a GPU, which would have to be waited for.
         real = (batch.gold != self.padding).flatten().nonzero().squeeze(1)
         gold = batch.gold.flatten().index_select(0, real).to(self.device, non_blocking=True)
@@ -44,24 +47,38 @@ class PairObjective:
         other = real + batch.gold.numel()
         return self.loss(self.rows(twice, torch.cat((real, other))), gold)
 
-    def at_once(self, batch: Batch) -> Tensor | None:
-        """The loss by one kernel, gradient and all, where there is one for this model."""
+    def fused(self, batch: Batch) -> Tensor | None:
+        """The loss with its gradient in one native call, where the plan supports the model."""
         if self.precision != torch.float32:
             return None
-        padding, smoothing = self.padding, self.smoothing
-        return learned(self.model, batch, padding=padding, smoothing=smoothing, r_drop=self.r_drop)
+        pairs = PairBatch(batch.source, batch.target, batch.gold)
+        return fused_token_loss(
+            self.model, pairs, padding=self.padding, smoothing=self.smoothing, r_drop=self.r_drop
+        )
 
     def rows(self, batch: Batch, real: Tensor) -> Tensor:
         """Hidden vectors (tokens, size) of the places that are not padding."""
         with self.autocast():
-            return cast(Trainable, self.model).rows(batch.source, batch.target, real).float()
+            return transformer_rows(self.model, batch.source, batch.target, real).float()
 
     def loss(self, hidden: Tensor, gold: Tensor) -> Tensor:
-        weight, bias = cast(Trainable, self.model).output
         padding, smoothing = self.padding, self.smoothing
+        if isinstance(self.model, PairModel) and type(self.model).scores is not PairModel.scores:
+            return self.loss_of_scores(self.model.scores(hidden), gold)
+        weight, bias = cast(Trainable, self.model).output
         if not self.r_drop:
             return smoothed_kl(hidden, weight, bias, gold, padding=padding, smoothing=smoothing)
         return twin_kl(hidden, weight, bias, gold, padding=padding, smoothing=smoothing, r_drop=self.r_drop)
+
+    def loss_of_scores(self, scores: Tensor, gold: Tensor) -> Tensor:
+        """For a model that computes its scores in its own way: the same formulas, written out."""
+        divergence = SmoothedKL(scores.size(-1), self.padding, self.smoothing)
+        if not self.r_drop:
+            return cast(Tensor, divergence(scores, gold))
+        one, other = scores.chunk(2)
+        p, q = torch.log_softmax(one, -1), torch.log_softmax(other, -1)
+        apart = ((p.exp() - q.exp()) * (p - q)).sum()
+        return cast(Tensor, (divergence(one, gold) + divergence(other, gold) + self.r_drop * apart) / 2)
 
     def autocast(self) -> AbstractContextManager[object]:
         if self.precision == torch.float32:

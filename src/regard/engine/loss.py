@@ -1,4 +1,4 @@
-"""The last layer and its loss in one function, block by block: memory does not grow with batch x vocabulary.
+"""Output projection and label-smoothed loss, fused: memory does not grow with batch x vocabulary.
 
 Projection, softmax, label smoothing and their gradient are done while a block of rows is in the cache; the
 gradient is written in the forward pass, so there is no second pass over the vocabulary. `loss.SmoothedKL` on
@@ -11,7 +11,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from regard.engine import address, kernels
+from regard.engine.library import data_ptr, first_order, library, optional_ptr
+from regard.engine.plan import tensors_supported
 
 ROWS = 512
 """Rows a block: large enough for the matrix product, small enough to stay near the processor."""
@@ -59,7 +60,13 @@ class _BlockLoss(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight) if wants_gradient else None
         grad_bias = torch.zeros_like(bias) if wants_gradient else None
         total = hidden.new_zeros((), dtype=torch.float64)
-        plain = hidden.dtype != torch.float32 or hidden.device.type != "cpu" or kernels() is None
+        native = tensors_supported(weight, bias) and hidden.dtype == torch.float32 and gold.device.type == "cpu"
+        if native and tokens:
+            low, high = gold.aminmax()
+            if int(low) < 0 or int(high) >= vocabulary:
+                raise ValueError(
+                    f"target token ids from {int(low)} to {int(high)} in a vocabulary of {vocabulary:,}"
+                )
         a_block = ROWS // passes
         room = hidden.new_empty(passes, min(a_block, tokens), vocabulary)
         for first in range(0, tokens, a_block):
@@ -71,10 +78,10 @@ class _BlockLoss(torch.autograd.Function):
             ]
             token = gold[first:last]
             if r_drop is None:
-                block = in_torch if plain else in_c
+                block = block_native if native else block_in_torch
                 total += block(scores[0], bias, token, padding, sure, spread, grad_bias)
             else:
-                twins = twins_in_torch if plain else twins_in_c
+                twins = twins_native if native else twins_in_torch
                 total += twins(scores, bias, token, padding, sure, spread, r_drop, grad_bias)
             if grad_hidden is not None and grad_weight is not None:
                 for part, gradient in zip(parts, scores, strict=True):
@@ -85,6 +92,7 @@ class _BlockLoss(torch.autograd.Function):
         return total.to(hidden.dtype)
 
     @staticmethod
+    @first_order
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         return *(each * upstream[0] for each in ctx.saved_tensors), None, None, None, None
 
@@ -99,13 +107,13 @@ def twins_in_torch(
     r_drop: float,
     grad_bias: Tensor | None,
 ) -> Tensor:
-    """`in_torch` for two passes and their distance; both become gradients if one is wanted."""
+    """`block_in_torch` for two passes and their distance; both become gradients if one is wanted."""
     logs = [torch.log_softmax(scores + bias, -1) for scores in both]
     p, q = (each.exp() for each in logs)
     apart = logs[0] - logs[1]
     ahead, back = (p * apart).sum(-1, keepdim=True), (q * -apart).sum(-1, keepdim=True)
     ones = None if grad_bias is None else torch.zeros_like(bias)
-    loss = sum(in_torch(scores, bias, gold, padding, sure, spread, ones) for scores in both) / 2
+    loss = sum(block_in_torch(scores, bias, gold, padding, sure, spread, ones) for scores in both) / 2
     if grad_bias is not None and ones is not None:
         both[0].mul_(0.5).add_(0.5 * r_drop * (p * (apart - ahead) + p - q))
         both[1].mul_(0.5).add_(0.5 * r_drop * (q * (-apart - back) + q - p))
@@ -113,7 +121,7 @@ def twins_in_torch(
     return loss + 0.5 * r_drop * (ahead + back).double().sum()
 
 
-def twins_in_c(
+def twins_native(
     both: list[Tensor],
     bias: Tensor,
     gold: Tensor,
@@ -124,24 +132,22 @@ def twins_in_c(
     grad_bias: Tensor | None,
 ) -> Tensor:
     """`twins_in_torch` while a row is in the cache."""
-    native = kernels()
-    assert native is not None
     losses = torch.empty(len(gold), dtype=torch.float64)
     gold, bias = gold.contiguous(), bias.contiguous()
-    native.twin_rows(
-        *map(address, (*both, bias, gold)),
+    library().twin_rows(
+        *map(data_ptr, (*both, bias, gold)),
         *both[0].shape,
         padding,
         sure,
         spread,
         r_drop,
-        address(losses),
-        None if grad_bias is None else address(grad_bias),
+        data_ptr(losses),
+        optional_ptr(grad_bias),
     )
     return losses.sum()
 
 
-def in_torch(
+def block_in_torch(
     scores: Tensor,
     bias: Tensor,
     gold: Tensor,
@@ -166,7 +172,7 @@ def in_torch(
     return loss
 
 
-def in_c(
+def block_native(
     scores: Tensor,
     bias: Tensor,
     gold: Tensor,
@@ -175,19 +181,17 @@ def in_c(
     spread: float,
     grad_bias: Tensor | None,
 ) -> Tensor:
-    """`in_torch` in two passes over the scores instead of eight."""
-    native = kernels()
-    assert native is not None
+    """`block_in_torch` in two passes over the scores instead of eight."""
     losses = torch.empty(len(gold), dtype=torch.float64)
     gold, bias = gold.contiguous(), bias.contiguous()
-    native.smoothed_rows(
-        *map(address, (scores, bias, gold)),
+    library().smoothed_rows(
+        *map(data_ptr, (scores, bias, gold)),
         *scores.shape,
         padding,
         sure,
         spread,
-        address(losses),
-        None if grad_bias is None else address(grad_bias),
+        data_ptr(losses),
+        optional_ptr(grad_bias),
     )
     return losses.sum()
 

@@ -4,12 +4,9 @@ import pytest
 import torch
 
 from regard.config import GptModel
-from regard.decoding.lean_gpt import LeanGpt, lean_gpt
-from regard.engine import kernels
+from regard.engine.generate import NativeGpt, native_gpt
 from regard.models.build import build_gpt
 from regard.models.gpt import GptWriter
-
-pytestmark = pytest.mark.skipif(kernels() is None, reason="there are no kernels on this machine")
 
 
 def model(**changes: object) -> GptWriter:
@@ -22,8 +19,8 @@ def model(**changes: object) -> GptWriter:
     return made
 
 
-def laid_out(plain: GptWriter) -> LeanGpt:
-    lean = lean_gpt(plain)
+def laid_out(plain: GptWriter) -> NativeGpt:
+    lean = native_gpt(plain)
     assert lean is not None
     return lean
 
@@ -67,5 +64,5 @@ def test_a_row_has_the_same_bits_in_any_company() -> None:
 
 @pytest.mark.parametrize("changes", [{"position": "rotary"}, {"activation": "swiglu"}, {"activation": "gelu"}])
 def test_what_the_kernels_do_not_know_is_left_to_the_plain_model(changes: dict[str, object]) -> None:
-    assert lean_gpt(model(**changes)) is None
-    assert lean_gpt(model().train()) is None
+    assert native_gpt(model(**changes)) is None
+    assert native_gpt(model().train()) is None

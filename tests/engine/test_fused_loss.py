@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard.training import blockloss
-from regard.training.blockloss import smoothed_kl, twin_kl
+from regard.engine import loss as engine_loss
+from regard.engine.loss import smoothed_kl, twin_kl
 from regard.training.loss import SmoothedKL
 
 PAD = 2
@@ -13,7 +13,7 @@ PAD = 2
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
 @pytest.mark.parametrize("rows", [1, 3, 8, 100])
 def test_value_and_gradients_equal_the_plain_twin(monkeypatch, smoothing: float, rows: int) -> None:
-    monkeypatch.setattr(blockloss, "ROWS", rows)
+    monkeypatch.setattr(engine_loss, "ROWS", rows)
     torch.manual_seed(0)
     hidden = torch.randn(8, 5, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(11, 5, dtype=torch.float64, requires_grad=True)

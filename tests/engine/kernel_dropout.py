@@ -1,0 +1,98 @@
+"""The kernels' dropout masks in plain PyTorch, so that a model run by modules drops the same elements."""
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.attention.score import ScaledDot
+from regard.engine.ops import draw_seed
+from regard.layers import Dropout, FeedForward
+from regard.layers.dropout import dropout_threshold
+
+ATTEND = sys.modules["regard.attention.attend"]  # the package has a function of that name
+
+
+def dropout_bytes(numbers: Tensor, seed: int) -> Tensor:
+    """Byte number e of a seed's endless sequence, for every e."""
+
+    def mix(h: Tensor) -> Tensor:
+        h = h ^ (h >> 16)
+        h = (h * 0x21F0AAAD) & 0xFFFFFFFF
+        h = h ^ (h >> 15)
+        h = (h * 0x735A2D97) & 0xFFFFFFFF
+        return h ^ (h >> 15)
+
+    low, high = seed & 0xFFFFFFFF, seed >> 32
+    block = numbers // 32
+    word = ((block * 8) & 0xFFFFFFFF) + (numbers % 32) // 4
+    word = mix(mix((word + low) & 0xFFFFFFFF) ^ high ^ (block >> 29))
+    return (word >> (8 * (numbers % 4))) & 0xFF
+
+
+def kept(numbers: Tensor, threshold: int, seed: int) -> Tensor:
+    """0 where element number e is dropped, the scale elsewhere."""
+    return (dropout_bytes(numbers, seed) >= threshold).float() * (256 / (256 - threshold))
+
+
+def row_mask(rows: int, columns: int, threshold: int, seed: int, *, padded: bool = False) -> Tensor:
+    """A mask (rows, columns); with `padded` every row begins with a block of its own."""
+    width = math.ceil(columns / 32) * 32 if padded else columns
+    numbers = torch.arange(rows).unsqueeze(1) * width + torch.arange(columns)
+    return kept(numbers, threshold, seed)
+
+
+def weight_mask(tokens: Tensor, heads: int, keys: int, threshold: int, seed: int) -> Tensor:
+    """For attention weights of queries at packed `tokens` (rows,): (rows, heads, keys)."""
+    block = (tokens.view(-1, 1, 1) * heads + torch.arange(heads).view(1, -1, 1)) << 12
+    key = torch.arange(keys)
+    return kept((block + key // 32) * 32 + key % 32, threshold, seed)
+
+
+@contextmanager
+def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
+    """Modules drop what the kernels would: `nonpad` (batch, length) are the real tokens of each side.
+
+    The sides must differ in length. Seeds are drawn from PyTorch's generator in the order of the layers.
+    """
+    sides = {tuple(each.shape): each for each in nonpad}
+    assert len(sides) == len(nonpad)
+    padded = {
+        id(each.dropout)
+        for each in model.modules()
+        if isinstance(each, FeedForward) and each.activation == "relu"
+    }
+
+    def dropout(self: Dropout, x: Tensor) -> Tensor:
+        if not self.training or not self.p:
+            return x
+        threshold = dropout_threshold(self.p)
+        real = sides[tuple(x.shape[:2])]
+        packed = row_mask(
+            int(real.sum()), x.size(-1), threshold, draw_seed(threshold), padded=id(self) in padded
+        )
+        mask = torch.ones(x.shape, dtype=x.dtype)
+        mask[real] = packed.to(x.dtype)
+        return x * mask
+
+    def dropped_weights(weights: Tensor, p: float) -> Tensor:
+        threshold = dropout_threshold(p)
+        batch, heads, queries, keys = weights.shape
+        (real,) = (each for shape, each in sides.items() if shape == (batch, queries))
+        packed = weight_mask(torch.arange(int(real.sum())), heads, keys, threshold, draw_seed(threshold))
+        mask = torch.ones(batch, queries, heads, keys, dtype=weights.dtype)
+        mask[real] = packed.to(weights.dtype)
+        return weights * mask.transpose(1, 2)
+
+    def fused(query: Tensor, keys: Tensor, values: Tensor, **options: object) -> Tensor:
+        return ATTEND.plain(ScaledDot().compare(query, keys), values, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dropout, "forward", dropout)
+        patch.setattr("torch.nn.functional.dropout", dropped_weights)
+        patch.setattr(ATTEND, "fused", fused)
+        yield

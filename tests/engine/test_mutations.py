@@ -1,0 +1,293 @@
+"""The mutation grid: whatever is changed in a model is honoured or refused by the engine, never ignored."""
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import cast
+
+import pytest
+import torch
+from kernel_dropout import kernel_dropout
+from mutations import DROPOUT_MUTATIONS, MUTATIONS, PADDING, WORDS, Change, Mutation, small
+from torch import Tensor, nn
+from torch.func import functional_call, grad
+from torch.utils.checkpoint import checkpoint
+
+from regard.config import GptModel
+from regard.data.batches import Batch, Batches
+from regard.decoding import Hypothesis, Limits, Options, Translator, search
+from regard.decoding.writer import Wish, Writer
+from regard.engine import Plan, Unsupported, attach, plan
+from regard.engine.generate import native_gpt
+from regard.engine.plan import supports
+from regard.engine.search import native_search
+from regard.models.build import build_gpt
+from regard.models.interface import Decodable
+from regard.models.transformer import Transformer
+from regard.text import LetterTokenizer, Tokenizer
+from regard.training.loss import SmoothedKL
+from regard.training.objective import PairObjective
+
+Plain = Callable[[], AbstractContextManager[None]]
+LIMITS = Limits(Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown))
+SENTENCES = [[5, 6, 7, 8], [9], [20, 30, 40, 50, 60, 70, 74, 4, 5], [33, 44, 55]]
+
+
+class NoText:
+    """Ids are all that is searched here."""
+
+    begin, end, padding, unknown = Tokenizer.begin, Tokenizer.end, Tokenizer.padding, Tokenizer.unknown
+
+
+def batch_of() -> Batch:
+    torch.manual_seed(4)
+    lengths = [(3, 5), (9, 2), (1, 1), (7, 7), (12, 20), (2, 6)]
+    pairs = [tuple(torch.randint(4, WORDS, (each,)).tolist() for each in both) for both in lengths]
+    (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
+    return batch
+
+
+BATCH = batch_of()
+
+
+def learned(model: Transformer) -> tuple[Tensor, dict[str, Tensor]]:
+    model.zero_grad()
+    loss = PairObjective(model, PADDING, 0.1)(BATCH)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach(), {
+        name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None
+    }
+
+
+def assert_same_step(ours: tuple[Tensor, dict[str, Tensor]], theirs: tuple[Tensor, dict[str, Tensor]]) -> None:
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-4, atol=0)
+    assert ours[1].keys() == theirs[1].keys()
+    for name, each in theirs[1].items():
+        tolerance = 1e-3 * max(float(each.abs().max()), 1e-2)
+        torch.testing.assert_close(ours[1][name], each, rtol=0, atol=tolerance, msg=name)
+
+
+def searched(model: nn.Module) -> list[list[Hypothesis]]:
+    """By the translator, which chooses between the native search and the plain one."""
+    translator = Translator(model, NoText(), NoText())  # type: ignore[arg-type]
+    return translator.search_ids([list(each) for each in SENTENCES], Options(beam=3, nbest=2, longest=12))
+
+
+def searched_plainly(model: nn.Module) -> list[list[Hypothesis]]:
+    options = Options(beam=3, nbest=2, longest=12)
+    found = (
+        search(cast(Decodable, model), torch.tensor([[*ids, Tokenizer.end]]), LIMITS, options)
+        for ids in SENTENCES
+    )
+    return [each[0] for each in found]
+
+
+def assert_same_search(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
+    assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=1e-4)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("warm", [True, False], ids=["after use", "before use"])
+def test_a_changed_model_trains_as_plain_pytorch(mutation: Mutation, warm: bool, plain: Plain) -> None:
+    model = small().train()
+    before = learned(model) if warm else None
+    mutation.change(model)
+    with mutation.during(model):
+        found = plan(model)
+        assert isinstance(found, Plan) == mutation.honoured, found
+        ours = learned(model)
+        with plain():
+            theirs = learned(model)
+    assert_same_step(ours, theirs)
+    if before is not None and mutation.both and "shar" not in mutation.name and "frozen" not in mutation.name:
+        changed = ours[0] != before[0]
+        assert changed or mutation.name in UNSEEN, "the mutation changes nothing, so this test could not fail"
+
+
+UNSEEN = {
+    "FLOP counter",
+    "default device mode",
+    "module.compile",
+    "weight that is not contiguous",
+    "weight norm on query",
+}
+"""Changes that do not change the loss; weight norm has other parameters, whose gradients are compared."""
+
+
+@pytest.mark.parametrize("mutation", [each for each in MUTATIONS if each.both], ids=lambda each: each.name)
+@pytest.mark.parametrize("warm", [True, False], ids=["after use", "before use"])
+def test_a_changed_model_translates_as_the_plain_search(mutation: Mutation, warm: bool) -> None:
+    model = small().eval()
+    if warm:
+        searched(model)
+    mutation.change(model)
+    model.eval()
+    with mutation.during(model):
+        assert_same_search(searched(model), searched_plainly(model))
+
+
+@pytest.mark.parametrize("name", list(DROPOUT_MUTATIONS))
+def test_a_layer_with_another_dropout_has_it(name: str) -> None:
+    """The loss and gradient are those of the modules with the kernels' masks."""
+    model = small(dropout=0.2, attention_dropout=0.2).train()
+    learned(model)
+    DROPOUT_MUTATIONS[name](model)
+    assert supports(model, "training step") is None
+    if name == "nn.Dropout instead of ours":
+        assert isinstance(plan(model), Unsupported)
+        return
+    torch.manual_seed(6)
+    ours = learned(model)
+    twin = copy.deepcopy(model)
+    torch.manual_seed(6)
+    with kernel_dropout(twin, BATCH.source != PADDING, BATCH.target != PADDING):
+        loss = SmoothedKL(WORDS, PADDING, 0.1)(twin(BATCH.source, BATCH.target), BATCH.gold)
+    twin.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    theirs = {key: each.grad for key, each in twin.named_parameters() if each.grad is not None}
+    assert_same_step(ours, (loss.detach(), theirs))
+
+
+def test_autocast_runs_the_modules() -> None:
+    model = small().train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert plan(model) == Unsupported("autocast is on, the kernels compute in float32")
+
+
+def test_functorch_runs_the_modules(plain: Plain) -> None:
+    """torch.func.grad of a functional call gives the gradient of the modules, not zeros."""
+    model = small().train()
+    learned(model)
+    parameters = {name: each.detach() for name, each in model.named_parameters()}
+
+    def loss(given: dict[str, Tensor]) -> Tensor:
+        logits = functional_call(model, given, (BATCH.source, BATCH.target))
+        assert isinstance(plan(model), Unsupported)
+        return SmoothedKL(WORDS, PADDING, 0.1)(logits, BATCH.gold)
+
+    found = grad(loss)(parameters)
+    with plain():
+        _, theirs = learned(model)
+    for name, each in theirs.items():
+        torch.testing.assert_close(found[name], each, rtol=1e-3, atol=1e-3 * max(float(each.abs().max()), 1e-2))
+
+
+def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
+    model = small().train()
+    learned(model)
+    objective = PairObjective(model, PADDING, 0.1)
+    other = {name: each.detach() * 1.2 for name, each in model.named_parameters()}
+
+    class Loss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self) -> Tensor:
+            return objective(BATCH)
+
+    given = {f"model.{name}": each for name, each in other.items()}
+    ours = functional_call(Loss(), given, ())
+    with plain():
+        theirs = functional_call(Loss(), given, ())
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=0)
+
+
+def test_compile_and_export_see_modules_only() -> None:
+    model = small().eval()
+    exported = torch.export.export(model, (BATCH.source, BATCH.target))
+    torch.testing.assert_close(
+        exported.module()(BATCH.source, BATCH.target), model(BATCH.source, BATCH.target), rtol=1e-4, atol=1e-4
+    )
+    compiled = torch.compile(model, backend="eager")
+    assert plan(cast(nn.Module, compiled)) == Unsupported("the kernels do not know OptimizedModule")
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_activation_checkpointing_of_a_whole_step(reentrant: bool, plain: Plain) -> None:
+    model = small(dropout=0.2).train()
+    torch.manual_seed(6)
+    expected = learned(model)
+    model.zero_grad()
+    objective = PairObjective(model, PADDING, 0.1)
+    trigger = torch.ones((), requires_grad=True)
+    torch.manual_seed(6)
+    loss = checkpoint(lambda one: objective(BATCH) * one, trigger, use_reentrant=reentrant)
+    loss.backward()
+    found = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+    assert_same_step((loss.detach(), found), expected)
+
+
+def test_second_derivatives_are_refused() -> None:
+    model = small().train()
+    loss = PairObjective(model, PADDING, 0.1)(BATCH)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+
+
+@pytest.mark.parametrize("side", ["source", "target", "gold"])
+@pytest.mark.parametrize("wrong", [WORDS, -1, 2**40])
+def test_ids_outside_the_vocabulary_are_refused(side: str, wrong: int) -> None:
+    model = small().train()
+    ids = {name: getattr(BATCH, name).clone() for name in ("source", "target", "gold")}
+    ids[side][4, 1] = wrong
+    with pytest.raises(ValueError, match=f"token id {wrong} is outside the vocabulary of {WORDS}"):
+        PairObjective(model, PADDING, 0.1)(Batch(**ids, tokens=BATCH.tokens, sentences=()))
+    native = native_search(model.eval(), 256)
+    assert native is not None
+    translator = Translator(model, NoText(), NoText())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"token id {wrong} is outside the vocabulary of {WORDS}"):
+        translator.search_ids([[5, 6, wrong]])
+
+
+def gpt(**settings: object) -> nn.Module:
+    torch.manual_seed(0)
+    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "longest": 16, "dropout": 0.0}
+    made = build_gpt(GptModel(**{**shape, **settings}), "language", 50).eval()  # type: ignore[arg-type]
+    for each in made.parameters():
+        torch.nn.init.normal_(each, std=0.3)
+    return made
+
+
+GPT_MUTATIONS: dict[str, Change] = {
+    "forward hook on attention": lambda m: m.gpt.decoder.blocks[0].self_attention.register_forward_hook(lambda _, __, out: out * 1.5),
+    "forward hook on the model": lambda m: m.gpt.register_forward_hook(lambda _, __, out: out * 1.5),
+    "weights written through .data": lambda m: m.gpt.decoder.blocks[0].feed_forward.sublayer.widen.weight.data.mul_(2),
+    "one number written through .data": lambda m: m.gpt.token_embedding.weight.data[3].add_(1.0),
+    "heads": lambda m: setattr(m.gpt.decoder.blocks[1].self_attention.sublayer.attention, "heads", 4),
+    "patched embed": lambda m: setattr(m.gpt, "embed", lambda ids: 2 * type(m.gpt).embed(m.gpt, ids)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(GPT_MUTATIONS))
+def test_a_changed_gpt_gives_what_its_modules_give(name: str, plain: Plain) -> None:
+    model = attach(gpt())
+    ids = torch.randint(50, (3, 9), generator=torch.Generator().manual_seed(1))
+    native_gpt(model)
+    model.gpt.rows(ids)  # type: ignore[union-attr,operator]
+    GPT_MUTATIONS[name](model)  # type: ignore[arg-type]
+    with torch.no_grad():
+        ours, _ = model.gpt.rows(ids)  # type: ignore[union-attr,operator,misc]
+        with plain():
+            theirs, _ = model.gpt.rows(ids)  # type: ignore[union-attr,operator,misc]
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        runner = native_gpt(model) or model
+        scores, _ = runner.step(ids[:, 5], runner.start(ids[:, :5]))  # type: ignore[operator,union-attr]
+        expected, _ = model.step(ids[:, 5], model.start(ids[:, :5]))  # type: ignore[operator]
+        torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> None:
+    model = gpt()
+    tokenizer = LetterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
+    writer = Writer(model, tokenizer, 16, torch.device("cpu"))
+    wish = Wish(tokens=8, beam=2)
+    first = writer.write(["ab"], wish)
+    model.gpt.token_embedding.weight.data.copy_(model.gpt.token_embedding.weight.data.flip(0))  # type: ignore[union-attr,operator]
+    second = writer.write(["ab"], wish)
+    with plain():
+        expected = writer.write(["ab"], wish)
+    assert second == expected
+    assert second != first
