@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from regard import disk
 from regard.errors import RegardError
+from regard.models.tensors import write_tensors
 
 Kind = Literal["run", "ctranslate2", "onnx", "huggingface", "other"]
 
@@ -103,6 +103,5 @@ def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, 
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         disk.write_text(path, json.dumps(each, ensure_ascii=False, indent=2) + "\n")
-    whole = {name: each.detach().cpu().contiguous() for name, each in weights.items()}
     with disk.aside(folder / "model.safetensors") as part:
-        save_file(whole, part, metadata={"format": "pt"})
+        write_tensors({name: each.detach().cpu() for name, each in weights.items()}, part)
