@@ -13,15 +13,15 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from regard.config import BertModel
+from regard.config import BertModel, EmbedSettings
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.exchange.bert_text import (
-    Vectors,
+    WITHOUT_MODULES,
+    embed_of,
     pooled,
     read_tokenizer,
     theirs_of_text,
-    vectors_of,
     write_vocabulary,
 )
 from regard.exchange.folders import labels_of, read_json, weights_file, write_files
@@ -81,7 +81,7 @@ class Imported:
     """Classes or tags, in the order of their scores."""
     tokenizer: BertTokenizer
     model: nn.Module
-    vectors: Vectors
+    embed: EmbedSettings
     fresh: tuple[str, ...]
     """Weights that the checkpoint does not have."""
 
@@ -92,6 +92,7 @@ def read(folder: Path) -> Imported:
         raise RegardError(f"there is no folder {folder}")
     told = read_json(folder, "config.json")
     config = config_of(told, folder)
+    embed = embed_of(folder, config.longest)
     tokenizer = read_tokenizer(folder)
     path = weights_file(folder)
     try:
@@ -99,6 +100,12 @@ def read(folder: Path) -> Imported:
     except ValueError as problem:
         raise RegardError(f"{path} is not a file of weights: {problem}") from None
     head = head_of(told, found, path)
+    if head != "none" and (embed.pooling, embed.normal) != ("mean", True):
+        raise RegardError(
+            f"{folder / 'modules.json'}: text vectors are pooled by {embed.pooling}, "
+            f"{'' if embed.normal else 'not '}normalised, and a {ARCHITECTURES[head]} gives normalised means "
+            f"only; save the weights of BertModel alone. {WITHOUT_MODULES}"
+        )
     labels = labels_of(told, folder) if head in ("classes", "tags") else ()
     with torch.device("meta"):
         model = build_bert(config, head, int(told["vocab_size"]), tokenizer.padding, len(labels))
@@ -113,9 +120,10 @@ def read(folder: Path) -> Imported:
         raise RegardError(
             f"{folder}: the vocabulary has {tokenizer.size} pieces, and config.json says {told['vocab_size']}"
         )
-    model = build_bert(config, head, tokenizer.size, tokenizer.padding, len(labels))
+    sizes = tokenizer.size, tokenizer.padding, len(labels)
+    model = build_bert(config, head, *sizes, pooling=embed.pooling)
     fill(model, path, {ours: theirs for ours, theirs in places.items() if ours not in fresh})
-    return Imported(config, head, labels, tokenizer, model, vectors_of(folder), fresh)
+    return Imported(config, head, labels, tokenizer, model, embed, fresh)
 
 
 def write(
@@ -125,15 +133,15 @@ def write(
     head: Head,
     labels: Sequence[str],
     tokenizer: BertTokenizer,
-    vectors: Vectors | None = None,
+    embed: EmbedSettings | None = None,
 ) -> None:
     """Make a folder that Hugging Face's classes, tokenizers and pipelines for BERT read."""
     told: dict[str, object] = {
         "config.json": theirs_told(config, head, labels, tokenizer),
         **theirs_of_text(tokenizer, config.longest),
     }
-    if vectors is not None:
-        told |= pooled(vectors, config.d_model)
+    if embed is not None:
+        told |= pooled(embed, config.d_model)
     write_files(folder, told, theirs_of(model, head))
     write_vocabulary(folder, tokenizer)
 

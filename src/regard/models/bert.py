@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention import Apart, Ends, Learned, Recorder, padding_mask
-from regard.config import BertModel
+from regard.config import BertModel, Pooling
 from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Faded, Left, Merging, Pruning, reduced
 
@@ -110,15 +110,16 @@ class Bert(nn.Module):
 
 
 class BertReader(nn.Module):
-    """A BERT, or what reads like one, that answers with a vector for each text: the mean of its tokens'."""
+    """A BERT, or a GPT with the same forward, that gives one vector for each text, pooled from its tokens'."""
 
-    def __init__(self, bert: nn.Module) -> None:
+    def __init__(self, bert: nn.Module, pooling: Pooling = "mean") -> None:
         super().__init__()
         self.bert = bert
+        self.pooling: Pooling = pooling
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
         """(texts, length) -> (texts, d_model)."""
-        return mean_of(self.bert(ids, segments), ids.ne(cast(int, self.bert.padding)))
+        return pool(self.bert(ids, segments), ids.ne(cast(int, self.bert.padding)), self.pooling)
 
 
 class BertPretrainer(nn.Module):
@@ -216,6 +217,17 @@ class BertAnswerer(nn.Module):
 def firsts(ids: Tensor) -> Tensor:
     """Where the texts begin, counted through the batch: (texts, length) -> (texts,)."""
     return torch.arange(len(ids), device=ids.device) * ids.size(1)
+
+
+def pool(hidden: Tensor, nonpad: Tensor, pooling: Pooling) -> Tensor:
+    """One vector a text: (texts, length, size), (texts, length) -> (texts, size)."""
+    match pooling:
+        case "mean":
+            return mean_of(hidden, nonpad)
+        case "cls":
+            return hidden[:, 0]
+        case "max":
+            return hidden.masked_fill(~nonpad.unsqueeze(-1), -torch.inf).amax(1)
 
 
 def mean_of(hidden: Tensor, real: Tensor) -> Tensor:
