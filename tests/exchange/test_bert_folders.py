@@ -112,6 +112,56 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
     assert model.embed(["a b", "c"]).shape == (2, 16)
 
 
+NO_SOFTMAX = {
+    "a cross-encoder": (1, {}, "num_labels is 1, a regression head .*; allowed are 2 labels or more"),
+    "a cross-encoder, unnamed": (1, {"id2label": None}, "num_labels is 1, a regression head"),
+    "regression": (
+        1,
+        {"problem_type": "regression"},
+        "problem_type is 'regression'; allowed is 'single_label_",
+    ),
+    "regression of many": (
+        3,
+        {"problem_type": "regression"},
+        "problem_type is 'regression'; allowed is 'single_",
+    ),
+    "many labels at once": (
+        3,
+        {"problem_type": "multi_label_classification"},
+        "problem_type is 'multi_label_classification'; allowed is 'single_label_classification'",
+    ),
+}
+
+
+def write_classifier(folder: Path, labels: int, **changes: object) -> Path:
+    """A BERT that classifies; a change to None takes the key out."""
+    head = {"classifier.weight": torch.randn(labels, 16), "classifier.bias": torch.randn(labels)}
+    named = {"id2label": {str(number): f"LABEL_{number}" for number in range(labels)}, **changes}
+    told = {key: value for key, value in named.items() if value is not None}
+    weights = {**their_weights("bert."), **head}
+    return write_folder(folder, weights, architectures=["BertForSequenceClassification"], **told)
+
+
+@pytest.mark.parametrize("name", list(NO_SOFTMAX))
+def test_a_classifier_without_softmax_is_refused(tmp_path: Path, name: str) -> None:
+    labels, changes, sentence = NO_SOFTMAX[name]
+    with pytest.raises(RegardError, match=sentence):
+        importing.run(write_classifier(tmp_path / "theirs", labels, **changes), tmp_path / "run", as_json=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_label_of_several_is_imported(tmp_path: Path) -> None:
+    folder = write_classifier(tmp_path / "theirs", 3, problem_type="single_label_classification")
+    importing.run(folder, tmp_path / "run", as_json=True)
+    (judged,) = regard.load(tmp_path / "run").classify(["a b c"])
+    found = bert.read(folder)
+    ids = torch.tensor([found.tokenizer.joined(found.tokenizer.encode("a b c"))])
+    with torch.no_grad():
+        shares = found.model.eval()(ids, ids * 0)[0].softmax(-1)
+    wanted = {f"LABEL_{number}": float(share) for number, share in enumerate(shares)}
+    assert judged.probabilities == pytest.approx(wanted, abs=1e-5)
+
+
 WRONG = {
     "no config": (lambda at: (at / "config.json").unlink(), "has no config.json"),
     "broken config": (lambda at: (at / "config.json").write_text("{"), "config.json is not JSON"),

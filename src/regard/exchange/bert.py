@@ -24,7 +24,7 @@ from regard.exchange.bert_text import (
     theirs_of_text,
     write_vocabulary,
 )
-from regard.exchange.folders import labels_of, read_json, weights_file, write_files
+from regard.exchange.folders import check_softmax, labels_of, read_json, weights_file, write_files
 from regard.models.build import Head, build_bert
 from regard.models.tensors import check_shapes, shapes_in
 from regard.text import BertTokenizer
@@ -106,6 +106,8 @@ def read(folder: Path) -> Imported:
             f"{'' if embed.normal else 'not '}normalised, and a {ARCHITECTURES[head]} gives normalised means "
             f"only; save the weights of BertModel alone. {WITHOUT_MODULES}"
         )
+    if head == "classes":
+        check_softmax(told, found["classifier.weight"], folder)
     labels = labels_of(told, folder) if head in ("classes", "tags") else ()
     with torch.device("meta"):
         model = build_bert(config, head, int(told["vocab_size"]), tokenizer.padding, len(labels))

@@ -20,6 +20,8 @@ TOLD: dict[Kind, str] = {
     "huggingface": "a Hugging Face folder",
     "other": "a folder without a model that regard knows",
 }
+WITHOUT_CLASSIFIER = "To import the model without its classifier, save it with AutoModel of transformers."
+"""How to import a model whose classifier is refused."""
 LARGEST_JSON = 1 << 24
 """Bytes of a JSON or text file; a vocabulary of a million pieces has as many."""
 
@@ -95,6 +97,24 @@ def labels_of(told: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
         return tuple(str(named[str(number)]) for number in range(len(named)))
     except (TypeError, KeyError):
         raise RegardError(f"{folder / 'config.json'}: id2label does not number its labels from 0") from None
+
+
+def check_softmax(told: Mapping[str, Any], classifier: tuple[int, ...], folder: Path) -> None:
+    """Refuse a classifier whose logits are not for a softmax over labels: regression, several labels at once.
+
+    `classifier` is the shape of its weight: (labels, d_model).
+    """
+    kind, where = told.get("problem_type"), folder / "config.json"
+    if kind not in (None, "single_label_classification"):
+        raise RegardError(
+            f"{where}: problem_type is {kind!r}; allowed is 'single_label_classification', one label of "
+            f"several for each input. {WITHOUT_CLASSIFIER}"
+        )
+    if classifier[:1] == (1,):
+        raise RegardError(
+            f"{where}: num_labels is 1, a regression head as cross-encoders have it, which gives a score and "
+            f"no label; allowed are 2 labels or more. {WITHOUT_CLASSIFIER}"
+        )
 
 
 def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
