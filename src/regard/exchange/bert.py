@@ -24,7 +24,15 @@ from regard.exchange.bert_text import (
     theirs_of_text,
     write_vocabulary,
 )
-from regard.exchange.folders import check_softmax, labels_of, read_json, weights_file, write_files
+from regard.exchange.folders import (
+    ACTIVATION_NAMES,
+    ACTIVATIONS,
+    check_softmax,
+    labels_of,
+    read_json,
+    weights_file,
+    write_files,
+)
 from regard.models.build import Head, build_bert
 from regard.models.tensors import check_shapes, shapes_in
 from regard.text import BertTokenizer
@@ -162,7 +170,7 @@ def theirs_told(
         "intermediate_size": config.d_ff,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.attention_dropout,
-        "hidden_act": config.activation,
+        "hidden_act": ACTIVATION_NAMES[config.activation],
         "layer_norm_eps": config.epsilon,
         "type_vocab_size": config.segments,
         "max_position_embeddings": config.longest,
@@ -213,6 +221,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
         raise RegardError(f"{where}: this BERT is a decoder; only encoders can be imported")
     if not isinstance(told.get("vocab_size"), int) or not 5 <= told["vocab_size"] <= 1 << 24:
         raise RegardError(f"{where}: vocab_size is {told.get('vocab_size')!r}; it must be a whole number")
+    activation = told.get("hidden_act", "gelu")
     table = {
         "layers": told.get("num_hidden_layers", 12),
         "d_model": told.get("hidden_size", 768),
@@ -220,7 +229,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
         "d_ff": told.get("intermediate_size", 3072),
         "dropout": told.get("hidden_dropout_prob", 0.1),
         "attention_dropout": told.get("attention_probs_dropout_prob", 0.1),
-        "activation": told.get("hidden_act", "gelu"),
+        "activation": ACTIVATIONS.get(str(activation), activation),
         "epsilon": told.get("layer_norm_eps", 1e-12),
         "segments": told.get("type_vocab_size", 2),
         "longest": told.get("max_position_embeddings", 512),

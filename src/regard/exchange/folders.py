@@ -20,6 +20,16 @@ TOLD: dict[Kind, str] = {
     "huggingface": "a Hugging Face folder",
     "other": "a folder without a model that regard knows",
 }
+ACTIVATIONS = {
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+}
+"""Hugging Face's names of activations, and ours."""
+ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+"""Our names of activations, and Hugging Face's."""
 WITHOUT_CLASSIFIER = "To import the model without its classifier, save it with AutoModel of transformers."
 """How to import a model whose classifier is refused."""
 LARGEST_JSON = 1 << 24

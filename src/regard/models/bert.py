@@ -4,12 +4,12 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention import Apart, Ends, Learned, Recorder, padding_mask
 from regard.config import BertModel, Pooling
 from regard.engine import kernels
 from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Faded, Left, Merging, Pruning, reduced
+from regard.layers.feedforward import ACTIVATIONS
 
 STARTING_SPREAD = 0.02
 """Standard deviation of fresh weights, as BERT has it."""
@@ -129,6 +129,7 @@ class BertPretrainer(nn.Module):
         super().__init__()
         self.bert = bert
         self.transform = nn.Linear(config.d_model, config.d_model)
+        self.activation = ACTIVATIONS[config.activation]
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.output_bias = nn.Parameter(torch.zeros(bert.token_embedding.num_embeddings))
         self.next_sentence = nn.Linear(config.d_model, 2)
@@ -146,7 +147,7 @@ class BertPretrainer(nn.Module):
 
     def rows(self, hidden: Tensor) -> Tensor:
         """Vectors for `output` from those of tokens: (..., d_model) -> (..., d_model)."""
-        return cast(Tensor, self.norm(functional.gelu(self.transform(hidden))))
+        return cast(Tensor, self.norm(self.activation(self.transform(hidden))))
 
     @property
     def output(self) -> tuple[Tensor, Tensor]:
