@@ -144,6 +144,34 @@ def test_guesses_of_words_are_those_of_transformers(tmp_path: Path, activation: 
             assert float((ours - theirs(input_ids=ids).prediction_logits).abs().max()) <= 1e-5
 
 
+def test_an_output_table_that_repeats_the_embeddings_is_accepted(tmp_path: Path) -> None:
+    weights = masked_weights()
+    weights["cls.predictions.decoder.weight"] = weights[TABLE].clone()
+    weights["cls.predictions.decoder.bias"] = weights["cls.predictions.bias"].clone()
+    for tied in (True, False):
+        folder = write_masked(tmp_path / f"tied {tied}", weights, tie_word_embeddings=tied)
+        assert bert.read(folder).head == "pretraining"
+
+
+UNTIED = {
+    "another table": ({"cls.predictions.decoder.weight": torch.zeros(len(PIECES), 16)}, {}, "decoder.weight"),
+    "a wider table": ({"cls.predictions.decoder.weight": torch.zeros(len(PIECES) + 1, 16)}, {}, "decoder.weight"),
+    "another bias": ({"cls.predictions.decoder.bias": torch.ones(len(PIECES))}, {}, "decoder.bias"),
+    "none, and not tied": ({}, {"tie_word_embeddings": False}, "tie_word_embeddings is false"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(UNTIED))
+def test_an_output_table_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
+    others, changes, told = UNTIED[name]
+    folder = write_masked(tmp_path / "theirs", {**masked_weights(), **others}, **changes)
+    with pytest.raises(
+        RegardError, match="the output of a masked language model must be tied to its token emb"
+    ) as caught:
+        bert.read(folder)
+    assert told in str(caught.value)
+
+
 @pytest.mark.parametrize("head", list(HEADS))
 def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixture[str]) -> None:
     architecture, shapes = HEADS[head]

@@ -61,7 +61,7 @@ NAMES = (
 
 PASSED_OVER = (
     r"(bert\.)?embeddings\.position_ids",
-    r"cls\.predictions\.decoder\.(weight|bias)",  # the table of the embeddings, and the bias, once more
+    r"cls\.predictions\.decoder\.(weight|bias)",  # copies of other weights, see `check_tied`
     r"(bert\.)?encoder\.layer\.\d+\.attention\.self\.key\.bias",  # adds the same to all scores of a query
 )
 MAY_BE_MISSING = ("bert.pooler.", "next_sentence.")
@@ -126,6 +126,8 @@ def read(folder: Path) -> Imported:
         check_shapes(found, wanted)
     except ValueError as problem:
         raise RegardError(f"{path} does not hold the BERT of its config.json: {problem}") from None
+    if head == "pretraining":
+        check_tied(told, path, places["bert.token_embedding.weight"])
     if tokenizer.size > int(told["vocab_size"]):
         raise RegardError(
             f"{folder}: the vocabulary has {tokenizer.size} pieces, and config.json says {told['vocab_size']}"
@@ -257,6 +259,36 @@ def head_of(told: Mapping[str, Any], found: Mapping[str, Any], path: Path) -> He
         f"{path} has a classifier, and config.json does not say of what: architectures must name "
         "BertForSequenceClassification or BertForTokenClassification"
     )
+
+
+def check_tied(told: Mapping[str, Any], path: Path, embeddings: str) -> None:
+    """Refuse a masked LM whose output does not share the token embeddings (named `embeddings`) and the bias."""
+    output = "cls.predictions.decoder.weight"
+    copies = {output: embeddings, "cls.predictions.decoder.bias": "cls.predictions.bias"}
+    try:
+        with safe_open(path, "pt") as file:
+            stored = set(file.keys())
+            own = [copy for copy, name in copies.items() if copy in stored and not same(file, copy, name)]
+    except (SafetensorError, OSError) as problem:
+        raise RegardError(f"{path} is damaged: {problem}") from None
+    if own:
+        reason = f"{path}: {own[0]} differs from {copies[own[0]]}"
+    elif output not in stored and told.get("tie_word_embeddings", True) is not True:
+        reason = f"{path.parent / 'config.json'}: tie_word_embeddings is false"
+    else:
+        return
+    raise RegardError(
+        f"{reason}; the output of a masked language model must be tied to its token embeddings. To import the "
+        "model without its head, save it with AutoModel of transformers."
+    )
+
+
+def same(file: Any, one: str, other: str) -> bool:
+    """Whether two tensors of an open safetensors file are equal; shapes are compared before memory is taken."""
+    if file.get_slice(one).get_shape() != file.get_slice(other).get_shape():
+        return False
+    weight = file.get_tensor(one)
+    return torch.equal(weight, file.get_tensor(other).to(weight.dtype))
 
 
 def theirs_for(ours: str, found: Mapping[str, Any]) -> str:
