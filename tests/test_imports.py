@@ -20,7 +20,7 @@ STANDS_ON: dict[str, set[str]] = {
     "data": {"config", "text"},
     "training": {"engine", "data"},
     "decoding": {"engine", "text"},
-    "look": {"attention"},
+    "look": {"attention", "errors"},
     "lessons": {"training", "decoding", "look"},
     "evaluation": {"decoding", "data"},
     "exchange": {"decoding"},

@@ -6,11 +6,16 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+import torch
 from prometheus_text import read
 from served import Served, served
 
 import regard
+from regard import text
+from regard.config import BertModel, EmbedSettings, EncoderRecipe
+from regard.jobs.text_folder import write_texts
 from regard.look.payload import Looked
+from regard.models.build import build_bert
 
 TEXTS = ["a very green house", "grey tree", "a tall old black house is very old"]
 
@@ -80,6 +85,20 @@ def test_vectors_are_those_of_the_run(client: httpx.Client, readers: dict[str, P
     assert np.allclose([each["vector"] for each in told], expected, atol=1e-5)
     other = post(client, "/embed", text=TEXTS, model="ner")["embeddings"]
     assert not np.allclose([each["vector"] for each in other], expected, atol=1e-3)
+
+
+def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
+    tokenizer = text.train("bert", TEXTS, size=80, min_count=1)
+    config = BertModel(layers=1, d_model=16, heads=2, d_ff=24, longest=24)
+    recipe = EncoderRecipe("encoder", config, EmbedSettings("cls", normal=False))
+    model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
+    write_texts(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
+    with served({"encoder": tmp_path / "run"}) as server, server.client() as client:
+        told = post(client, "/embed", text=TEXTS)["embeddings"]
+    example = torch.tensor([tokenizer.joined(tokenizer.encode(TEXTS[1]))])
+    with torch.no_grad():
+        expected = model.eval().bert(example, torch.zeros_like(example))[0, 0]
+    assert np.allclose(told[1]["vector"], expected, atol=1e-5)
 
 
 def test_a_reader_is_looked_into(client: httpx.Client) -> None:

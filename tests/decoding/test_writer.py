@@ -172,7 +172,7 @@ def test_a_step_costs_the_same_late_in_a_text() -> None:
     """Counted, not timed: a step reads one token, whatever was written before it."""
     writer = made("gpt", longest=64)
     model, seen = gpt(writer.tokenizer.size, longest=64), []
-    writer.model = model  # type: ignore[assignment]
+    writer.module = model
     model.gpt.decoder.register_forward_hook(lambda _, given, __: seen.append(given[0].size(1)))
     writer.write(["the q"], Wish(tokens=40))
     assert seen == [4] + [1] * 40

@@ -17,8 +17,17 @@ from regard.app import importing
 from regard.errors import RegardError
 from regard.exchange import bert
 
+FORMULAS = {
+    "gelu": functional.gelu,
+    "gelu_new": lambda x: 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3))),
+    "relu": functional.relu,
+    "silu": lambda x: x * torch.sigmoid(x),
+}
 
-def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
+
+def written_out(
+    weights: dict[str, torch.Tensor], ids: torch.Tensor, segments: torch.Tensor, activation: str = "gelu"
+) -> torch.Tensor:
     """BERT by its formulas, from their weights, the biases of keys included."""
 
     def norm(x: torch.Tensor, name: str) -> torch.Tensor:
@@ -39,7 +48,7 @@ def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor, segments: t
         looked = (heads[0] @ heads[1].transpose(-1, -2) / 8**0.5).softmax(-1) @ heads[2]
         looked = linear(looked.transpose(1, 2).flatten(-2), f"{at}.attention.output.dense")
         x = norm(x + looked, f"{at}.attention.output.LayerNorm")
-        inner = functional.gelu(linear(x, f"{at}.intermediate.dense"))
+        inner = FORMULAS[activation](linear(x, f"{at}.intermediate.dense"))
         x = norm(x + linear(inner, f"{at}.output.dense"), f"{at}.output.LayerNorm")
     return x
 
@@ -76,12 +85,91 @@ HEADS = {
         {
             "cls.predictions.transform.dense.weight": (16, 16), "cls.predictions.transform.dense.bias": (16,),
             "cls.predictions.transform.LayerNorm.weight": (16,), "cls.predictions.transform.LayerNorm.bias": (16,),
-            "cls.predictions.bias": (len(PIECES),), "cls.predictions.decoder.weight": (len(PIECES), 16),
-            "cls.predictions.decoder.bias": (len(PIECES),),
+            "cls.predictions.bias": (len(PIECES),),
             "cls.seq_relationship.weight": (2, 16), "cls.seq_relationship.bias": (2,),
         },
     ),
 }  # fmt: skip
+
+
+MASKED = HEADS["pretraining"][1]
+TABLE = "bert.embeddings.word_embeddings.weight"
+
+
+def masked_weights() -> dict[str, torch.Tensor]:
+    """Those of BertForPreTraining; the output has the table of the embeddings."""
+    chance = torch.Generator().manual_seed(5)
+    drawn = {name: torch.randn(shape, generator=chance) * 0.5 for name, shape in MASKED.items()}
+    return {**their_weights("bert."), **drawn}
+
+
+def write_masked(folder: Path, weights: dict[str, torch.Tensor], **changes: object) -> Path:
+    return write_folder(folder, weights, architectures=["BertForPreTraining"], **changes)
+
+
+@pytest.mark.parametrize("activation", list(FORMULAS))
+def test_guesses_of_words_use_the_activation_of_the_model(tmp_path: Path, activation: str) -> None:
+    weights = masked_weights()
+    importing.run(
+        write_masked(tmp_path / "theirs", weights, hidden_act=activation), tmp_path / "run", as_json=True
+    )
+    ids, segments = torch.tensor([[2, 7, 4, 3, 11, 12, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
+    body = {name.removeprefix("bert."): each for name, each in weights.items()}
+    at = "cls.predictions.transform"
+    rows = functional.linear(
+        written_out(body, ids, segments, activation), weights[f"{at}.dense.weight"], weights[f"{at}.dense.bias"]
+    )
+    norm = weights[f"{at}.LayerNorm.weight"], weights[f"{at}.LayerNorm.bias"], 1e-12
+    rows = functional.layer_norm(FORMULAS[activation](rows), (16,), *norm)
+    expected = functional.linear(rows, weights[TABLE], weights["cls.predictions.bias"])
+    model = regard.load(tmp_path / "run").model
+    with torch.no_grad():
+        ours = functional.linear(model.rows(model.bert(ids, segments)), *model.output)
+    assert float((ours - expected).abs().max()) <= 1e-5
+
+
+@pytest.mark.parametrize("activation", list(FORMULAS))
+def test_guesses_of_words_are_those_of_transformers(tmp_path: Path, activation: str) -> None:
+    """Also of a folder that was exported again."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    folder = write_masked(tmp_path / "theirs", masked_weights(), hidden_act=activation)
+    ids = torch.tensor([[2, 7, 4, 3, 11, 12, 3]])
+    found = bert.read(folder)
+    bert.write(tmp_path / "out", found.model, found.config, found.head, (), found.tokenizer)
+    model = found.model.eval()
+    with torch.no_grad():
+        ours = functional.linear(model.rows(model.bert(ids, ids * 0)), *model.output)
+        for place in (folder, tmp_path / "out"):
+            theirs = transformers.BertForPreTraining.from_pretrained(place).eval()
+            assert float((ours - theirs(input_ids=ids).prediction_logits).abs().max()) <= 1e-5
+
+
+def test_an_output_table_that_repeats_the_embeddings_is_accepted(tmp_path: Path) -> None:
+    weights = masked_weights()
+    weights["cls.predictions.decoder.weight"] = weights[TABLE].clone()
+    weights["cls.predictions.decoder.bias"] = weights["cls.predictions.bias"].clone()
+    for tied in (True, False):
+        folder = write_masked(tmp_path / f"tied {tied}", weights, tie_word_embeddings=tied)
+        assert bert.read(folder).head == "pretraining"
+
+
+UNTIED = {
+    "another table": ({"cls.predictions.decoder.weight": torch.zeros(len(PIECES), 16)}, {}, "decoder.weight"),
+    "a wider table": ({"cls.predictions.decoder.weight": torch.zeros(len(PIECES) + 1, 16)}, {}, "decoder.weight"),
+    "another bias": ({"cls.predictions.decoder.bias": torch.ones(len(PIECES))}, {}, "decoder.bias"),
+    "none, and not tied": ({}, {"tie_word_embeddings": False}, "tie_word_embeddings is false"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(UNTIED))
+def test_an_output_table_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
+    others, changes, told = UNTIED[name]
+    folder = write_masked(tmp_path / "theirs", {**masked_weights(), **others}, **changes)
+    with pytest.raises(
+        RegardError, match="the output of a masked language model must be tied to its token emb"
+    ) as caught:
+        bert.read(folder)
+    assert told in str(caught.value)
 
 
 @pytest.mark.parametrize("head", list(HEADS))
@@ -110,6 +198,56 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
         with pytest.raises(RegardError, match="the model has 20 places"):
             model.answer([("a", "b c")])
     assert model.embed(["a b", "c"]).shape == (2, 16)
+
+
+NO_SOFTMAX = {
+    "a cross-encoder": (1, {}, "num_labels is 1, a regression head .*; allowed are 2 labels or more"),
+    "a cross-encoder, unnamed": (1, {"id2label": None}, "num_labels is 1, a regression head"),
+    "regression": (
+        1,
+        {"problem_type": "regression"},
+        "problem_type is 'regression'; allowed is 'single_label_",
+    ),
+    "regression of many": (
+        3,
+        {"problem_type": "regression"},
+        "problem_type is 'regression'; allowed is 'single_",
+    ),
+    "many labels at once": (
+        3,
+        {"problem_type": "multi_label_classification"},
+        "problem_type is 'multi_label_classification'; allowed is 'single_label_classification'",
+    ),
+}
+
+
+def write_classifier(folder: Path, labels: int, **changes: object) -> Path:
+    """A BERT that classifies; a change to None takes the key out."""
+    head = {"classifier.weight": torch.randn(labels, 16), "classifier.bias": torch.randn(labels)}
+    named = {"id2label": {str(number): f"LABEL_{number}" for number in range(labels)}, **changes}
+    told = {key: value for key, value in named.items() if value is not None}
+    weights = {**their_weights("bert."), **head}
+    return write_folder(folder, weights, architectures=["BertForSequenceClassification"], **told)
+
+
+@pytest.mark.parametrize("name", list(NO_SOFTMAX))
+def test_a_classifier_without_softmax_is_refused(tmp_path: Path, name: str) -> None:
+    labels, changes, sentence = NO_SOFTMAX[name]
+    with pytest.raises(RegardError, match=sentence):
+        importing.run(write_classifier(tmp_path / "theirs", labels, **changes), tmp_path / "run", as_json=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_label_of_several_is_imported(tmp_path: Path) -> None:
+    folder = write_classifier(tmp_path / "theirs", 3, problem_type="single_label_classification")
+    importing.run(folder, tmp_path / "run", as_json=True)
+    (judged,) = regard.load(tmp_path / "run").classify(["a b c"])
+    found = bert.read(folder)
+    ids = torch.tensor([found.tokenizer.joined(found.tokenizer.encode("a b c"))])
+    with torch.no_grad():
+        shares = found.model.eval()(ids, ids * 0)[0].softmax(-1)
+    wanted = {f"LABEL_{number}": float(share) for number, share in enumerate(shares)}
+    assert judged.probabilities == pytest.approx(wanted, abs=1e-5)
 
 
 WRONG = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from small_models import SENTENCES, rewrite, rnn, transformer, write_run
 
@@ -58,6 +59,12 @@ def test_without_transformers_regard_reads_its_export_back(
     check = export(write_run(tmp_path / "run", transformer()), "huggingface", tmp_path / "out").check
     assert check.engine == "regard, which read the folder back (transformers is not installed)"
     assert (*check.same.values(), check.difference) == (6, 6, 0.0)
+
+
+def test_the_weights_name_their_framework(folder: Path) -> None:
+    """transformers 4.46 reads metadata["format"], and does not open a file without metadata."""
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt"}
 
 
 @needs_transformers

@@ -82,6 +82,10 @@ def test_a_folder_without_a_head_starts_one(peer, tmp_path: Path) -> None:
         ({"image_size": "large"}, "describes no ViT that regard has: height"),
         ({"num_hidden_layers": 4}, "does not hold the ViT of its config.json: 'vit.encoder.layer.3"),
         ({"qkv_bias": False}, "has no biases in its attention"),
+        (
+            {"problem_type": "multi_label_classification"},
+            "problem_type is 'multi_label_classification'; allowed",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(peer, tmp_path: Path, changes: dict[str, object], told: str) -> None:

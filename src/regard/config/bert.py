@@ -29,7 +29,8 @@ class BertModel:
     d_ff: Size = 0
     dropout: Share = 0.1
     attention_dropout: Share = 0.1
-    activation: Literal["relu", "gelu", "silu"] = "gelu"
+    activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "gelu"
+    """gelu-tanh: GELU by its tanh approximation, as some checkpoints have it (gelu_new)."""
     epsilon: Positive = 1e-12
     """What keeps a layer norm from dividing by nothing."""
     segments: Annotated[Count, Range(at_most=1 << 10)] = 2

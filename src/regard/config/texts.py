@@ -122,10 +122,16 @@ class DocumentData(Files):
     """Also learn whether the second part of a text follows the first."""
 
 
+Pooling = Literal["mean", "cls", "max"]
+"""How the vectors of tokens become one: their mean, that of [CLS], or the largest value of each feature."""
+
+
 @dataclass(frozen=True)
 class EmbedSettings:
     """How a text becomes one vector."""
 
+    pooling: Pooling = "mean"
+    """mean or max: over all tokens; cls: the vector of [CLS]."""
     normal: bool = True
     """Vectors of length 1."""
     longest: Whole = 0

@@ -13,18 +13,26 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from regard.config import BertModel
+from regard.config import BertModel, EmbedSettings
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.exchange.bert_text import (
-    Vectors,
+    WITHOUT_MODULES,
+    embed_of,
     pooled,
     read_tokenizer,
     theirs_of_text,
-    vectors_of,
     write_vocabulary,
 )
-from regard.exchange.folders import labels_of, read_json, weights_file, write_files
+from regard.exchange.folders import (
+    ACTIVATION_NAMES,
+    ACTIVATIONS,
+    check_softmax,
+    labels_of,
+    read_json,
+    weights_file,
+    write_files,
+)
 from regard.models.build import Head, build_bert
 from regard.models.tensors import check_shapes, shapes_in
 from regard.text import BertTokenizer
@@ -53,7 +61,7 @@ NAMES = (
 
 PASSED_OVER = (
     r"(bert\.)?embeddings\.position_ids",
-    r"cls\.predictions\.decoder\.(weight|bias)",  # the table of the embeddings, and the bias, once more
+    r"cls\.predictions\.decoder\.(weight|bias)",  # copies of other weights, see `check_tied`
     r"(bert\.)?encoder\.layer\.\d+\.attention\.self\.key\.bias",  # adds the same to all scores of a query
 )
 MAY_BE_MISSING = ("bert.pooler.", "next_sentence.")
@@ -81,7 +89,7 @@ class Imported:
     """Classes or tags, in the order of their scores."""
     tokenizer: BertTokenizer
     model: nn.Module
-    vectors: Vectors
+    embed: EmbedSettings
     fresh: tuple[str, ...]
     """Weights that the checkpoint does not have."""
 
@@ -92,6 +100,7 @@ def read(folder: Path) -> Imported:
         raise RegardError(f"there is no folder {folder}")
     told = read_json(folder, "config.json")
     config = config_of(told, folder)
+    embed = embed_of(folder, config.longest)
     tokenizer = read_tokenizer(folder)
     path = weights_file(folder)
     try:
@@ -99,6 +108,14 @@ def read(folder: Path) -> Imported:
     except ValueError as problem:
         raise RegardError(f"{path} is not a file of weights: {problem}") from None
     head = head_of(told, found, path)
+    if head != "none" and (embed.pooling, embed.normal) != ("mean", True):
+        raise RegardError(
+            f"{folder / 'modules.json'}: text vectors are pooled by {embed.pooling}, "
+            f"{'' if embed.normal else 'not '}normalised, and a {ARCHITECTURES[head]} gives normalised means "
+            f"only; save the weights of BertModel alone. {WITHOUT_MODULES}"
+        )
+    if head == "classes":
+        check_softmax(told, found["classifier.weight"], folder)
     labels = labels_of(told, folder) if head in ("classes", "tags") else ()
     with torch.device("meta"):
         model = build_bert(config, head, int(told["vocab_size"]), tokenizer.padding, len(labels))
@@ -109,13 +126,16 @@ def read(folder: Path) -> Imported:
         check_shapes(found, wanted)
     except ValueError as problem:
         raise RegardError(f"{path} does not hold the BERT of its config.json: {problem}") from None
+    if head == "pretraining":
+        check_tied(told, path, places["bert.token_embedding.weight"])
     if tokenizer.size > int(told["vocab_size"]):
         raise RegardError(
             f"{folder}: the vocabulary has {tokenizer.size} pieces, and config.json says {told['vocab_size']}"
         )
-    model = build_bert(config, head, tokenizer.size, tokenizer.padding, len(labels))
+    sizes = tokenizer.size, tokenizer.padding, len(labels)
+    model = build_bert(config, head, *sizes, pooling=embed.pooling)
     fill(model, path, {ours: theirs for ours, theirs in places.items() if ours not in fresh})
-    return Imported(config, head, labels, tokenizer, model, vectors_of(folder), fresh)
+    return Imported(config, head, labels, tokenizer, model, embed, fresh)
 
 
 def write(
@@ -125,15 +145,15 @@ def write(
     head: Head,
     labels: Sequence[str],
     tokenizer: BertTokenizer,
-    vectors: Vectors | None = None,
+    embed: EmbedSettings | None = None,
 ) -> None:
     """Make a folder that Hugging Face's classes, tokenizers and pipelines for BERT read."""
     told: dict[str, object] = {
         "config.json": theirs_told(config, head, labels, tokenizer),
         **theirs_of_text(tokenizer, config.longest),
     }
-    if vectors is not None:
-        told |= pooled(vectors, config.d_model)
+    if embed is not None:
+        told |= pooled(embed, config.d_model)
     write_files(folder, told, theirs_of(model, head))
     write_vocabulary(folder, tokenizer)
 
@@ -152,7 +172,7 @@ def theirs_told(
         "intermediate_size": config.d_ff,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.attention_dropout,
-        "hidden_act": config.activation,
+        "hidden_act": ACTIVATION_NAMES[config.activation],
         "layer_norm_eps": config.epsilon,
         "type_vocab_size": config.segments,
         "max_position_embeddings": config.longest,
@@ -203,6 +223,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
         raise RegardError(f"{where}: this BERT is a decoder; only encoders can be imported")
     if not isinstance(told.get("vocab_size"), int) or not 5 <= told["vocab_size"] <= 1 << 24:
         raise RegardError(f"{where}: vocab_size is {told.get('vocab_size')!r}; it must be a whole number")
+    activation = told.get("hidden_act", "gelu")
     table = {
         "layers": told.get("num_hidden_layers", 12),
         "d_model": told.get("hidden_size", 768),
@@ -210,7 +231,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
         "d_ff": told.get("intermediate_size", 3072),
         "dropout": told.get("hidden_dropout_prob", 0.1),
         "attention_dropout": told.get("attention_probs_dropout_prob", 0.1),
-        "activation": told.get("hidden_act", "gelu"),
+        "activation": ACTIVATIONS.get(str(activation), activation),
         "epsilon": told.get("layer_norm_eps", 1e-12),
         "segments": told.get("type_vocab_size", 2),
         "longest": told.get("max_position_embeddings", 512),
@@ -238,6 +259,36 @@ def head_of(told: Mapping[str, Any], found: Mapping[str, Any], path: Path) -> He
         f"{path} has a classifier, and config.json does not say of what: architectures must name "
         "BertForSequenceClassification or BertForTokenClassification"
     )
+
+
+def check_tied(told: Mapping[str, Any], path: Path, embeddings: str) -> None:
+    """Refuse a masked LM whose output does not share the token embeddings (named `embeddings`) and the bias."""
+    output = "cls.predictions.decoder.weight"
+    copies = {output: embeddings, "cls.predictions.decoder.bias": "cls.predictions.bias"}
+    try:
+        with safe_open(path, "pt") as file:
+            stored = set(file.keys())
+            own = [copy for copy, name in copies.items() if copy in stored and not same(file, copy, name)]
+    except (SafetensorError, OSError) as problem:
+        raise RegardError(f"{path} is damaged: {problem}") from None
+    if own:
+        reason = f"{path}: {own[0]} differs from {copies[own[0]]}"
+    elif output not in stored and told.get("tie_word_embeddings", True) is not True:
+        reason = f"{path.parent / 'config.json'}: tie_word_embeddings is false"
+    else:
+        return
+    raise RegardError(
+        f"{reason}; the output of a masked language model must be tied to its token embeddings. To import the "
+        "model without its head, save it with AutoModel of transformers."
+    )
+
+
+def same(file: Any, one: str, other: str) -> bool:
+    """Whether two tensors of an open safetensors file are equal; shapes are compared before memory is taken."""
+    if file.get_slice(one).get_shape() != file.get_slice(other).get_shape():
+        return False
+    weight = file.get_tensor(one)
+    return torch.equal(weight, file.get_tensor(other).to(weight.dtype))
 
 
 def theirs_for(ours: str, found: Mapping[str, Any]) -> str:

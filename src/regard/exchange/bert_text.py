@@ -1,7 +1,6 @@
-"""The text side of a BERT folder: the vocabulary's files, and those that say what a text's vector is."""
+"""The text side of a BERT folder: the files of the vocabulary, and those of sentence-transformers."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,20 +8,24 @@ from tokenizers import Tokenizer as Library
 from tokenizers import processors
 
 from regard import disk, text
+from regard.config import EmbedSettings, Pooling
 from regard.errors import RegardError
 from regard.exchange.folders import read_json, read_text
 from regard.text import BertOptions, BertTokenizer, bert_tokenizer
 from regard.text.bert import BERT_SPECIALS
 
+WITHOUT_MODULES = "To import the BERT alone, with mean pooling, use a copy of the folder without modules.json."
+"""How to import what sentence-transformers would make into other vectors."""
 
-@dataclass(frozen=True)
-class Vectors:
-    """What is said of text vectors, as sentence-transformers reads it."""
-
-    normal: bool
-    """Whether they are meant to have length 1."""
-    longest: int
-    """The most tokens that they are meant for; 0 where nothing is said."""
+POOLING_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""Keys of 1_Pooling/config.json before sentence-transformers 6, and the values of `pooling_mode` since."""
 
 
 def read_tokenizer(folder: Path) -> BertTokenizer:
@@ -47,23 +50,61 @@ def read_tokenizer(folder: Path) -> BertTokenizer:
         raise RegardError(f"{path} is not BERT's vocabulary: {problem}") from None
 
 
-def vectors_of(folder: Path) -> Vectors:
-    """Whether text vectors have length 1, and how many tokens are read, where the folder says so.
+def embed_of(folder: Path, positions: int) -> EmbedSettings:
+    """How sentence-transformers makes a text vector from this folder; `positions`: as many as the model has.
 
-    Only the mean of the tokens' vectors is known here; another way of pooling is refused.
+    Without modules.json, or with a Transformer alone in it, nothing is said of vectors: the defaults.
     """
     if not (folder / "modules.json").exists():
-        return Vectors(normal=True, longest=0)
+        return EmbedSettings()
     modules = read_json(folder, "modules.json", list)
-    kinds = [str(each.get("type", "")).rsplit(".", 1)[-1] for each in modules if isinstance(each, dict)]
-    if "Pooling" in kinds and (folder / "1_Pooling" / "config.json").exists():
-        pooling = read_json(folder / "1_Pooling", "config.json")
-        if not pooling.get("pooling_mode_mean_tokens", True):
-            raise RegardError(f"{folder / '1_Pooling'}: vectors are pooled in another way than by their mean")
-    longest = 0
-    if (folder / "sentence_bert_config.json").exists():
-        longest = int(read_json(folder, "sentence_bert_config.json").get("max_seq_length") or 0)
-    return Vectors("Normalize" in kinds, longest)
+    kinds = [kind_of_module(each) for each in modules]
+    if kinds == ["Transformer"]:
+        return EmbedSettings()
+    if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
+        raise RegardError(
+            f"{folder / 'modules.json'}: its modules are {', '.join(kinds) or 'none'}; allowed are "
+            f"Transformer, Pooling and, after these, Normalize. {WITHOUT_MODULES}"
+        )
+    pooling = pooling_of(folder, str(modules[1].get("path", "1_Pooling")))
+    return EmbedSettings(pooling, "Normalize" in kinds, max_length_of(folder, positions))
+
+
+def kind_of_module(module: object) -> str:
+    """The class of a module; one that is not of sentence-transformers keeps its package's name."""
+    kind = str(module.get("type", "")) if isinstance(module, dict) else ""
+    return kind.rsplit(".", 1)[-1] if kind.startswith("sentence_transformers.") else kind or repr(module)
+
+
+def pooling_of(folder: Path, path: str) -> Pooling:
+    """The one pooling mode of a Pooling module's config.json; mean where none is named."""
+    name = f"{path}/config.json"
+    told = read_json(folder, name)
+    modes = told.get("pooling_mode")
+    if modes is None:
+        older = [key for key, value in told.items() if key.startswith("pooling_mode_") and value]
+        modes = [POOLING_KEYS.get(key, key) for key in older] or "mean"
+    match modes if isinstance(modes, list) else [modes]:
+        case ["mean" | "cls" | "max" as mode]:
+            return cast(Pooling, mode)
+        case other:
+            raise RegardError(
+                f"{folder / name}: the pooling mode is {' + '.join(map(str, other)) or 'missing'}; allowed is "
+                f"one of mean, cls and max. {WITHOUT_MODULES}"
+            )
+
+
+def max_length_of(folder: Path, positions: int) -> int:
+    """The most tokens that sentence-transformers reads; 0 for as many as the model has positions.
+
+    Since version 6 it is the tokenizer's own `model_max_length`.
+    """
+    places = {"sentence_bert_config.json": "max_seq_length", "tokenizer_config.json": "model_max_length"}
+    for name, key in places.items():
+        value = read_json(folder, name).get(key) if (folder / name).exists() else None
+        if isinstance(value, int) and value > 0:
+            return value if value < positions else 0
+    return 0
 
 
 def theirs_of_text(tokenizer: BertTokenizer, longest: int) -> dict[str, object]:
@@ -91,21 +132,18 @@ def joining(tokenizer: BertTokenizer) -> Library:
     return library
 
 
-def pooled(vectors: Vectors, size: int) -> dict[str, object]:
-    """The files from which sentence-transformers knows that a text's vector is the mean of its tokens'."""
-    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * vectors.normal)]
+def pooled(embed: EmbedSettings, size: int) -> dict[str, object]:
+    """The files from which sentence-transformers makes the same text vectors."""
+    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * embed.normal)]
     modules = [
         {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for place, (path, kind) in enumerate(kinds)
     ]
-    pooling = {
-        "word_embedding_dimension": size,
-        "pooling_mode_cls_token": False,
-        "pooling_mode_mean_tokens": True,
-    }
+    modes = {key: mode == embed.pooling for key, mode in POOLING_KEYS.items()}
+    pooling = {"word_embedding_dimension": size, **modes}
     told: dict[str, object] = {"modules.json": modules, "1_Pooling/config.json": pooling}
-    if vectors.longest:
-        told["sentence_bert_config.json"] = {"max_seq_length": vectors.longest, "do_lower_case": False}
+    if embed.longest:
+        told["sentence_bert_config.json"] = {"max_seq_length": embed.longest, "do_lower_case": False}
     return told
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.config import Pooling
 from regard.exchange.folders import read_json
 from regard.exchange.packages import needed
-from regard.models.bert import mean_of
+from regard.models.bert import pool
 
 BATCH = 64
 MISSING = "regard, which read the folder back (transformers is not installed)"
@@ -67,7 +68,11 @@ class OpenedWriter(Opened):
 
 
 class OpenedReader(Opened):
-    """A BERT with its head, which their class of that name has."""
+    """A BERT with its head, opened by the class of that name; `pooling` is for text vectors, of one without."""
+
+    def __init__(self, folder: Path, kind: str, pooling: Pooling = "mean") -> None:
+        super().__init__(folder, kind)
+        self.pooling: Pooling = pooling
 
     def ids(self, text: str, pair: str | None) -> list[int]:
         return list(self.tokenizer(text, pair)["input_ids"])
@@ -81,7 +86,7 @@ class OpenedReader(Opened):
             return torch.stack([found.start_logits, found.end_logits], 1)
         if "last_hidden_state" in found:
             hidden: Tensor = found.last_hidden_state
-            return mean_of(hidden, seen.bool())
+            return pool(hidden, seen.bool(), self.pooling)
         scores: Tensor = found.prediction_logits if "prediction_logits" in found else found.logits
         return scores
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from regard import disk
 from regard.errors import RegardError
+from regard.models.tensors import write_tensors
 
 Kind = Literal["run", "ctranslate2", "onnx", "huggingface", "other"]
 
@@ -20,6 +20,18 @@ TOLD: dict[Kind, str] = {
     "huggingface": "a Hugging Face folder",
     "other": "a folder without a model that regard knows",
 }
+ACTIVATIONS = {
+    "gelu_new": "gelu-tanh",
+    "gelu_pytorch_tanh": "gelu-tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+}
+"""Hugging Face's names of activations, and ours."""
+ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+"""Our names of activations, and Hugging Face's."""
+WITHOUT_CLASSIFIER = "To import the model without its classifier, save it with AutoModel of transformers."
+"""How to import a model whose classifier is refused."""
 LARGEST_JSON = 1 << 24
 """Bytes of a JSON or text file; a vocabulary of a million pieces has as many."""
 
@@ -97,12 +109,29 @@ def labels_of(told: Mapping[str, Any], folder: Path) -> tuple[str, ...]:
         raise RegardError(f"{folder / 'config.json'}: id2label does not number its labels from 0") from None
 
 
+def check_softmax(told: Mapping[str, Any], classifier: tuple[int, ...], folder: Path) -> None:
+    """Refuse a classifier whose logits are not for a softmax over labels: regression, several labels at once.
+
+    `classifier` is the shape of its weight: (labels, d_model).
+    """
+    kind, where = told.get("problem_type"), folder / "config.json"
+    if kind not in (None, "single_label_classification"):
+        raise RegardError(
+            f"{where}: problem_type is {kind!r}; allowed is 'single_label_classification', one label of "
+            f"several for each input. {WITHOUT_CLASSIFIER}"
+        )
+    if classifier[:1] == (1,):
+        raise RegardError(
+            f"{where}: num_labels is 1, a regression head as cross-encoders have it, which gives a score and "
+            f"no label; allowed are 2 labels or more. {WITHOUT_CLASSIFIER}"
+        )
+
+
 def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, Tensor]) -> None:
     """A Hugging Face folder: JSON files by their names, and the weights."""
     for name, each in told.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         disk.write_text(path, json.dumps(each, ensure_ascii=False, indent=2) + "\n")
-    whole = {name: each.detach().cpu().contiguous() for name, each in weights.items()}
     with disk.aside(folder / "model.safetensors") as part:
-        save_file(whole, part, metadata={"format": "pt"})
+        write_tensors({name: each.detach().cpu() for name, each in weights.items()}, part)

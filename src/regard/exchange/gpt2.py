@@ -18,20 +18,18 @@ from regard import disk, text
 from regard.config import GptModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.folders import read_json, read_text, weights_file, write_files
+from regard.exchange.folders import (
+    ACTIVATION_NAMES,
+    ACTIVATIONS,
+    read_json,
+    read_text,
+    weights_file,
+    write_files,
+)
 from regard.models.build import build_gpt
 from regard.models.gpt import GptWriter
 from regard.models.tensors import check_shapes, shapes_in
 from regard.text import GptTokenizer, Tokenizer, gpt_tokenizer
-
-ACTIVATIONS = {
-    "gelu_new": "gelu-tanh",
-    "gelu_pytorch_tanh": "gelu-tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-}
-"""Their names of activations, and ours."""
 
 PASSED_OVER = (
     r"h\.\d+\.attn\.(masked_)?bias",  # who may look where, which follows from the order
@@ -77,15 +75,14 @@ def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer
     """Make a folder that Hugging Face's GPT2LMHeadModel and GPT2 tokenizer read."""
     if config.position != "learned" or config.norm != "pre":
         raise RegardError("Hugging Face's GPT-2 has learned positions and norms before; this GPT has others")
-    named = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
-    if config.activation not in named:
+    if config.activation not in ACTIVATION_NAMES:
         raise RegardError(f"Hugging Face's GPT-2 has no activation {config.activation}")
     if not isinstance(tokenizer, GptTokenizer):
         raise RegardError(f"Hugging Face's GPT-2 has byte-level BPE, and this model reads {tokenizer.kind}")
     told = {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
-        "activation_function": named[config.activation],
+        "activation_function": ACTIVATION_NAMES[config.activation],
         "n_layer": config.layers,
         "n_embd": config.d_model,
         "n_head": config.heads,
@@ -137,7 +134,7 @@ def config_of(told: Mapping[str, Any], where: Path) -> tuple[GptModel, int]:
         "longest": told.get("n_positions", 1024),
         "dropout": told.get("resid_pdrop", 0.1),
         "attention_dropout": told.get("attn_pdrop", 0.1),
-        "activation": ACTIVATIONS.get(activation, activation),
+        "activation": ACTIVATIONS.get(str(activation), activation),
         "epsilon": told.get("layer_norm_epsilon", 1e-5),
     }
     try:

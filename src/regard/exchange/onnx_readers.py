@@ -17,7 +17,7 @@ from regard.models.bert import (
     BertPretrainer,
     BertReader,
     BertTagger,
-    mean_of,
+    pool,
 )
 from regard.models.gpt import GptClassifier
 from regard.models.vit import VitClassifier
@@ -72,7 +72,7 @@ def said(model: BertLike, ids: Tensor, segments: Tensor) -> Tensor:
         case BertPretrainer():
             return functional.linear(model.rows(hidden), *model.output)
         case BertReader():
-            return mean_of(hidden, ids != padding)
+            return pool(hidden, ids != padding, model.pooling)
 
 
 class GptGraph(Graph):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.config import VitModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.folders import labels_of, read_json, weights_file, write_files
+from regard.exchange.folders import check_softmax, labels_of, read_json, weights_file, write_files
 from regard.models.build import build_vit
 from regard.models.tensors import check_shapes, shapes_in
 from regard.models.vit import VitClassifier
@@ -67,6 +67,8 @@ def read(folder: Path) -> ImportedVit:
     except ValueError as problem:
         raise RegardError(f"{path} is not a file of weights: {problem}") from None
     labels = labels_of(told, folder)
+    if "classifier.weight" in found:
+        check_softmax(told, found["classifier.weight"], folder)
     with torch.device("meta"):
         model = build_vit(config, len(labels))
     places = {ours: theirs_for(ours, found) for ours, _ in model.named_parameters()}

@@ -8,7 +8,6 @@ from regard import disk
 from regard.config import BertModel, GptModel, TextRecipe, VisionRecipe, to_toml
 from regard.errors import RegardError
 from regard.exchange import bert, gpt2, onnx, vit
-from regard.exchange.bert_text import Vectors
 from regard.jobs import load
 from regard.jobs.checks import Check, compared, sentences_of
 from regard.jobs.export_card import export_card, reader_card, writer_card
@@ -102,9 +101,9 @@ def export_reader(loaded: LoadedEncoder, to: Format, folder: Path, source: str |
         onnx.write_reader(loaded.model, folder)
         write_beside(folder, recipe, loaded.labels, loaded.tokenizer)
     elif to == "huggingface" and isinstance(recipe.model, BertModel):
-        vectors = Vectors(recipe.embed.normal, recipe.embed.longest) if recipe.task == "encoder" else None
+        embed = recipe.embed if recipe.task == "encoder" else None
         head = HEADS[recipe.task]
-        bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, vectors)
+        bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, embed)
     else:
         allowed = "onnx or huggingface" if isinstance(recipe.model, BertModel) else "onnx"
         raise RegardError(

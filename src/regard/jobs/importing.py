@@ -6,7 +6,6 @@ from pathlib import Path
 from regard.config import (
     AnsweringRecipe,
     ClassificationRecipe,
-    EmbedSettings,
     EncoderRecipe,
     LanguageRecipe,
     PretrainingRecipe,
@@ -118,6 +117,4 @@ def recipe_of(found: bert.Imported) -> TextRecipe:
         case "pretraining":
             return PretrainingRecipe("pretraining", model=found.config)
         case _:
-            return EncoderRecipe(
-                "encoder", found.config, EmbedSettings(found.vectors.normal, found.vectors.longest)
-            )
+            return EncoderRecipe("encoder", found.config, found.embed)

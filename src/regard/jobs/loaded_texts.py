@@ -24,7 +24,7 @@ from regard.jobs.language import Language
 from regard.jobs.loaded import side
 from regard.jobs.pretraining import Pretraining
 from regard.jobs.tagging import TaggedWords, Tagging, encode_words, tagged, word_shares
-from regard.jobs.text_folder import TextFolder
+from regard.jobs.text_folder import TextFolder, embed_settings
 from regard.jobs.texts import Measured, TrainedRecipe, Work, asked, file_of
 from regard.layers import Merging
 from regard.look.payload import Layer, Looked
@@ -66,13 +66,13 @@ class LoadedEncoder:
         self.body.reduction = Merging(tuple(amounts), near=True)
 
     def embed(self, texts: Texts) -> np.ndarray:
-        """A vector for each text, the mean of its tokens': (texts, size)."""
-        settings = self.recipe.embed if isinstance(self.recipe, EncoderRecipe) else None
+        """A vector for each text, pooled from its tokens' as the run's settings are: (texts, size)."""
+        settings = embed_settings(self.recipe)
         examples, _ = encode_texts(self.tokenizer, *sides(texts), self.longest)
         vectors = np.zeros((len(examples), self.recipe.model.d_model), np.float32)
-        for batch, found in asked(BertReader(self.body), examples, self.tokenizer.padding):
+        for batch, found in asked(BertReader(self.body, settings.pooling), examples, self.tokenizer.padding):
             vectors[list(batch.sentences)] = found.cpu().numpy()
-        if settings is None or settings.normal:
+        if settings.normal:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 

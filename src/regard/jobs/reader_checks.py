@@ -19,7 +19,7 @@ from regard.jobs.checks import MOST, Check
 from regard.jobs.classification import encode_texts
 from regard.jobs.formats import Format
 from regard.jobs.loaded_texts import LoadedEncoder, sides, work_of
-from regard.jobs.text_folder import HEADS
+from regard.jobs.text_folder import HEADS, embed_settings
 from regard.jobs.texts import file_of
 from regard.models.bert import BertPretrainer
 from regard.models.build import Head
@@ -68,7 +68,8 @@ def read_the_same(loaded: LoadedEncoder, to: Format, folder: Path, texts: Texts)
         theirs = reader = onnx.OnnxReader(folder)
         name = reader.name
     elif by_transformers.is_installed():
-        theirs = opened = by_transformers.OpenedReader(folder, bert.ARCHITECTURES[head])
+        pooling = embed_settings(loaded.recipe).pooling
+        theirs = opened = by_transformers.OpenedReader(folder, bert.ARCHITECTURES[head], pooling)
         name = opened.name
         told = [opened.ids(*each) for each in zip(one, other, strict=True)]
         counted["tokens"] = sum(same_ids(*each, loaded.longest) for each in zip(examples, told, strict=True))

@@ -12,6 +12,8 @@ from torch import nn
 from regard import text
 from regard.config import (
     BertModel,
+    EmbedSettings,
+    EncoderRecipe,
     GptModel,
     KernelRecipe,
     LanguageRecipe,
@@ -73,7 +75,8 @@ class TextFolder:
         def fresh() -> nn.Module:
             head = HEADS[self.recipe.task]
             sizes = tokenizer.size, tokenizer.padding, len(labels)
-            return build_reader(self.config, head, *sizes, reduction_of(self.recipe))
+            pooling = embed_settings(self.recipe).pooling
+            return build_reader(self.config, head, *sizes, reduction_of(self.recipe), pooling)
 
         with torch.device("meta"):
             self.folder.check_weights(fresh())
@@ -86,6 +89,11 @@ class TextFolder:
 def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:
     """What a recipe says of fewer tokens; some tasks have no such section."""
     return getattr(recipe, "reduce", None)
+
+
+def embed_settings(recipe: TextRecipe | LanguageRecipe) -> EmbedSettings:
+    """How `embed` makes vectors; only an imported encoder has settings of its own."""
+    return recipe.embed if isinstance(recipe, EncoderRecipe) else EmbedSettings()
 
 
 def open_texts(path: Path) -> TextFolder:

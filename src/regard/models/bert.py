@@ -4,11 +4,11 @@ from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from regard.attention import Ends, Learned, Recorder, padding_mask
-from regard.config import BertModel
+from regard.config import BertModel, Pooling
 from regard.layers import Blocks, BlockShape, Dropout, EncoderBlock, Faded, Left, Merging, Pruning, reduced
+from regard.layers.feedforward import ACTIVATIONS
 
 STARTING_SPREAD = 0.02
 """Standard deviation of fresh weights, as BERT has it."""
@@ -107,15 +107,16 @@ class Bert(nn.Module):
 
 
 class BertReader(nn.Module):
-    """A BERT, or what reads like one, that answers with a vector for each text: the mean of its tokens'."""
+    """A BERT, or a GPT with the same forward, that gives one vector for each text, pooled from its tokens'."""
 
-    def __init__(self, bert: nn.Module) -> None:
+    def __init__(self, bert: nn.Module, pooling: Pooling = "mean") -> None:
         super().__init__()
         self.bert = bert
+        self.pooling: Pooling = pooling
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
         """(texts, length) -> (texts, d_model)."""
-        return mean_of(self.bert(ids, segments), ids.ne(cast(int, self.bert.padding)))
+        return pool(self.bert(ids, segments), ids.ne(cast(int, self.bert.padding)), self.pooling)
 
 
 class BertPretrainer(nn.Module):
@@ -125,6 +126,7 @@ class BertPretrainer(nn.Module):
         super().__init__()
         self.bert = bert
         self.transform = nn.Linear(config.d_model, config.d_model)
+        self.activation = ACTIVATIONS[config.activation]
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.output_bias = nn.Parameter(torch.zeros(bert.token_embedding.num_embeddings))
         self.next_sentence = nn.Linear(config.d_model, 2)
@@ -142,7 +144,7 @@ class BertPretrainer(nn.Module):
 
     def rows(self, hidden: Tensor) -> Tensor:
         """Vectors for `output` from those of tokens: (..., d_model) -> (..., d_model)."""
-        return cast(Tensor, self.norm(functional.gelu(self.transform(hidden))))
+        return cast(Tensor, self.norm(self.activation(self.transform(hidden))))
 
     @property
     def output(self) -> tuple[Tensor, Tensor]:
@@ -213,6 +215,17 @@ class BertAnswerer(nn.Module):
 def firsts(ids: Tensor) -> Tensor:
     """Where the texts begin, counted through the batch: (texts, length) -> (texts,)."""
     return torch.arange(len(ids), device=ids.device) * ids.size(1)
+
+
+def pool(hidden: Tensor, nonpad: Tensor, pooling: Pooling) -> Tensor:
+    """One vector a text: (texts, length, size), (texts, length) -> (texts, size)."""
+    match pooling:
+        case "mean":
+            return mean_of(hidden, nonpad)
+        case "cls":
+            return hidden[:, 0]
+        case "max":
+            return hidden.masked_fill(~nonpad.unsqueeze(-1), -torch.inf).amax(1)
 
 
 def mean_of(hidden: Tensor, real: Tensor) -> Tensor:

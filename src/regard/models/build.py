@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import nn
 
-from regard.config import BertModel, GptModel, Reduction, RnnModel, TransformerModel, VitModel
+from regard.config import BertModel, GptModel, Pooling, Reduction, RnnModel, TransformerModel, VitModel
 from regard.layers import Merging, Pruning
 from regard.models.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
 from regard.models.gpt import SYMBOLS, Gpt, GptClassifier, GptWriter
@@ -36,11 +36,12 @@ def build_reader(
     padding: int,
     labels: int = 0,
     reduce: Reduction | None = None,
+    pooling: Pooling = "mean",
 ) -> nn.Module:
     """A BERT or a GPT with fresh weights and a head; `labels` is how many classes or tags there are."""
     match config:
         case BertModel():
-            return build_bert(config, head, vocabulary, padding, labels, reduce)
+            return build_bert(config, head, vocabulary, padding, labels, reduce, pooling)
         case GptModel():
             return build_gpt(config, head, vocabulary, labels)
 
@@ -60,13 +61,17 @@ def build_bert(
     padding: int,
     labels: int = 0,
     reduce: Reduction | None = None,
+    pooling: Pooling = "mean",
 ) -> nn.Module:
-    """A BERT with fresh weights and a head; `labels` is how many classes or tags there are."""
+    """A BERT with fresh weights and a head.
+
+    `labels` is how many classes or tags there are; `pooling` is for the head "none", which gives text vectors.
+    """
     bert = Bert(config, vocabulary, padding)
     bert.reduction = build_reduction(reduce, config.layers)
     match head:
         case "none":
-            return BertReader(bert)
+            return BertReader(bert, pooling)
         case "pretraining":
             return BertPretrainer(bert, config)
         case "classes":

@@ -15,9 +15,12 @@ NUMBERS = ("F64", "F32", "F16", "BF16")
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """As safetensors; what the library could not write is an OSError like any other."""
+    """Write a safetensors file; a failure of the library is raised as an OSError.
+
+    The metadata names PyTorch: transformers 4.46 does not open a file without it.
+    """
     try:
-        save_file({name: each.contiguous() for name, each in tensors.items()}, path)
+        save_file({name: each.contiguous() for name, each in tensors.items()}, path, metadata={"format": "pt"})
     except SafetensorError as problem:
         raise OSError(*cause_of(problem)) from None
 

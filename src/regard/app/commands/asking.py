@@ -169,7 +169,7 @@ def answer(
 
 
 def embed(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
-    """Make a vector of each line, the mean of its tokens': numbers with tabs between; -o FILE.npy: one array.
+    """Make a vector of each line, pooled from its tokens': numbers with tabs between; -o FILE.npy: one array.
 
     Example:  regard embed runs/minilm sentences.txt -o vectors.npy
     """
