@@ -25,8 +25,8 @@ STANDS_ON: dict[str, set[str]] = {
     "evaluation": {"decoding", "data"},
     "exchange": {"decoding"},
     "jobs": {"training", "evaluation", "look", "exchange"},
-    "bench": {"jobs"},
-    "app": {"jobs", "lessons", "bench"},
+    "bench": {"arithmetic", "jobs"},
+    "app": {"arithmetic", "jobs", "lessons", "bench"},
     "__init__": {"arithmetic", "jobs"},
     "__main__": {"app"},
 }

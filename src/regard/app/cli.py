@@ -9,6 +9,7 @@ import typer
 from regard import __version__
 from regard.app import data, show
 from regard.app.commands import asking, helping, making, measuring, opening
+from regard.arithmetic import enable_reproducible_mkl
 from regard.errors import RegardError
 
 cli = typer.Typer(
@@ -46,7 +47,11 @@ cli.command()(helping.man)
 
 
 def main() -> None:
-    """The console script: a user's mistake ends with one sentence and exit code 2, never a traceback."""
+    """The console script: a user's mistake ends with one sentence and exit code 2, never a traceback.
+
+    The command owns its process, so it sets the environment before a command imports PyTorch.
+    """
+    enable_reproducible_mkl()
     try:
         cli()
     except RegardError as mistake:
