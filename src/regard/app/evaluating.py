@@ -18,7 +18,7 @@ from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
 from regard.jobs.reducing import amounts_of
-from regard.training.memory import keep_blocks
+from regard.training.memory import tuned_allocator
 
 MERGED = "--merge is for labels, tags, answers and images"
 
@@ -42,8 +42,8 @@ def run(
             if isinstance(opened, LoadedWriter):
                 raise RegardError(MERGED)
             opened.merge(amounts_of(merge))
-        keep_blocks()
-        run_texts(opened, data, as_json)
+        with tuned_allocator():
+            run_texts(opened, data, as_json)
         return
     if merge is not None:
         raise RegardError(MERGED)
