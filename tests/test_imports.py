@@ -10,8 +10,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "regard"
 STANDS_ON: dict[str, set[str]] = {
     "arithmetic": set(),
     "errors": set(),
+    "limits": {"errors"},
     "disk": {"errors"},
-    "config": {"errors"},
+    "config": {"limits"},
     "engine": {"disk"},
     "attention": {"engine"},
     "text": {"disk"},

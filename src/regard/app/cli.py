@@ -10,7 +10,7 @@ from regard import __version__
 from regard.app import data, show
 from regard.app.commands import asking, helping, making, measuring, opening
 from regard.arithmetic import enable_reproducible_mkl
-from regard.errors import RegardError
+from regard.errors import RegardError, is_out_of_memory
 
 cli = typer.Typer(
     name="regard",
@@ -61,13 +61,21 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; nobody wants to hear about it
         sys.exit(1)
-    except OSError as problem:
-        if problem.errno not in USERS_MATTERS:
+    except Exception as problem:
+        if is_out_of_memory(problem):
+            fail(OUT_OF_MEMORY, 1)
+        if not isinstance(problem, OSError) or problem.errno not in USERS_MATTERS:
             raise
         where = f" {problem.filename}" if problem.filename else ""
         code = 1 if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else 2
         fail(f"writing{where} failed: {(problem.strerror or str(problem)).lower()}", code)
 
+
+OUT_OF_MEMORY = (
+    "Out of memory. Free some memory, raise the limit of this process (ulimit -v), or use less data or a "
+    "smaller model."
+)
+"""Where no setting of the command is known to help."""
 
 USERS_MATTERS = {
     errno.EACCES,
