@@ -72,6 +72,7 @@ def train(
 
     `train("kernel", out="runs/mine", assignments=["train.steps=50"])`; keyword overrides name a key with two
     underscores for each dot: `train__steps=50`. Under torchrun, all processes but the first return nothing.
+    Random states, allocator, flags and signal handlers of the process are restored at the end.
     """
     given = [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in overrides.items()]
     resolved = load_recipe(recipe, [*assignments, *given])
