@@ -1,7 +1,9 @@
 """The command line: one verb a command, each a thin skin over the rooms below."""
 
 import errno
+import math
 import sys
+from importlib.abc import MetaPathFinder
 from typing import Annotated
 
 import typer
@@ -53,6 +55,8 @@ def main() -> None:
     """
     enable_reproducible_mkl()
     try:
+        if address_space() < PYTORCH_NEEDS:
+            sys.meta_path.insert(0, NoPyTorch())
         cli()
     except RegardError as mistake:
         fail(str(mistake), mistake.code)
@@ -76,6 +80,28 @@ OUT_OF_MEMORY = (
     "smaller model."
 )
 """Where no setting of the command is known to help."""
+
+PYTORCH_NEEDS = 640 << 20
+"""Bytes of address space that importing PyTorch takes: with less, its libraries abort or exit silently."""
+
+
+def address_space() -> float:
+    """Bytes that this process may map (ulimit -v)."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return math.inf
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return math.inf if limit == resource.RLIM_INFINITY else limit
+
+
+class NoPyTorch(MetaPathFinder):
+    """An import of PyTorch that cannot succeed is a lack of memory; commands that do without it still work."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "torch":
+            raise MemoryError
+
 
 USERS_MATTERS = {
     errno.EACCES,
