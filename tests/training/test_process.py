@@ -66,6 +66,14 @@ def test_random_numbers_go_on_where_they_were() -> None:
     assert [first, drawn()] == expected
 
 
+def test_lessons_leave_the_random_state() -> None:
+    from regard.lessons import bottleneck
+
+    before = torch.get_rng_state().tolist()
+    bottleneck.measure(longest=4, size=8, steps=2, lines=4)
+    assert torch.get_rng_state().tolist() == before
+
+
 def test_a_signal_handler_that_python_did_not_install_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     real = signal.getsignal
     monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else real(number))

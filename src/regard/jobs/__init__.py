@@ -3,7 +3,7 @@
 `train` and `load` are what `import regard` offers; each task has a file of its own.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -108,18 +108,11 @@ def train(
             )
 
 
+@preserved_rng()  # a model is built with random weights before those of the run are loaded
 def load(
     run: str | Path, *beside: str | Path
 ) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter | LoadedVision | LoadedPainter:
     """Open a run folder; it needs nothing but what is in it. Translation runs `beside` it translate with it."""
-    with preserved_rng():  # a model is built with random weights before those of the run are loaded
-        return open_run(run, beside)
-
-
-def open_run(
-    run: str | Path, beside: Sequence[str | Path]
-) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter | LoadedVision | LoadedPainter:
-    """`load`, which restores the random state."""
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
     if beside and not isinstance(recipe, TranslationRecipe):
