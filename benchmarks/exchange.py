@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.arithmetic import enable_reproducible_mkl
 from regard.config import RnnModel
 from regard.data.corpus import read_pairs
 from regard.errors import RegardError
@@ -47,6 +48,7 @@ def main() -> None:
     for name in ("run", "source", "reference"):
         parser.add_argument(name, type=Path)
     options = parser.parse_args()
+    enable_reproducible_mkl()  # as the command line does
     loaded = load_translator(options.run)
     pairs = list(read_pairs(options.source, options.reference))[: QUICK if options.quick else None]
     rows = measured(loaded, pairs, 1 if options.quick else 3)

@@ -24,8 +24,8 @@ from regard.data.batches import Batch, Batches
 from regard.data.store import open_or_build
 from regard.models.build import build
 from regard.text import Tokenizer
-from regard.training.memory import settled
 from regard.training.objective import PairObjective
+from regard.training.process import training_process
 from regard.training.state import Training
 from regard.training.update import one_update
 
@@ -88,7 +88,7 @@ def corpus(pairs: int) -> dict[str, float]:
     def encode(texts: list[str]) -> list[list[int]]:
         return [[int(word[1:]) for word in text.split(" ")] for text in texts]
 
-    with tempfile.TemporaryDirectory() as place, settled():
+    with tempfile.TemporaryDirectory() as place, training_process():
         start = time.perf_counter()
         store = open_or_build(Path(place) / "store", some, encode, encode)  # type: ignore[arg-type]
         built, held = time.perf_counter() - start, memory()

@@ -16,6 +16,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from regard.arithmetic import enable_reproducible_mkl
 from regard.config.schema import toml_value
 from regard.jobs import load_translator
 from regard.jobs.folder import RunFolder
@@ -115,6 +116,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/quality"))
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     options = parser.parse_args()
+    enable_reproducible_mkl()  # as the command line does
     if options.models is not None and options.models < 1:
         parser.error("--models: at least one must be trained")
     found = []

@@ -26,8 +26,8 @@ from regard.data.parallel import ParallelCorpus
 from regard.jobs.folder import RunFolder
 from regard.jobs.vocabulary import Vocabulary, make_vocabulary
 from regard.models.build import build
-from regard.training.memory import settled
 from regard.training.objective import PairObjective
+from regard.training.process import training_process
 from regard.training.state import Training
 from regard.training.update import one_update
 
@@ -110,7 +110,7 @@ def main() -> None:
     cells = ["gru"] if options.quick else ["gru", "lstm"]
     names = ["rnn", "bahdanau", "luong-general"] if options.quick else CASES
     rounds = 3 if options.quick else 5
-    with settled():  # for both: the peer is not to lose by the allocator
+    with training_process():  # for both: the peer is not to lose by the allocator
         rows = [training_row(name, cell, options.assignments, rounds) for cell in cells for name in names]
     rows.append(step_row(options.assignments))
     if options.json:

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import settings
 from quick_command import write_commands
 
+from regard import enable_reproducible_mkl
+
 settings.register_profile("regard", deadline=None, derandomize=True)
 settings.load_profile("regard")
 
+enable_reproducible_mkl()  # before a test imports torch: some hold that text does not depend on the batch
 os.environ.setdefault("REGARD_NATIVE", str(Path(tempfile.gettempdir()) / f"regard-native-{os.getuid()}"))
 
 

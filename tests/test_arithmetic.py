@@ -10,7 +10,9 @@ import pytest
 from regard import arithmetic
 
 ALONE_AND_AMONG_OTHERS = """
-import regard, torch
+import regard
+regard.enable_reproducible_mkl()
+import torch
 from regard.arithmetic import is_intel
 from torch.nn.functional import linear
 torch.set_num_threads(1)
@@ -38,7 +40,7 @@ def test_the_mode_is_asked_for_unless_chosen(
     monkeypatch.delenv(arithmetic.SETTING, raising=False)
     if chosen:
         monkeypatch.setenv(arithmetic.SETTING, chosen)
-    arithmetic.keep_one_order()
+    arithmetic.enable_reproducible_mkl()
     assert os.environ[arithmetic.SETTING] == kept
 
 
@@ -50,5 +52,5 @@ def test_other_makers_processors_are_left_alone(monkeypatch: pytest.MonkeyPatch,
     assert arithmetic.is_intel(told)
     monkeypatch.setattr(arithmetic, "is_intel", lambda: False)
     monkeypatch.delenv(arithmetic.SETTING, raising=False)
-    arithmetic.keep_one_order()
+    arithmetic.enable_reproducible_mkl()
     assert arithmetic.SETTING not in os.environ

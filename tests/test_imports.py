@@ -10,8 +10,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "regard"
 STANDS_ON: dict[str, set[str]] = {
     "arithmetic": set(),
     "errors": set(),
+    "limits": {"errors"},
     "disk": {"errors"},
-    "config": {"errors"},
+    "config": {"limits"},
     "attention": set(),
     "text": {"disk"},
     "layers": {"attention"},
@@ -25,8 +26,8 @@ STANDS_ON: dict[str, set[str]] = {
     "evaluation": {"decoding", "data"},
     "exchange": {"decoding"},
     "jobs": {"training", "evaluation", "look", "exchange"},
-    "bench": {"jobs"},
-    "app": {"jobs", "lessons", "bench"},
+    "bench": {"arithmetic", "jobs"},
+    "app": {"arithmetic", "jobs", "lessons", "bench"},
     "__init__": {"arithmetic", "jobs"},
     "__main__": {"app"},
 }

@@ -7,16 +7,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from regard.arithmetic import keep_one_order
+from regard.arithmetic import enable_reproducible_mkl
 from regard.errors import RecipeError, RegardError
 
 if TYPE_CHECKING:
     from regard.jobs import load, train
 
 __version__ = "0.1.0"
-__all__ = ["RecipeError", "RegardError", "__version__", "load", "train"]
-
-keep_one_order()
+__all__ = ["RecipeError", "RegardError", "__version__", "enable_reproducible_mkl", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:

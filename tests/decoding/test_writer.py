@@ -151,7 +151,7 @@ def test_nothing_is_told_that_may_yet_be_taken_back() -> None:
         (["the Ä"], {}, "the prompt has 'Ä', a character that the model never saw"),
         (["the"], {"stop": ("fox", "Ä!")}, "the stop string 'Ä!' cannot occur: the model never saw 'Ä'"),
         (["the"], {"stop": ("",)}, "a stop string is empty"),
-        (["the"], {"tokens": 0}, "at least one token is written"),
+        (["the"], {"tokens": 0}, "tokens: 0 is out of range; allowed is a whole number from 1 to 1,000,000"),
         (["the"], {"repetition": 0.0}, "a repetition penalty is above 0"),
     ],
 )

@@ -63,6 +63,15 @@ def test_lines_come_back_line_for_line(model: LoadedTranslator) -> None:
     assert streamed == ["one.", "", "two three.", "", "four."]
 
 
+def test_sizes_out_of_range_are_refused(model: LoadedTranslator) -> None:
+    for sizes in ({"beam": 0}, {"beam": 257}, {"batch_size": 0}, {"batch_size": 65_537}):
+        [(name, size)] = sizes.items()
+        with pytest.raises(
+            regard.RegardError, match=f"^{name}: {size} is out of range; allowed is a whole number from 1 to"
+        ):
+            model.translate(["acht."], **sizes)
+
+
 @pytest.mark.parametrize("beam", [1, 5])
 def test_text_and_scores_do_not_depend_on_the_batch(model: LoadedTranslator, corpus: Path, beam: int) -> None:
     texts = (corpus / "n.de").read_text("utf-8").splitlines()[:150]

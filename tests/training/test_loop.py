@@ -168,7 +168,10 @@ def test_the_batch_that_memory_did_not_suffice_for_is_named(store: TokenStore, p
         raise problem
 
     sentences, length = batch.source.shape
-    with pytest.raises(TrainingError, match=f"no memory for {sentences} sentences of {length} source.* is 60"):
+    with pytest.raises(
+        TrainingError,
+        match=f"Out of memory on {sentences} sentences of {length} source.* Lower train.batch_tokens \\(now 60\\)",
+    ):
         one_update(made, objective, [batch], 0.01, Notes())
 
 

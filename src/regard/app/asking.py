@@ -21,7 +21,7 @@ from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_texts import LoadedClassifier
 from regard.jobs.reducing import amounts_of
 from regard.jobs.tagging import TaggedWords
-from regard.training.memory import keep_blocks
+from regard.training.memory import tuned_allocator
 
 WINDOW = 512
 """Lines that are read before they are answered together."""
@@ -132,9 +132,8 @@ def write(reply: Callable[[list[Line]], Iterator[str]], files: list[Path], outpu
 
 
 def put(output: Path | None, texts: Iterator[str]) -> None:
-    keep_blocks()
     where = nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="\n")
-    with where as out:
+    with tuned_allocator(), where as out:
         for text in texts:
             out.write(text)
             out.flush()

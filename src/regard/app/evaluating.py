@@ -11,14 +11,15 @@ from rich.table import Table
 
 from regard.app.results import print_measured, print_quality
 from regard.app.terminal import plain_warnings
-from regard.errors import RegardError
+from regard.app.translating import memory_advice
+from regard.errors import RegardError, memory_hint
 from regard.jobs import load, must_be
 from regard.jobs.loaded import Evaluation, LoadedTranslator, pairs_of_files
 from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
 from regard.jobs.reducing import amounts_of
-from regard.training.memory import keep_blocks
+from regard.training.memory import tuned_allocator
 
 MERGED = "--merge is for labels, tags, answers and images"
 
@@ -28,6 +29,7 @@ def run(
     source: Path | None,
     target: Path | None,
     beam: int | None,
+    batch_size: int | None,
     data: Path | None,
     as_json: bool,
     merge: str | None = None,
@@ -36,14 +38,14 @@ def run(
     """Measure on files, or on the test split of the run's own data."""
     opened = load(folder, *beside)
     if isinstance(opened, LoadedEncoder | LoadedWriter | LoadedVision):
-        if source or target or beam:
+        if source or target or beam or batch_size:
             raise RegardError(f"{folder} does not translate: its data are given with --data")
         if merge is not None:
             if isinstance(opened, LoadedWriter):
                 raise RegardError(MERGED)
             opened.merge(amounts_of(merge))
-        keep_blocks()
-        run_texts(opened, data, as_json)
+        with tuned_allocator():
+            run_texts(opened, data, as_json)
         return
     if merge is not None:
         raise RegardError(MERGED)
@@ -52,7 +54,10 @@ def run(
             "--data is for labels, tags, answers, texts and images; translations have --source and --target"
         )
     loaded = must_be(LoadedTranslator, opened, folder, "translates")
-    found = loaded.evaluate(pairs_of_files(source, target) or loaded.test_pairs(), beam=beam)
+    batch_size = batch_size or loaded.recipe.decode.batch_size
+    with memory_hint(memory_advice(batch_size, loaded.options(beam).beam)):
+        pairs = pairs_of_files(source, target) or loaded.test_pairs()
+        found = loaded.evaluate(pairs, beam=beam, batch_size=batch_size)
     if as_json:
         print(json.dumps(as_dict(found)))
     else:

@@ -13,7 +13,7 @@ from regard.app.translating import standard_input
 from regard.data.corpus import read_lines
 from regard.decoding.sampling import Chance
 from regard.decoding.writer import Wish, Written, samples
-from regard.errors import RegardError
+from regard.errors import RegardError, memory_hint
 from regard.jobs import load_writer
 from regard.look.terminal import harmless
 
@@ -36,7 +36,7 @@ def run(
     loaded = load_writer(folder)
     wishes = samples(wish, count)
     where = nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="\n")
-    with where as out:
+    with memory_hint(memory_advice(wish)), where as out:
         if len(prompts) == 1 and count == 1 and not as_json:
             tell(out, prompts[0], loaded.stream(prompts[0], wish))
             return
@@ -94,6 +94,7 @@ def wish_of(
     beam: int | None,
     repetition: float,
     stop: list[str],
+    batch_size: int,
 ) -> Wish:
     """What was asked for; chance and search are two ways, and one is chosen."""
     if beam is not None:
@@ -107,4 +108,10 @@ def wish_of(
         top_k or 0,
         1.0 if top_p is None else top_p,
     )
-    return Wish(tokens, chance, beam or 0, repetition, tuple(stop))
+    return Wish(tokens, chance, beam or 0, repetition, tuple(stop), batch_size)
+
+
+def memory_advice(wish: Wish) -> str:
+    """What to lower where memory does not suffice."""
+    beam = f", --beam (now {wish.beam})" if wish.beam else ""
+    return f"Lower --batch-size (now {wish.batch_size}){beam} or --tokens (now {wish.tokens})."

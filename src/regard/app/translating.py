@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.data.corpus import read_lines
 from regard.decoding import Chance, Options, Policy, Translation
 from regard.decoding.translator import WINDOW
-from regard.errors import RegardError
+from regard.errors import RegardError, memory_hint
 from regard.jobs.engines import LoadedEngine
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.shares import write_in_shares
@@ -32,12 +32,13 @@ def run(
     Under torchrun every process translates its share of the windows, and the first puts them together.
     """
     typed = not files and sys.stdin.isatty()
-    with joined() as world:
+    batch_size = batch_size or loaded.recipe.decode.batch_size
+    with joined() as world, memory_hint(memory_advice(batch_size, options.beam)):
         lines = (line for file in files for line in read_lines(file)) if files else standard_input(typed)
         windows = loaded.translator.stream(
             lines,
             options,
-            batch_size=batch_size or loaded.recipe.decode.batch_size,
+            batch_size=batch_size,
             window=1 if typed else WINDOW,
             chance=chance,
             long=long,
@@ -54,6 +55,11 @@ def run(
                 out.write(text)
                 if typed:
                     out.flush()
+
+
+def memory_advice(batch_size: int, beam: int) -> str:
+    """What to lower where memory does not suffice."""
+    return f"Lower --batch-size (now {batch_size}) or --beam (now {beam})."
 
 
 def check_shares(files: list[Path], output: Path | None) -> None:

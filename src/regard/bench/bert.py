@@ -16,7 +16,7 @@ from regard.config import BertModel
 from regard.data.examples import Example, TextBatch, all_batches
 from regard.models.build import build_bert
 from regard.training.heads import ClassObjective
-from regard.training.memory import settled
+from regard.training.process import training_process
 
 VOCABULARY, PADDING, LABELS = 30522, 0, 3
 TOKENS = 4096
@@ -96,7 +96,7 @@ def memory(size: str) -> float:
 
 def main() -> None:
     name, size = sys.argv[1:]
-    with settled():
+    with training_process():
         if name == "memory":
             step = ours(size)
             for batch in pairs()[:3]:

@@ -21,7 +21,7 @@ from regard.models.build import build_gpt
 from regard.models.interface import Decodable
 from regard.text import train
 from regard.training.heads import LanguageObjective
-from regard.training.memory import settled
+from regard.training.process import training_process
 
 PEER = "Hugging Face GPT-2"
 SIZES: dict[str, dict[str, Any]] = {
@@ -188,7 +188,7 @@ def generation_speeds(size: str, batch: int, rounds: int) -> list[Row]:
 
 def main() -> None:
     name, size, *batch = sys.argv[1:]
-    with settled():
+    with training_process():
         match name:
             case "ours":
                 take_turns(lambda: steps_by_turns(ours(size), batches(size), TURN[size]))

@@ -19,7 +19,7 @@ from torch import Tensor
 from regard.attention import Apart, Ends
 from regard.bench.subjects import Subject, subject_of
 from regard.layers import Pruning, Reducer, operations, reduced
-from regard.training.memory import keep_blocks
+from regard.training.memory import tuned_allocator
 
 GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
 """Shares of the tokens that are gone before the last layer."""
@@ -131,9 +131,9 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
     tell("scores")
     scores = [subject.score(by) for _, _, by in ways]
     tell("speed, by turns")
-    keep_blocks()
-    seconds = by_turns([partial(subject.work, by) for _, _, by in ways], rounds)
-    reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
+    with tuned_allocator():
+        seconds = by_turns([partial(subject.work, by) for _, _, by in ways], rounds)
+        reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
     walks = [subject.walked(by) for _, _, by in ways]
     work = [operations(walked, subject.d_model, subject.d_ff, firsts=subject.firsts) for walked in walks]
     tell("memory")

@@ -17,8 +17,8 @@ from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.models.build import build
 from regard.text import Tokenizer
-from regard.training.memory import settled
 from regard.training.objective import PairObjective
+from regard.training.process import training_process
 
 VOCABULARY = 8000
 TOKENS = 2048
@@ -207,7 +207,7 @@ def main() -> None:
         return
     size = rest[0]
     if name == "ours":
-        with settled():
+        with training_process():
             take_turns(lambda: steps_by_turns(ours(size), captions(), TURN[size]))
     else:
         peer = {"marian": marian, "joeynmt": joeynmt}[name]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol, Self, TypeVar
 
+from regard.arithmetic import enable_reproducible_mkl
+
 
 @dataclass(frozen=True)
 class Row:
@@ -64,6 +66,7 @@ class Player:
 
 def take_turns(prepare: Callable[[], Callable[[], float]]) -> None:
     """The player's side: prepare, then a turn for each line; a package that is missing is told, not raised."""
+    enable_reproducible_mkl()  # as the command line does
     try:
         turn = prepare()
     except ImportError as problem:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from regard.config.schema import Count, Layers, NotNegative, Range, Share, Size, Whole
 from regard.config.training import LoopSettings
+from regard.limits import MAX_BATCH_SIZE, MAX_BEAM
 
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "heads": 4, "d_ff": 256},
@@ -238,14 +239,14 @@ class TrainSettings(LoopSettings):
 class DecodeSettings:
     """How a trained model looks for a translation."""
 
-    beam: Count = 5
+    beam: Annotated[int, Range(at_least=1, at_most=MAX_BEAM)] = 5
     length_penalty: NotNegative = 1.0
     """Scores are divided by length to this power; 0 favours short translations."""
     coverage: NotNegative = 0.0
     """Weight of a penalty on source words nobody looked at (Wu et al. 2016, section 7)."""
     no_repeat: Whole = 0
     """No run of so many tokens occurs twice; 0 means anything may."""
-    batch_size: Count = 64
+    batch_size: Annotated[int, Range(at_least=1, at_most=MAX_BATCH_SIZE)] = 64
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.attention import Recorder
 from regard.decoding.limits import Limits
 from regard.engine.ops import top_of_rows
+from regard.limits import MAX_BEAM, MAX_NBEST, MAX_TOKENS, check_range
 from regard.models.interface import Decodable, Hypothesis
 
 FOURS = 4
@@ -21,16 +22,26 @@ FOURS = 4
 
 @dataclass(frozen=True)
 class Options:
-    """What to look for, and how hard."""
+    """What beam search looks for.
+
+    Raises:
+        RegardError: a size is out of range (`regard.limits`).
+    """
 
     beam: int = 5
     nbest: int = 1
+    """Results for each source sentence; there may be fewer where the beam is narrower."""
     length_penalty: float = 1.0
     """The score is the log probability over length to this power."""
     coverage: float = 0.0
     """Weight of the penalty on source tokens that were not looked at (Wu et al. 2016, eq. 14)."""
     no_repeat: int = 0
     longest: int = 256
+
+    def __post_init__(self) -> None:
+        check_range("beam", self.beam, 1, MAX_BEAM)
+        check_range("nbest", self.nbest, 1, MAX_NBEST)
+        check_range("longest", self.longest, 1, MAX_TOKENS)
 
 
 @torch.inference_mode()

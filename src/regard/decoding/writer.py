@@ -12,6 +12,7 @@ from regard.decoding.search import Options, search
 from regard.decoding.translator import same_length
 from regard.engine.generate import native_gpt
 from regard.errors import RegardError
+from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_SAMPLES, MAX_TOKENS, check_range
 from regard.models.interface import Decodable
 from regard.text import LetterTokenizer, Tokenizer
 
@@ -36,8 +37,9 @@ class Wish:
     batch_size: int = 32
 
     def __post_init__(self) -> None:
-        if self.tokens < 1 or self.batch_size < 1 or self.beam < 0:
-            raise RegardError("at least one token is written, and at least one prompt at a time")
+        check_range("tokens", self.tokens, 1, MAX_TOKENS)
+        check_range("beam", self.beam, 0, MAX_BEAM)
+        check_range("batch_size", self.batch_size, 1, MAX_BATCH_SIZE)
         if self.repetition <= 0:
             raise RegardError(f"a repetition penalty is above 0; given: {self.repetition:g}")
         if "" in self.stop:
@@ -202,5 +204,6 @@ class Unfolding:
 
 def samples(wish: Wish, count: int) -> list[Wish]:
     """The same wish with other seeds: the first is as it was."""
+    check_range("samples", count, 1, MAX_SAMPLES)
     chance = wish.chance
     return [replace(wish, chance=replace(chance, seed=chance.seed + number)) for number in range(count)]

@@ -45,6 +45,7 @@ from regard.jobs.text_folder import TextFolder
 from regard.jobs.texts import TextRun
 from regard.jobs.translation import TranslationRun
 from regard.training.distributed import processes
+from regard.training.process import preserved_rng
 
 Loaded = TypeVar(
     "Loaded",
@@ -71,6 +72,7 @@ def train(
 
     `train("kernel", out="runs/mine", assignments=["train.steps=50"])`; keyword overrides name a key with two
     underscores for each dot: `train__steps=50`. Under torchrun, all processes but the first return nothing.
+    Random states, allocator, flags and signal handlers of the process are restored at the end.
     """
     given = [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in overrides.items()]
     resolved = load_recipe(recipe, [*assignments, *given])
@@ -106,6 +108,7 @@ def train(
             )
 
 
+@preserved_rng()  # a model is built with random weights before those of the run are loaded
 def load(
     run: str | Path, *beside: str | Path
 ) -> LoadedKernel | LoadedTranslator | LoadedEncoder | LoadedWriter | LoadedVision | LoadedPainter:

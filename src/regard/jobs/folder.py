@@ -14,7 +14,7 @@ from torch import nn
 
 from regard import disk
 from regard.config import Recipe, load_recipe, read_recipe, to_toml
-from regard.errors import RegardError
+from regard.errors import RecipeError, RegardError
 from regard.models.tensors import check_shapes, shapes_in, write_tensors
 
 LARGEST_CONFIG = 1 << 20
@@ -108,6 +108,8 @@ class RunFolder:
             if path.stat().st_size > LARGEST_CONFIG:
                 raise ValueError(f"it has {path.stat().st_size:,} bytes")
             return read_recipe(without_none(json.loads(path.read_text("utf-8"))))
+        except RecipeError as problem:
+            raise RecipeError(f"{path}: {problem}") from None
         except (ValueError, AttributeError, TypeError, RecursionError) as problem:
             raise RegardError(f"{path} is damaged: {problem}") from None
 

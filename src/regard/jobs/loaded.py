@@ -21,6 +21,7 @@ from regard.jobs.neighbours import remembered
 from regard.jobs.training import device
 from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
+from regard.limits import MAX_BATCH_SIZE, check_range
 from regard.look.payload import Layer, Looked, Side
 from regard.models.build import build
 from regard.models.ensemble import Ensemble
@@ -93,9 +94,10 @@ class LoadedTranslator:
         long: Policy = "split",
     ) -> list[str]:
         """The translation of each text; what is longer than the model allows is split, cut or refused."""
-        found = self.translator.translate(
-            texts, self.options(beam), batch_size=batch_size or self.recipe.decode.batch_size, long=long
-        )
+        if batch_size is None:
+            batch_size = self.recipe.decode.batch_size
+        check_range("batch_size", batch_size, 1, MAX_BATCH_SIZE)
+        found = self.translator.translate(texts, self.options(beam), batch_size=batch_size, long=long)
         return [each.text for each in found]
 
     def test_pairs(self) -> list[Pair]:
@@ -106,12 +108,14 @@ class LoadedTranslator:
         """The target sentences as the model could write them, lower-cased where it knows lower case only."""
         return [self.vocabulary.target.normalise(target) for _, target in pairs]
 
-    def evaluate(self, pairs: Sequence[Pair], *, beam: int | None = None) -> Evaluation:
+    def evaluate(
+        self, pairs: Sequence[Pair], *, beam: int | None = None, batch_size: int | None = None
+    ) -> Evaluation:
         """BLEU, chrF, TER and loss over the pairs, and BLEU by length; of several, the mean of their losses."""
         sources = [source for source, _ in pairs]
         references = self.references(pairs)
         begun = time.perf_counter()
-        translations = self.translate(sources, beam=beam)
+        translations = self.translate(sources, beam=beam, batch_size=batch_size)
         seconds = time.perf_counter() - begun
         tokenised = is_tokenised(self.recipe)
         return Evaluation(
@@ -169,7 +173,7 @@ class LoadedTranslator:
 
 
 def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> Options:
-    """The recipe's way of searching, with another beam or more results: no more than are kept open."""
+    """The recipe's options, with another beam or more results; the beam is at least as wide as these."""
     options = options_of(recipe.decode, beam, nbest)
     return replace(options, beam=max(options.beam, nbest))
 

@@ -32,7 +32,9 @@ def asked_to_stop() -> Iterator[Asked]:
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    before = {number: signal.signal(number, asked.note) for number in ASKING}
+    # A handler that was not installed from Python is None here: it could not be restored, so it stays.
+    ours = [number for number in ASKING if signal.getsignal(number) is not None]
+    before = {number: signal.signal(number, asked.note) for number in ours}
     try:
         yield asked
     finally:

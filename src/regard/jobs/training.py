@@ -15,10 +15,11 @@ from regard.jobs.signals import asked_to_stop
 from regard.training import checkpoint
 from regard.training.distributed import World, joined, restarted
 from regard.training.loop import run
-from regard.training.memory import settled
 from regard.training.precision import choose as choose_precision
+from regard.training.process import training_process
 from regard.training.sharding import is_sharded, own, shard
 from regard.training.state import Batches, Objective, Training, Validate
+from regard.training.update import seed_generators
 
 Result = TypeVar("Result", covariant=True)
 
@@ -56,7 +57,7 @@ def train(
 
     Under torchrun the first process writes and measures; the others return nothing.
     """
-    with joined() as world, settled():
+    with joined() as world, training_process():
         resume = resume or (restarted() and (out / "recipe.toml").is_file())
         audience = audience if audience and world.first else Nobody()
         if not world.first:
@@ -72,7 +73,7 @@ def train_into(
 ) -> Result | None:
     """`train` in a folder that no other training writes into."""
     settings = task.settings
-    torch.manual_seed(settings.seed)
+    seed_generators(device(), settings.seed)
     model = task.prepare(folder, audience, world)
     told = f"model: {count_parameters(model):,} parameters on {device()}"
     if settings.shard and world.size == 1:

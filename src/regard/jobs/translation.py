@@ -162,7 +162,7 @@ def mean_loss(
 
 def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) -> Options:
     return Options(
-        beam=beam or decode.beam,
+        beam=decode.beam if beam is None else beam,
         nbest=nbest,
         length_penalty=decode.length_penalty,
         coverage=decode.coverage,

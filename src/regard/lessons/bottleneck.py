@@ -23,6 +23,7 @@ from regard.look.figure import canvas, heat, label
 from regard.models.build import build
 from regard.models.pairs import PairModel
 from regard.training.objective import PairObjective
+from regard.training.process import preserved_rng
 from regard.training.schedule import linear
 from regard.training.update import fit
 
@@ -103,6 +104,7 @@ class Bottleneck:
         }
 
 
+@preserved_rng()
 def measure(
     task: Task = "copy",
     *,

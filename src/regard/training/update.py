@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.errors import TrainingError
+from regard.errors import TrainingError, is_out_of_memory
 from regard.training.schedule import Schedule
 from regard.training.sharding import whole
 from regard.training.state import Batch, Objective, Training, Watcher
@@ -60,7 +60,7 @@ def one_update(
     """
     golds = sum(batch.golds for batch in batches)
     parameters = [each for each in training.model.parameters() if each.requires_grad]
-    begin_chance(parameters[0].device, chance_of(training))
+    seed_generators(parameters[0].device, chance_of(training))
     training.optimiser.zero_grad(set_to_none=True)
     total = torch.zeros((), device=parameters[0].device)
     for batch in batches:
@@ -68,7 +68,7 @@ def one_update(
             if training.sharded:  # its part of the weights is asked for all the same
                 (objective(batch.stand_in()) * 0).backward()  # type: ignore[no-untyped-call]
             continue
-        with memory_told(training, batch):
+        with memory_error_named(training, batch):
             loss = objective(batch)
             (loss / golds).backward()  # type: ignore[no-untyped-call]
         total += loss.detach()
@@ -96,8 +96,8 @@ def chance_of(training: Training) -> int:
     return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest(), "little") >> 1
 
 
-def begin_chance(device: torch.device, seed: int) -> None:
-    """`torch.manual_seed` for what is used: for every kind of GPU it would note who asked, at each step."""
+def seed_generators(device: torch.device, seed: int) -> None:
+    """`torch.manual_seed` for the devices in use: it would seed all GPUs, and note a stack trace per call."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed(seed)
@@ -119,17 +119,16 @@ def leave_out(training: Training, loss: str, norm: str, batches: Sequence[Batch]
 
 
 @contextmanager
-def memory_told(training: Training, batch: Batch) -> Iterator[None]:
+def memory_error_named(training: Training, batch: Batch) -> Iterator[None]:
     """Name the batch that memory did not suffice for, and what to change."""
     try:
         yield
-    except (MemoryError, RuntimeError) as problem:
-        text = str(problem).lower()
-        if not isinstance(problem, MemoryError | torch.OutOfMemoryError) and not any(
-            words in text for words in ("out of memory", "can't allocate memory", "not enough memory")
-        ):
+    except Exception as problem:
+        if not is_out_of_memory(problem):
             raise
+        settings = training.settings
+        size = "batch_sentences" if settings.batch_sentences else "batch_tokens"
         raise TrainingError(
-            f"step {training.step + 1}: no memory for {batch}; train.batch_tokens is "
-            f"{training.settings.batch_tokens}: take less, with train.accumulate for updates of the same size"
+            f"Out of memory on {batch}. Lower train.{size} (now {getattr(settings, size)}) and raise "
+            "train.accumulate to keep the effective batch size."
         ) from None

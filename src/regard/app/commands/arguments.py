@@ -1,16 +1,44 @@
 """What several commands are given."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, check_range
+
+
+def within(option: str, most: int, least: int = 1) -> Callable[[int | None], int | None]:
+    """A callback that refuses values of an option out of range, with one sentence."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None:
+            check_range(option, value, least, most)
+        return value
+
+    return check
+
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by `regard train`.")]
 Exported = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or what `regard export` made.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Source = Annotated[Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")]
 Target = Annotated[Path | None, typer.Option(help="Their references, line for line.")]
-Beam = Annotated[int | None, typer.Option(min=1, help="Translations kept open.", show_default="the recipe's")]
+Beam = Annotated[
+    int | None,
+    typer.Option(
+        callback=within("--beam", MAX_BEAM), help=f"Beam size, 1 to {MAX_BEAM}.", show_default="the recipe's"
+    ),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        callback=within("--batch-size", MAX_BATCH_SIZE),
+        help=f"Sentences translated together, 1 to {MAX_BATCH_SIZE:,}.",
+        show_default="the recipe's",
+    ),
+]
 With = Annotated[
     list[Path] | None,
     typer.Option("--with", metavar="RUN", help="A run to translate with as one; may be given several times."),

@@ -5,8 +5,21 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.app.commands.arguments import AsJson, Beam, Exported, Files, JsonLines, Merge, Output, Run, With
+from regard.app.commands.arguments import (
+    AsJson,
+    BatchSize,
+    Beam,
+    Exported,
+    Files,
+    JsonLines,
+    Merge,
+    Output,
+    Run,
+    With,
+    within,
+)
 from regard.errors import RegardError
+from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_NBEST, MAX_SAMPLES, MAX_TOKENS
 
 
 def translate(
@@ -18,9 +31,13 @@ def translate(
     output: Output = None,
     beam: Beam = None,
     nbest: Annotated[
-        int, typer.Option(min=1, help="Translations a line; more than 1: number, score and text.")
+        int,
+        typer.Option(
+            callback=within("--nbest", MAX_NBEST),
+            help="Translations per line; more than 1: rank, score and text. The beam is at least as wide.",
+        ),
     ] = 1,
-    batch_size: Annotated[int | None, typer.Option(min=1, show_default="the recipe's")] = None,
+    batch_size: BatchSize = None,
     long: Annotated[
         Literal["split", "cut", "refuse"],
         typer.Option(help="What to do with a line longer than the model allows."),
@@ -66,7 +83,9 @@ def generate(
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Prompts, one a line.")] = None,
     output: Output = None,
-    tokens: Annotated[int, typer.Option(min=1, help="The most tokens to write.")] = 200,
+    tokens: Annotated[
+        int, typer.Option(callback=within("--tokens", MAX_TOKENS), help="The most tokens to write.")
+    ] = 200,
     temperature: Annotated[
         float | None, typer.Option(min=0.01, help="Above 1 is bolder.", show_default="1")
     ] = None,
@@ -77,13 +96,23 @@ def generate(
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed gives the same text.", show_default="1")
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Texts a prompt, with seeds that follow.")] = 1,
+    samples: Annotated[
+        int,
+        typer.Option(callback=within("--samples", MAX_SAMPLES), help="Texts a prompt, with seeds that follow."),
+    ] = 1,
     repetition_penalty: Annotated[
         float, typer.Option(help="Above 1, what was said is less likely to be said again.")
     ] = 1.0,
     beam: Annotated[
-        int | None, typer.Option(min=1, help="Search for the likeliest text instead; 1 is greedy.")
+        int | None,
+        typer.Option(
+            callback=within("--beam", MAX_BEAM), help="Search for the likeliest text instead; 1 is greedy."
+        ),
     ] = None,
+    batch_size: Annotated[
+        int,
+        typer.Option(callback=within("--batch-size", MAX_BATCH_SIZE), help="Prompts continued together."),
+    ] = 32,
     stop: Annotated[list[str] | None, typer.Option(help="End before this; may be given several times.")] = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -97,7 +126,9 @@ def generate(
     """
     from regard.app import generating
 
-    wish = generating.wish_of(tokens, seed, temperature, top_k, top_p, beam, repetition_penalty, stop or [])
+    wish = generating.wish_of(
+        tokens, seed, temperature, top_k, top_p, beam, repetition_penalty, stop or [], batch_size
+    )
     if beam is not None and samples > 1:
         raise RegardError("--beam finds one text a prompt; --samples is for drawing")
     generating.run(run, prompts or [], file, output, wish, samples, as_json)

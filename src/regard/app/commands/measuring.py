@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.app.commands.arguments import AsJson, Beam, Merge, Run, Source, Target, With
+from regard.app.commands.arguments import AsJson, BatchSize, Beam, Merge, Run, Source, Target, With
 
 
 def evaluate(
@@ -13,6 +13,7 @@ def evaluate(
     source: Source = None,
     target: Target = None,
     beam: Beam = None,
+    batch_size: BatchSize = None,
     data: Annotated[
         Path | None,
         typer.Option(help="A file of labels, tags or answers; a text, for a GPT; for images a folder."),
@@ -37,7 +38,7 @@ def evaluate(
     """
     from regard.app import evaluating
 
-    evaluating.run(run, source, target, beam, data, as_json, merge, beside or [])
+    evaluating.run(run, source, target, beam, batch_size, data, as_json, merge, beside or [])
 
 
 def compare(

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from regard.app.commands.arguments import Run
+from regard.app.commands.arguments import Run, within
+from regard.limits import MAX_BATCH_SIZE
 
 
 def look(
@@ -65,7 +66,10 @@ def serve(
         typer.Option(help="A file with the token clients must send.", show_default="$REGARD_TOKEN, or none"),
     ] = None,
     queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait for a model.")] = 512,
-    batch: Annotated[int, typer.Option(min=1, help="Sentences translated together.")] = 64,
+    batch: Annotated[
+        int,
+        typer.Option(callback=within("--batch", MAX_BATCH_SIZE), help="Sentences translated together."),
+    ] = 64,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds a request may wait for its answer.")] = 30.0,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name the server goes by; '*' for any.")

@@ -18,6 +18,7 @@ from regard.jobs import load
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
+from regard.limits import SERVER_MAX_BEAM
 
 Served = ServedTranslator | ServedReader | ServedWriter
 
@@ -71,7 +72,7 @@ class House:
                 "characters": messages.CHARACTERS,
                 "seconds": self.seconds,
                 "queue": min(model.batcher.room for model in self.models.values()),
-                "beam": messages.LARGEST_BEAM,
+                "beam": SERVER_MAX_BEAM,
             },
         }
 

@@ -7,15 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.decoding import Policy
 from regard.errors import nearest
+from regard.limits import SERVER_MAX_BEAM
 
 TEXTS = 128
 """Texts in one request."""
 CHARACTERS = 5000
 """Characters of one text."""
-LARGEST_BEAM = 32
 
 Text = Annotated[str, Field(max_length=CHARACTERS)]
-Count = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
+Count = Annotated[int, Field(ge=1, le=SERVER_MAX_BEAM)]
 
 
 class Asked(BaseModel):
@@ -33,10 +33,10 @@ class TranslateAsked(Asked):
     )
     model: str | None = Field(default=None, description="the name of a model; the first one's without it")
     beam: Count | None = Field(
-        default=None, description=f"a whole number from 1 to {LARGEST_BEAM}: translations kept open"
+        default=None, description=f"a whole number from 1 to {SERVER_MAX_BEAM}: translations kept open"
     )
     nbest: Count = Field(
-        default=1, description=f"a whole number from 1 to {LARGEST_BEAM}: translations of each text"
+        default=1, description=f"a whole number from 1 to {SERVER_MAX_BEAM}: translations of each text"
     )
     attention: bool = Field(default=False, description="true or false: whether to tell the alignment")
     long: Policy = Field(

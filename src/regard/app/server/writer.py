@@ -12,9 +12,6 @@ from regard.errors import RegardError
 from regard.jobs.loaded_language import LoadedWriter
 from regard.look.page import page
 
-LARGEST_WISH = 1000
-"""Tokens that may be asked for at once."""
-
 
 @dataclass(frozen=True)
 class Stream:

@@ -12,13 +12,14 @@ from pydantic import BaseModel, Field
 from regard.app.server.answers import OWN_MISTAKE, encoded, json_answer
 from regard.app.server.batcher import Gone
 from regard.app.server.house import House, Refused
-from regard.app.server.messages import CHARACTERS, LARGEST_BEAM, REFUSALS, TEXTS, Asked
+from regard.app.server.messages import CHARACTERS, REFUSALS, TEXTS, Asked
 from regard.app.server.translation_routes import LINES
 from regard.app.server.waiting import attended
 from regard.app.server.watch import without_words
-from regard.app.server.writer import LARGEST_WISH, ServedWriter, Stream
+from regard.app.server.writer import ServedWriter, Stream
 from regard.decoding.sampling import Chance
 from regard.decoding.writer import Wish, Written
+from regard.limits import SERVER_MAX_BEAM, SERVER_MAX_TOKENS
 
 Prompt = Annotated[str, Field(max_length=CHARACTERS, min_length=1)]
 SEEDS = 2**31
@@ -33,7 +34,10 @@ class GenerateAsked(Asked):
     )
     model: str | None = Field(default=None, description="the name of a model; the first one's of this kind")
     tokens: int = Field(
-        default=100, ge=1, le=LARGEST_WISH, description=f"a whole number from 1 to {LARGEST_WISH}: the most"
+        default=100,
+        ge=1,
+        le=SERVER_MAX_TOKENS,
+        description=f"a whole number from 1 to {SERVER_MAX_TOKENS}: the most",
     )
     seed: int = Field(default=1, ge=0, lt=SEEDS, description="a whole number: the same one gives the same text")
     temperature: float = Field(
@@ -49,7 +53,10 @@ class GenerateAsked(Asked):
         default=1.0, ge=0.01, le=100, description="a number from 0.01 to 100: above 1, less is said again"
     )
     beam: int = Field(
-        default=0, ge=0, le=LARGEST_BEAM, description=f"a whole number up to {LARGEST_BEAM}: search; 0: draw"
+        default=0,
+        ge=0,
+        le=SERVER_MAX_BEAM,
+        description=f"a whole number up to {SERVER_MAX_BEAM}: search; 0: draw",
     )
     stop: Annotated[list[Prompt], Field(max_length=8)] = Field(
         default=[], description="a list of at most 8 texts: end before the first of them"

@@ -1,0 +1,111 @@
+"""Sizes that no machine has memory for, and too little memory, end a command with one sentence."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from regard.app.cli import OUT_OF_MEMORY
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+GENERAL = f"regard: {OUT_OF_MEMORY}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "value", "allowed"),
+    [
+        ("translate", "--beam", "1000000", "1 to 256"),
+        ("translate", "--beam", "-1", "1 to 256"),
+        ("translate", "--beam", "0", "1 to 256"),
+        ("translate", "--nbest", "1000000", "1 to 256"),
+        ("translate", "--nbest", "99999999999", "1 to 256"),
+        ("translate", "--batch-size", "0", "1 to 65,536"),
+        ("translate", "--batch-size", "65537", "1 to 65,536"),
+        ("evaluate", "--beam", "257", "1 to 256"),
+        ("evaluate", "--batch-size", "0", "1 to 65,536"),
+        ("compare", "--beam", "257", "1 to 256"),
+        ("generate", "--beam", "0", "1 to 256"),
+        ("generate", "--tokens", "1000001", "1 to 1,000,000"),
+        ("generate", "--samples", "99999999999", "1 to 65,536"),
+        ("generate", "--batch-size", "65537", "1 to 65,536"),
+        ("serve", "--batch", "65537", "1 to 65,536"),
+    ],
+)
+def test_a_size_out_of_range_is_one_sentence(
+    here: Command, tmp_path: Path, command: str, option: str, value: str, allowed: str
+) -> None:
+    done = here(command, "run", option, value, cwd=tmp_path)
+    sentence = f"regard: {option}: {value} is out of range; allowed is a whole number from {allowed}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+
+
+def test_a_run_that_names_a_huge_beam_is_refused(here: Command, story: Path, tmp_path: Path) -> None:
+    shutil.copytree(story / "run", tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text("utf-8"))
+    config["decode"]["beam"] = 1_000_000
+    path.write_text(json.dumps(config), "utf-8")
+    done = here("translate", "run", cwd=tmp_path, input="fünf\n")
+    sentence = "regard: run/config.json: decode.beam: 1000000 is out of range; allowed is a whole number, at least 1 and at most 256\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+
+
+def test_more_results_than_the_beam_widen_it(regard: Command, story: Path) -> None:
+    done = regard("translate", "run", "--beam", "2", "--nbest", "4", cwd=story, input="fünf\n")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["1", "2", "3", "4", ""]
+
+
+@pytest.mark.parametrize("problem", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
+def test_a_lack_of_memory_names_what_to_lower(
+    here: Command, story: Path, problem: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from regard.decoding import Translator
+
+    def fail(*_: object, **__: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(Translator, "search_ids", fail)
+    done = here("translate", "run", "n.de", "--beam", "7", cwd=story)
+    sentence = "regard: Out of memory. Lower --batch-size (now 64) or --beam (now {}).\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence.format(7))
+    done = here("evaluate", "run", "--source", "n.de", "--target", "n.en", cwd=story)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence.format(5))
+
+
+def test_a_lack_of_memory_elsewhere_is_one_sentence(
+    here: Command, story: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("regard.jobs.loaded.build", fail)
+    done = here("translate", "run", "n.de", cwd=story)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", GENERAL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space")
+@pytest.mark.parametrize("megabytes", [150, 410, 500, 1200])
+def test_a_real_limit_on_memory_is_one_sentence(story: Path, megabytes: int) -> None:
+    """Too little for PyTorch, at which it fails in several ways, and for the beams of so many sentences."""
+    (story / "many.de").write_text((story / "n.de").read_text("utf-8") * 4, "utf-8")
+    command = "import regard.app.cli as cli; cli.main()"
+    arguments = ["translate", "run", "many.de", "--beam", "200", "--batch-size", "6000"]
+    done = subprocess.run(
+        [sys.executable, "-c", command, *arguments],
+        cwd=story,
+        env={**os.environ, "REGARD_NATIVE": "0", "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lower = "regard: Out of memory. Lower --batch-size (now 6000) or --beam (now 200).\n"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (lower if megabytes > 1000 else GENERAL)
