@@ -165,6 +165,18 @@ def describe(model: nn.Module, uses: Sequence[Use]) -> str:
     return "; ".join(parts)
 
 
+def describe_training(model: nn.Module) -> str:
+    """One line for logs and model cards: which engine trains a model, and if not the native one, why."""
+    body = next((each for each in model.modules() if type(each) in _PLANNERS), model)
+    found = plan(body)
+    if isinstance(found, Unsupported):
+        return f"PyTorch ({found.reason})"
+    if found.kind != "encoder-decoder":
+        return "native, layer by layer"
+    reason = found.refuses("training step")
+    return "native, fused training step" if reason is None else f"native, layer by layer ({reason})"
+
+
 def process_refusal() -> str | None:
     """Why no native code may run in this process at this moment."""
     if kernels() is None:

@@ -31,6 +31,7 @@ def translation_card(
 | data | {harmless(where)}: {report} |
 | vocabulary | {vocabulary} |
 | model | {model}, {parameters:,} parameters |
+| engine | {training.engine} |
 | training | {training.step:,} steps, {training.seconds / 60:.1f} minutes, seed {recipe.train.seed} |
 
 On {quality.sentences:,} test sentences, beam {recipe.decode.beam}:

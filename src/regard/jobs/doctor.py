@@ -21,7 +21,7 @@ from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build
 from regard.decoding import Limits, Options, search
 from regard.disk import cache_folder
-from regard.engine import find_library
+from regard.engine import describe, find_library
 from regard.evaluation import measure
 from regard.jobs.folder import RunFolder
 from regard.layers import Residual
@@ -106,9 +106,13 @@ def instructions() -> str:
     return f"{capability}; {bfloat16}; {accelerator}"
 
 
-def compiled_kernels() -> str:
-    """Not an illness where there are none: everything works, only slower."""
-    return find_library()[1]
+def native_engine() -> str:
+    """Without a library everything works, only slower; with one, a small model must be planned for it."""
+    model, found = small_model(), find_library()
+    told = describe(model, ("training step", "beam search"))
+    if found[0] is not None and "PyTorch" in told:
+        raise Ill(f"{found[1]}, but a plain Transformer is not planned for it: {told}")
+    return found[1] if found[0] is None else f"{found[1]}; a Transformer: {told}"
 
 
 def free_disk() -> str:
@@ -242,7 +246,7 @@ CHECKS: dict[str, Callable[[], str]] = {
     "versions": versions,
     "threads": threads,
     "instruction sets": instructions,
-    "kernels": compiled_kernels,
+    "native engine": native_engine,
     "free disk": free_disk,
     "accumulation equals large batch": accumulation_equals_large_batch,
     "cached equals full decoding": cached_equals_full_decoding,

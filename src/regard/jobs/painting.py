@@ -115,16 +115,17 @@ class PaintTask:
         shown = [usual_prompt(label) for label in self.labels[:10]]
         pictures = painted(model, self.tokenizer, shown, options_of(self.recipe), SHOWN, self.settings.seed)
         save_picture(draw_grid(shown, pictures), folder.path / "painted")
-        folder.write("README.md", self.card(result))
+        folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)
         return result
 
-    def card(self, result: TextRun) -> str:
+    def card(self, result: TextRun, engine: str) -> str:
         paint = self.recipe.paint
         facts = {
             "parameters": result.parameters,
             "prompts": f"{len(vocabulary_texts(self.labels))} of {self.tokenizer.size} words",
             "painting": f"{paint.sampler}, {paint.steps} steps, guidance {paint.guidance:g}",
+            "engine": engine,
             "training": f"{result.steps:,} steps, {result.minutes:.1f} minutes, seed {self.settings.seed}",
             "measured on": f"{result.measured.examples:,} {result.on} pictures",
         }

@@ -211,14 +211,15 @@ class TextTask:
         scores = [name for name in ("accuracy", "next_accuracy") if "next_accuracy" in measured.scores]
         picture = draw_training(rows, *(scores or [next(iter(measured.scores))]))
         save_picture(picture, folder.path / "curves")
-        folder.write("README.md", self.card(result))
+        folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)
         return result
 
-    def card(self, result: TextRun) -> str:
+    def card(self, result: TextRun, engine: str) -> str:
         data = self.recipe.data
         facts = {
             "parameters": result.parameters,
+            "engine": engine,
             "training": f"{result.steps:,} steps, {result.minutes:.1f} minutes, seed {self.settings.seed}",
             "measured on": f"{result.measured.examples:,} {result.on} examples",
         }

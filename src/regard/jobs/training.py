@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.config import LoopSettings, Recipe
+from regard.engine.plan import describe_training
 from regard.errors import DiskError
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, Nobody, Silence
@@ -89,6 +90,12 @@ def train_into(
     journal = Journal(folder.path, audience, settings, training.step) if world.first else Silence()
     precision = choose_precision(settings.precision, device(), audience.say)
     model.train()
+    training.engine = (
+        describe_training(model)
+        if precision == torch.float32
+        else f"PyTorch (train.precision is {str(precision).removeprefix('torch.')})"
+    )
+    audience.say(f"engine: {training.engine}")
     with asked_to_stop() as asked:
         run(
             training,

@@ -114,13 +114,14 @@ class VisionTask:
         result = TextRun.of(folder, self.recipe.task, on, measured, training, model)
         picture = draw_training(read_journal(folder.path / "metrics.jsonl"), "accuracy")
         save_picture(picture, folder.path / "curves")
-        folder.write("README.md", self.card(result))
+        folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)
         return result
 
-    def card(self, result: TextRun) -> str:
+    def card(self, result: TextRun, engine: str) -> str:
         facts = {
             "parameters": result.parameters,
+            "engine": engine,
             "training": f"{result.steps:,} steps, {result.minutes:.1f} minutes, seed {self.settings.seed}",
             "measured on": f"{result.measured.examples:,} {result.on} images",
         }

@@ -143,6 +143,8 @@ class Training:
     world: World = field(default_factory=World)
     kept: nn.Module | None = None
     """Where the model is sharded, a whole one in the first process, to validate with and to write."""
+    engine: str = ""
+    """Which engine computes the training steps, and if not the native one, why."""
 
     def __post_init__(self) -> None:
         self.sharded = is_sharded(self.model)
