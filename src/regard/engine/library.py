@@ -12,6 +12,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -57,7 +58,32 @@ TAKES: dict[str, tuple[type, ...]] = {
     "translate": (_P, _P, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P),
     "use_threads": (_I,),
     "best_of_rows": (_P, _N, _N, _I, _P, _P, _P),
+    "fail_allocation_after": (_N,),
 }
+WITHOUT_STATUS = {
+    *("add_dropped", "relu_dropped", "think_there", "join_rows", "lay_out", "multiply", "gelu"),
+    *("use_threads", "best_of_rows", "fail_allocation_after"),
+}
+"""Functions that allocate nothing and return nothing; every other one returns a code of memory.c."""
+FAILURES: dict[int, tuple[type[Exception], str]] = {
+    1: (MemoryError, "Native engine: out of memory in {}."),
+    2: (ValueError, "Native engine: sizes overflow or are out of range in {}."),
+    3: (RuntimeError, "Native engine: internal error in {}, its working memory was sized too small."),
+}
+
+
+def raise_failure(code: int, function: Any, arguments: tuple[Any, ...]) -> int:
+    """Raise what a return code stands for; ctypes calls this after every function that returns one.
+
+    Raises:
+        MemoryError: an allocation failed.
+        ValueError: the sizes given do not fit into memory's address space, or are negative.
+        RuntimeError: the engine's own computation of a size is wrong.
+    """
+    if code:
+        kind, sentence = FAILURES.get(code, (RuntimeError, f"Native engine: unknown return code {code} from {{}}."))
+        raise kind(sentence.format(function.__name__))
+    return code
 
 
 @cache
@@ -69,7 +95,11 @@ def kernels() -> ctypes.CDLL | None:
     found = ctypes.CDLL(str(built))
     for name, takes in TAKES.items():
         function = getattr(found, name)
-        function.argtypes, function.restype = takes, None
+        function.argtypes = takes
+        if name in WITHOUT_STATUS:
+            function.restype = None
+        else:
+            function.restype, function.errcheck = ctypes.c_int, raise_failure
     return found
 
 
