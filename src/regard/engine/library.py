@@ -81,7 +81,7 @@ def raise_failure(code: int, function: Any, arguments: tuple[Any, ...]) -> int:
         RuntimeError: the engine's own computation of a size is wrong.
     """
     if code:
-        kind, sentence = FAILURES.get(code, (RuntimeError, f"Native engine: unknown return code {code} from {{}}."))
+        kind, sentence = FAILURES.get(code, (RuntimeError, "Native engine: unknown return code from {}."))
         raise kind(sentence.format(function.__name__))
     return code
 
