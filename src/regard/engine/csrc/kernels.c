@@ -30,6 +30,7 @@ typedef int32_t i8 __attribute__((vector_size(32), aligned(4)));
 #include "decoding.c"
 #include "neighbours.c"
 #include "search.c"
+#include "layouts.c"
 
 /* How many threads the kernels called by this thread may use. */
 void use_threads(int threads) { omp_set_num_threads(threads); }
