@@ -67,6 +67,12 @@ typedef struct {
     float *received;               /* (tokens) what each key gets of all queries and heads, added up, or none */
 } Asked;
 
+/* Tokens of the batch that come before the first query and the first key that are given: sentences are found by where
+ * they begin in the whole batch, and dropout counts its queries. */
+typedef struct {
+    int64_t queries, keys;
+} Before;
+
 static inline int padded(int n) { return (n + 7) & ~7; }
 
 static int longest(const int32_t *start, int sentences) {
@@ -104,9 +110,11 @@ static inline int smaller(int a, int b) { return a < b ? a : b; }
 
 /* Weights (queries, padded keys) of one sentence and head, each row as far as its fellows see; `norms` are taken as
    known if `again`. */
-static void weigh(const Asked *asked, int sentence, int head, float *kt, float *w, float *norms, int again) {
-    int q0 = asked->qstart[sentence], queries = asked->qstart[sentence + 1] - q0;
-    int k0 = asked->kstart[sentence], keys = asked->kstart[sentence + 1] - k0, wide = padded(keys);
+static void weigh(const Asked *asked, Before before, int sentence, int head, float *kt, float *w, float *norms,
+                  int again) {
+    int64_t q0 = asked->qstart[sentence] - before.queries, k0 = asked->kstart[sentence] - before.keys;
+    int queries = asked->qstart[sentence + 1] - asked->qstart[sentence];
+    int keys = asked->kstart[sentence + 1] - asked->kstart[sentence], wide = padded(keys);
     const float *qh = asked->q + q0 * asked->qrow + head * asked->size;
     turned(asked->k + k0 * asked->krow + head * asked->size, asked->krow, keys, asked->size, kt);
     for (int first = 0; first < queries; first += ROWS) {
@@ -114,13 +122,15 @@ static void weigh(const Asked *asked, int sentence, int head, float *kt, float *
         product(qh + first * asked->qrow, asked->qrow, 1, kt, wide, w + (int64_t)first * wide, wide, end - first,
                 asked->size, most_seen);
         for (int i = first; i < end; i++) {
-            float *row = w + (int64_t)i * wide, *norm = norms + (int64_t)(q0 + i) * asked->heads + head;
+            float *row = w + (int64_t)i * wide, *norm = norms + (q0 + i) * asked->heads + head;
             int seen = reach(asked, i + 1, keys), full = padded(seen);
             if (asked->bias)
                 for (int j = 0; j < seen; j++) row[j] += asked->bias[k0 + j] / asked->scale;
             for (int j = seen; j < full; j++) row[j] = -1e30f;
             float known = *norm;
-            if (!again) {
+            if (!again && !full) { /* no keys: no weights */
+                *norm = 0;
+            } else if (!again) {
                 float high[8];
                 for (int l = 0; l < 8; l++) high[l] = row[l];
                 for (int j = 8; j < full; j += 8)
@@ -145,25 +155,34 @@ static void weigh(const Asked *asked, int sentence, int head, float *kt, float *
     }
 }
 
-/* out (tokens, heads * size); norms (tokens, heads) for the way back. */
-void attend_apart(const Asked *asked, float *out, float *norms) {
+/* Floats that a thread needs: the keys of a sentence, `tables` of (queries, keys), and a row. */
+static int64_t attention_floats(int64_t size, int64_t q, int64_t k, int64_t tables) {
+    return checked_mul(checked_add(checked_add(size, checked_mul(tables, q)), 1), k);
+}
+
+static int attend_from(const Asked *asked, Before before, float *out, float *norms) {
     int q = longest(asked->qstart, asked->sentences), k = padded(longest(asked->kstart, asked->sentences));
     int64_t orow = (int64_t)asked->heads * asked->size;
+    int status = SUCCESS;
 #pragma omp parallel
     {
-        float *kt = malloc(sizeof(float) * ((size_t)asked->size * k + (size_t)q * k + k));
-        float *w = kt + (size_t)asked->size * k, *kept = w + (size_t)q * k;
+        int failed = SUCCESS;
+        float *kt = allocate(attention_floats(asked->size, q, k, 1), sizeof(float), &failed);
+        float *w = failed ? NULL : kt + (size_t)asked->size * k, *kept = failed ? NULL : w + (size_t)q * k;
+        report(&status, failed);
 #pragma omp for schedule(dynamic)
         for (int s = 0; s < asked->sentences; s++)
             for (int h = 0; h < asked->heads; h++) {
-                int q0 = asked->qstart[s], queries = asked->qstart[s + 1] - q0;
-                int k0 = asked->kstart[s], keys = asked->kstart[s + 1] - k0, wide = padded(keys);
-                weigh(asked, s, h, kt, w, norms, 0);
+                if (failed) continue;
+                int64_t q0 = asked->qstart[s] - before.queries, k0 = asked->kstart[s] - before.keys;
+                int queries = asked->qstart[s + 1] - asked->qstart[s];
+                int keys = asked->kstart[s + 1] - asked->kstart[s], wide = padded(keys);
+                weigh(asked, before, s, h, kt, w, norms, 0);
                 for (int i = 0; asked->received && i < queries; i++)
                     for (int j = 0; j < reach(asked, i + 1, keys); j++) asked->received[k0 + j] += w[(int64_t)i * wide + j];
                 for (int i = 0; asked->dropped && i < queries; i++) {
                     int seen = reach(asked, i + 1, keys);
-                    keep_weights(asked, q0 + i, h, seen, kept);
+                    keep_weights(asked, before.queries + q0 + i, h, seen, kept);
                     for (int j = 0; j < seen; j++) w[(int64_t)i * wide + j] *= kept[j];
                 }
                 for (int first = 0; first < queries; first += ROWS) {
@@ -175,25 +194,34 @@ void attend_apart(const Asked *asked, float *out, float *norms) {
             }
         free(kt);
     }
+    return status;
 }
 
-/* Gradients of queries, keys and values from the one of `out`; their rows begin gqrow and gkrow floats after the last. */
-void attend_apart_backward(const Asked *asked, const float *out, float *norms, const float *g, float *gq, float *gk,
-                           float *gv, int64_t gqrow, int64_t gkrow) {
+/* out (tokens, heads * size); norms (tokens, heads) for the way back. */
+int attend_apart(const Asked *asked, float *out, float *norms) { return attend_from(asked, (Before){0, 0}, out, norms); }
+
+static int attend_back_from(const Asked *asked, Before before, const float *out, float *norms, const float *g, float *gq,
+                            float *gk, float *gv, int64_t gqrow, int64_t gkrow) {
     int q = longest(asked->qstart, asked->sentences), k = padded(longest(asked->kstart, asked->sentences));
     int64_t row = (int64_t)asked->heads * asked->size;
+    int status = SUCCESS;
 #pragma omp parallel
     {
-        float *kt = malloc(sizeof(float) * ((size_t)asked->size * k + 2 * (size_t)q * k + k));
-        float *w = kt + (size_t)asked->size * k, *d = w + (size_t)q * k, *kept = d + (size_t)q * k;
+        int failed = SUCCESS;
+        float *kt = allocate(attention_floats(asked->size, q, k, 2), sizeof(float), &failed);
+        float *w = failed ? NULL : kt + (size_t)asked->size * k, *d = failed ? NULL : w + (size_t)q * k;
+        float *kept = failed ? NULL : d + (size_t)q * k;
+        report(&status, failed);
 #pragma omp for schedule(dynamic)
         for (int s = 0; s < asked->sentences; s++)
             for (int h = 0; h < asked->heads; h++) {
-                int q0 = asked->qstart[s], queries = asked->qstart[s + 1] - q0;
-                int k0 = asked->kstart[s], keys = asked->kstart[s + 1] - k0, wide = padded(keys);
+                if (failed) continue;
+                int64_t q0 = asked->qstart[s] - before.queries, k0 = asked->kstart[s] - before.keys;
+                int queries = asked->qstart[s + 1] - asked->qstart[s];
+                int keys = asked->kstart[s + 1] - asked->kstart[s], wide = padded(keys);
                 int64_t at = h * asked->size;
                 const float *gh = g + q0 * row + at, *oh = out + q0 * row + at;
-                weigh(asked, s, h, kt, w, norms, 1);
+                weigh(asked, before, s, h, kt, w, norms, 1);
                 turned(asked->v + k0 * asked->vrow + at, asked->vrow, keys, asked->size, kt);
                 for (int first = 0; first < queries; first += ROWS) {
                     int end = smaller(first + ROWS, queries), seen = reach(asked, end, keys), full = padded(seen);
@@ -204,7 +232,7 @@ void attend_apart_backward(const Asked *asked, const float *out, float *norms, c
 #pragma omp simd reduction(+ : mean)
                         for (int c = 0; c < asked->size; c++) mean += gh[i * row + c] * oh[i * row + c];
                         if (asked->dropped) {
-                            keep_weights(asked, q0 + i, h, seen, kept);
+                            keep_weights(asked, before.queries + q0 + i, h, seen, kept);
                             for (int j = 0; j < seen; j++) di[j] = wi[j] * (di[j] * kept[j] - mean) * asked->scale;
                             for (int j = 0; j < seen; j++) wi[j] *= kept[j];
                         } else {
@@ -226,4 +254,11 @@ void attend_apart_backward(const Asked *asked, const float *out, float *norms, c
             }
         free(kt);
     }
+    return status;
+}
+
+/* Gradients of queries, keys and values from the one of `out`; their rows begin gqrow and gkrow floats after the last. */
+int attend_apart_backward(const Asked *asked, const float *out, float *norms, const float *g, float *gq, float *gk,
+                          float *gv, int64_t gqrow, int64_t gkrow) {
+    return attend_back_from(asked, (Before){0, 0}, out, norms, g, gq, gk, gv, gqrow, gkrow);
 }

@@ -19,14 +19,15 @@ static inline void bytes_of(uint64_t seed, uint64_t block, uint8_t *bytes) {
 
 /* ---- Dropout with its neighbours. An element stays where its byte is at least `dropped` (of 256). ---- */
 
-/* out = x + y where y stays, scaled up, for blocks of elements of which n lie in a row; x may be missing. */
-static void add_some(const float *x, const float *y, float *out, int64_t first_block, int64_t end, int64_t n, int dropped,
+/* out = x + y where y stays, scaled up, for n elements; the first of them begins dropout block `first_block`. x may be
+ * NULL. */
+static void add_some(const float *x, const float *y, float *out, int64_t first_block, int64_t n, int dropped,
                      uint64_t seed) {
     float scale = 256.0f / (256 - dropped);
-    for (int64_t block = first_block; block < end; block++) {
+    for (int64_t first = 0; first < n; first += BLOCK) {
         uint8_t bytes[BLOCK] = {0};
-        if (dropped) bytes_of(seed, block, bytes);
-        int64_t first = block * BLOCK, size = n - first < BLOCK ? n - first : BLOCK;
+        if (dropped) bytes_of(seed, first_block + first / BLOCK, bytes);
+        int64_t size = n - first < BLOCK ? n - first : BLOCK;
         const float *yb = y + first;
         float *ob = out + first;
         float kept[BLOCK];
@@ -48,17 +49,19 @@ void add_dropped(const float *x, const float *y, float *out, int64_t n, int drop
 #pragma omp parallel if (n > SMALL)
     {
         int64_t share = (blocks + omp_get_num_threads() - 1) / omp_get_num_threads();
-        int64_t first = share * omp_get_thread_num(), end = first + share < blocks ? first + share : blocks;
-        add_some(x, y, out, first, end, n, dropped, seed);
+        int64_t first = share * omp_get_thread_num(), at = first * BLOCK;
+        int64_t some = n - at < share * BLOCK ? n - at : share * BLOCK;
+        if (some > 0) add_some(x ? x + at : NULL, y + at, out + at, first, some, dropped, seed);
     }
 }
 
-/* x = max(0, x + bias) where it stays, scaled up; x is (rows, columns), and rows from `first_row` on are changed in place. */
-static void relu_some(float *x, const float *bias, int64_t first_row, int64_t end, int64_t columns, int dropped,
+/* x = max(0, x + bias) where it stays, scaled up, in place; x is (rows, columns), and its first row is number `first_row`
+ * for dropout. */
+static void relu_some(float *x, const float *bias, int64_t rows, int64_t columns, int64_t first_row, int dropped,
                       uint64_t seed) {
     float scale = 256.0f / (256 - dropped);
     int64_t blocks = (columns + BLOCK - 1) / BLOCK;
-    for (int64_t row = first_row; row < end; row++) {
+    for (int64_t row = 0; row < rows; row++) {
         for (int64_t block = 0; block < blocks; block++) {
             int64_t first = block * BLOCK, size = columns - first < BLOCK ? columns - first : BLOCK;
             float *xb = x + row * columns + first;
@@ -66,7 +69,7 @@ static void relu_some(float *x, const float *bias, int64_t first_row, int64_t en
             float kept[BLOCK];
             if (dropped) {
                 uint8_t bytes[BLOCK];
-                bytes_of(seed, row * blocks + block, bytes);
+                bytes_of(seed, (first_row + row) * blocks + block, bytes);
                 for (int i = 0; i < BLOCK; i++) kept[i] = bytes[i] >= dropped ? scale : 0.0f;
             } else {
                 for (int i = 0; i < BLOCK; i++) kept[i] = 1.0f;
@@ -83,18 +86,20 @@ static void relu_some(float *x, const float *bias, int64_t first_row, int64_t en
 /* The same for all rows. */
 void relu_dropped(float *x, const float *bias, int64_t rows, int64_t columns, int dropped, uint64_t seed) {
 #pragma omp parallel for schedule(static) if (rows * columns > SMALL)
-    for (int64_t row = 0; row < rows; row++) relu_some(x, bias, row, row + 1, columns, dropped, seed);
+    for (int64_t row = 0; row < rows; row++) relu_some(x + row * columns, bias, 1, columns, row, dropped, seed);
 }
 
 /* What came out of relu_dropped says what went through: gx = scale * g there; gbias is its sum over the rows. */
-void relu_dropped_backward(const float *g, const float *out, float *gx, float *gbias, int64_t rows,
-                           int64_t columns, int dropped) {
+int relu_dropped_backward(const float *g, const float *out, float *gx, float *gbias, int64_t rows,
+                          int64_t columns, int dropped) {
     float scale = 256.0f / (256 - dropped);
-    int threads = rows * columns > SMALL ? omp_get_max_threads() : 1;
-    float *sums = calloc((size_t)threads * columns, sizeof(float));
+    int threads = rows * columns > SMALL ? omp_get_max_threads() : 1, ran = 1, status = SUCCESS;
+    float *sums = allocate_zeros(checked_mul(threads, columns), sizeof(float), &status);
+    if (status) return status;
 #pragma omp parallel num_threads(threads)
     {
         float *sum = sums + (size_t)omp_get_thread_num() * columns;
+        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < rows; row++) {
             const float *gr = g + row * columns, *outr = out + row * columns;
@@ -107,7 +112,8 @@ void relu_dropped_backward(const float *g, const float *out, float *gx, float *g
         }
     }
     memset(gbias, 0, columns * sizeof(float));
-    for (int t = 0; t < threads; t++)
+    for (int t = 0; t < ran; t++)
         for (int64_t i = 0; i < columns; i++) gbias[i] += sums[(size_t)t * columns + i];
     free(sums);
+    return SUCCESS;
 }

@@ -14,7 +14,7 @@ static inline float exponential(float x) {
     union {
         int32_t bits;
         float value;
-    } power = {((int32_t)whole + 127) << 23};
+    } power = {(int32_t)((uint32_t)((int32_t)whole + 127) << 23)};
     return y * power.value;
 }
 
@@ -57,12 +57,14 @@ void gelu(float *x, const float *bias, float *out, int64_t rows, int64_t columns
 }
 
 /* x is what `gelu` left there: gx = g times its slope; gbias is the sum of that over the rows. */
-void gelu_backward(const float *g, const float *x, float *gx, float *gbias, int64_t rows, int64_t columns) {
-    int threads = rows * columns > SMALL ? omp_get_max_threads() : 1;
-    float *sums = calloc((size_t)threads * columns, sizeof(float));
+int gelu_backward(const float *g, const float *x, float *gx, float *gbias, int64_t rows, int64_t columns) {
+    int threads = rows * columns > SMALL ? omp_get_max_threads() : 1, ran = 1, status = SUCCESS;
+    float *sums = allocate_zeros(checked_mul(threads, columns), sizeof(float), &status);
+    if (status) return status;
 #pragma omp parallel num_threads(threads)
     {
         float *sum = sums + (size_t)omp_get_thread_num() * columns;
+        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < rows; row++) {
             const float *gr = g + row * columns, *xr = x + row * columns;
@@ -77,9 +79,10 @@ void gelu_backward(const float *g, const float *x, float *gx, float *gbias, int6
         }
     }
     memset(gbias, 0, columns * sizeof(float));
-    for (int t = 0; t < threads; t++)
+    for (int t = 0; t < ran; t++)
         for (int64_t i = 0; i < columns; i++) gbias[i] += sums[(size_t)t * columns + i];
     free(sums);
+    return SUCCESS;
 }
 
 static inline float added_up(v8 x) {

@@ -71,12 +71,31 @@ static float soften(float *weights, int keys, int wide) {
     return 1.0f / sum;
 }
 
-/* One row looks at `keys` vectors that lie where `at` says; values lie `value` floats after their keys. `at` has room
- * for a multiple of eight, weights for as many for each head. */
-static void look(const float *query, const float **at, int64_t value, int keys, int heads, int size, float *weights,
-                 float *out) {
+/* What a thread needs while its rows look at up to `most` keys. */
+typedef struct {
+    const float **at; /* (padded most) where the keys lie */
+    float *weights;   /* (heads, padded most) */
+    float *shares;    /* (heads) */
+} Glance;
+
+/* Bytes of it, in whole cache lines, so that no two threads write to the same one. */
+static int64_t glance_bytes(int64_t most, int64_t heads) {
+    int64_t keys = checked_add(most, 7) & ~(int64_t)7, a_key = checked_add(sizeof(float *), checked_mul(sizeof(float), heads));
+    int64_t bytes = checked_add(checked_mul(keys, a_key), checked_mul(sizeof(float), heads));
+    return checked_add(bytes, 63) & ~(int64_t)63;
+}
+
+static Glance glance_at(char *memory, int most, int heads) {
+    const float **at = (const float **)memory;
+    float *weights = (float *)(at + padded(most));
+    return (Glance){at, weights, weights + (int64_t)heads * padded(most)};
+}
+
+/* One row looks at `keys` vectors that lie where `g->at` says; values lie `value` floats after their keys. */
+static void look(const float *query, const Glance *g, int64_t value, int keys, int heads, int size, float *out) {
     int wide = padded(keys), width = heads * size, i = 0;
-    float shares[heads];
+    const float **at = g->at;
+    float *weights = g->weights, *shares = g->shares;
     for (int j = keys; j < wide; j++) at[j] = at[keys - 1];
     compare(query, at, value, wide, heads, size, weights);
     for (int h = 0; h < heads; h++) shares[h] = soften(weights + h * wide, keys, wide);
@@ -136,7 +155,7 @@ static void think(const Stack *d, const float *const *w, const float *in, int ro
 
 /* What the output is to be asked of: the first (rows, width) of scratch, which has room for rows * (4 width + inner)
  * floats. GPT has no cross-attention. */
-static void decoder_step(const Stack *d, const Written *s, float *scratch) {
+static int decoder_step(const Stack *d, const Written *s, float *scratch) {
     int rows = s->rows, width = d->width, size = width / d->heads, most = s->step + 1;
     int64_t all = (int64_t)rows * width, line = (int64_t)s->span * width, side = line * s->room;
     float *x = scratch, *n = x + all, *q = n + all, *y = q + all, *wide = y + all;
@@ -148,6 +167,10 @@ static void decoder_step(const Stack *d, const Written *s, float *scratch) {
         most = source > most ? source : most;
     }
     int shared = all * most > SMALL; /* worth a second thread */
+    int64_t a_thread = glance_bytes(most, d->heads);
+    int status = SUCCESS;
+    char *glances = allocate(checked_mul(shared ? omp_get_max_threads() : 1, a_thread), 1, &status);
+    if (status) return status;
     for (int l = 0; l < d->layers; l++) {
         const float *const *w = d->weights + (int64_t)l * A_LAYER;
         float *now = s->cache[s->step / s->span] + l * 2 * side + (int64_t)(s->step % s->span) * width;
@@ -157,15 +180,13 @@ static void decoder_step(const Stack *d, const Written *s, float *scratch) {
         multiply(in, rows, w[VALUE], w[VALUE_BIAS], width, width, line, 0, now + side);
 #pragma omp parallel if (shared)
         {
-            const float **at = malloc((sizeof(float *) + sizeof(float) * d->heads) * padded(most));
-            float *weights = (float *)(at + padded(most));
+            Glance g = glance_at(glances + omp_get_thread_num() * a_thread, most, d->heads);
 #pragma omp for schedule(static)
             for (int r = 0; r < rows; r++) {
-                look_back_to(s, r, width, l * 2 * side, at);
-                at[s->step] = now + r * line;
-                look(q + (int64_t)r * width, at, side, s->step + 1, d->heads, size, weights, y + (int64_t)r * width);
+                look_back_to(s, r, width, l * 2 * side, g.at);
+                g.at[s->step] = now + r * line;
+                look(q + (int64_t)r * width, &g, side, s->step + 1, d->heads, size, y + (int64_t)r * width);
             }
-            free(at);
         }
         multiply(y, rows, w[OUT], w[OUT_BIAS], width, width, width, 0, q);
         take_in(d, w, NORM_SELF, x, q, rows);
@@ -174,15 +195,13 @@ static void decoder_step(const Stack *d, const Written *s, float *scratch) {
             multiply(in, rows, w[ASK], w[ASK_BIAS], width, width, width, 0, q);
 #pragma omp parallel if (shared)
             {
-                const float **at = malloc((sizeof(float *) + sizeof(float) * d->heads) * padded(most));
-                float *weights = (float *)(at + padded(most));
+                Glance g = glance_at(glances + omp_get_thread_num() * a_thread, most, d->heads);
 #pragma omp for schedule(static)
                 for (int r = 0; r < rows; r++) {
                     int first = s->start[s->sentence[r]], count = s->start[s->sentence[r] + 1] - first;
-                    for (int j = 0; j < count; j++) at[j] = s->memory + (l * s->sources + first + j) * 2 * width;
-                    look(q + (int64_t)r * width, at, width, count, d->heads, size, weights, y + (int64_t)r * width);
+                    for (int j = 0; j < count; j++) g.at[j] = s->memory + (l * s->sources + first + j) * 2 * width;
+                    look(q + (int64_t)r * width, &g, width, count, d->heads, size, y + (int64_t)r * width);
                 }
-                free(at);
             }
             multiply(y, rows, w[TELL], w[TELL_BIAS], width, width, width, 0, q);
             take_in(d, w, NORM_CROSS, x, q, rows);
@@ -192,6 +211,8 @@ static void decoder_step(const Stack *d, const Written *s, float *scratch) {
     }
     const float *const *last = d->weights + (int64_t)d->layers * A_LAYER;
     if (last[0]) norm_rows(x, last[0], last[1], d->epsilon, rows, width, x);
+    free(glances);
+    return SUCCESS;
 }
 
 static void output(const Stack *d, const float *x, int rows, float *scores) {

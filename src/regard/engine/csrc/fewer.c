@@ -13,19 +13,24 @@ static int more_alike(const void *one, const void *two) {
 
 /* Where each token goes, counted through all that are left: every other token of a sentence looks for the one among
    the rest whose key (tokens, size) is most like its own, and the `many` best pairs are merged. */
-void match_apart(const float *keys, const int32_t *start, int sentences, int size, const int64_t *many, int near,
-                 int first_stays, int64_t *into) {
-    int most = longest(start, sentences), wide = padded(most / 2 + 1);
-    int64_t *before = malloc(sizeof(int64_t) * sentences);
+int match_apart(const float *keys, const int32_t *start, int sentences, int size, const int64_t *many, int near,
+                int first_stays, int64_t *into) {
+    int most = longest(start, sentences), wide = padded(most / 2 + 1), status = SUCCESS;
+    int64_t squares = checked_mul(most / 2 + 1, wide), floats = checked_add(checked_mul((int64_t)most + wide, size), squares);
+    int64_t *before = allocate(sentences, sizeof(int64_t), &status);
+    if (status) return status;
     for (int64_t s = 0, gone = 0; s < sentences; gone += many[s++]) before[s] = start[s] - gone;
 #pragma omp parallel
     {
-        float *unit = malloc(sizeof(float) * ((size_t)most * size + (size_t)size * wide + (size_t)(most / 2 + 1) * wide));
-        float *turn = unit + (size_t)most * size, *fit = turn + (size_t)size * wide;
-        Pair *pairs = malloc(sizeof(Pair) * (most / 2 + 1));
-        int *target = malloc(sizeof(int) * most);
+        int failed = SUCCESS;
+        float *unit = allocate(floats, sizeof(float), &failed);
+        Pair *pairs = allocate(most / 2 + 1, sizeof(Pair), &failed);
+        int *target = allocate(most, sizeof(int), &failed);
+        float *turn = failed ? NULL : unit + (size_t)most * size, *fit = failed ? NULL : turn + (size_t)size * wide;
+        report(&status, failed);
 #pragma omp for schedule(dynamic, 4)
         for (int s = 0; s < sentences; s++) {
+            if (failed) continue;
             int n = start[s + 1] - start[s], seekers = (n + 1) / 2, others = n / 2, count = 0;
             int columns = padded(others);
             for (int i = 0; i < n; i++) target[i] = -1;
@@ -59,6 +64,7 @@ void match_apart(const float *keys, const int32_t *start, int sentences, int siz
         free(target);
     }
     free(before);
+    return status;
 }
 
 /* Rows (tokens, width), each times its share, added up where they go; `out` is zeros at first. */

@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <omp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 typedef float v8 __attribute__((vector_size(32), aligned(4)));
 typedef int32_t i8 __attribute__((vector_size(32), aligned(4)));
 
+#include "memory.c"
 #include "chance.c"
 #include "curves.c"
 #include "loss.c"
@@ -28,6 +30,7 @@ typedef int32_t i8 __attribute__((vector_size(32), aligned(4)));
 #include "decoding.c"
 #include "neighbours.c"
 #include "search.c"
+#include "layouts.c"
 #include "fingerprint.c"
 
 /* How many threads the kernels called by this thread may use. */

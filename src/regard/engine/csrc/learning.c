@@ -66,12 +66,6 @@ static int64_t rows_of(const Side *side, Some some) {
     return side->start[some.sentence + some.sentences] - side->start[some.sentence];
 }
 
-static float *take(float **room, int64_t n) {
-    float *taken = *room;
-    *room += (n + PANEL - 1) / PANEL * PANEL;
-    return taken;
-}
-
 /* ---- Laying out. ---- */
 
 /* A matrix (out, in) among the panels of a larger one with `deep` inputs: at output `o`, or turned, at input `o`. */
@@ -85,10 +79,11 @@ static void lay_among(const float *matrix, float *panels, int64_t out, int64_t i
 }
 
 /* Some maps from the same input side by side, as one: (count * width, width), both ways, and their biases. */
-static void lay_side_by_side(const Sublayer *s, int first, int count, int64_t width, float **room, float **there,
+static void lay_side_by_side(const Sublayer *s, int first, int count, int64_t width, Arena *room, float **there,
                              float **back, float **bias) {
     *there = take(room, count * width * width), *back = take(room, count * width * width);
     *bias = take(room, count * width);
+    if (room->exhausted) return;
     for (int m = 0; m < count; m++) {
         const float *weight = s->maps[2 * (first + m)], *each = s->maps[2 * (first + m) + 1];
         lay_among(weight, *there, width, width, m * width, width, 0);
@@ -100,28 +95,31 @@ static void lay_side_by_side(const Sublayer *s, int first, int count, int64_t wi
     }
 }
 
-static void lay_sublayer(const Lesson *l, const Sublayer *s, Panels *p, float *room) {
+static int lay_sublayer(const Lesson *l, const Sublayer *s, Panels *p, Arena room) {
     int64_t width = l->width, inner = l->inner;
     float *tell_bias;
     if (s->kind == THINK) {
         p->ask = take(&room, width * inner), p->ask_back = take(&room, width * inner);
         p->tell = take(&room, width * inner), p->tell_back = take(&room, width * inner);
+        if (room.exhausted) return ARENA_EXHAUSTED;
         lay_among(s->maps[0], p->ask, inner, width, 0, width, 0);
         lay_among(s->maps[0], p->ask_back, inner, width, 0, inner, 1);
         lay_among(s->maps[2], p->tell, width, inner, 0, inner, 0);
         lay_among(s->maps[2], p->tell_back, width, inner, 0, width, 1);
-        return;
+        return SUCCESS;
     }
     lay_side_by_side(s, 0, s->kind == LOOK ? 3 : 1, width, &room, &p->ask, &p->ask_back, &p->ask_bias);
     if (s->kind == LOOK_AT_SOURCE)
         lay_side_by_side(s, 1, 2, width, &room, &p->recall, &p->recall_back, &p->recall_bias);
     lay_side_by_side(s, 3, 1, width, &room, &p->tell, &p->tell_back, &tell_bias);
+    return room.exhausted ? ARENA_EXHAUSTED : SUCCESS;
 }
 
 /* Floats that a sublayer's panels take. */
 static int64_t room_of(const Lesson *l) {
-    int64_t network = 4 * l->width * l->inner, attention = 8 * l->width * l->width + 8 * l->width;
-    return network > attention ? network : attention;
+    int64_t network = checked_mul(4, checked_mul(l->width, l->inner));
+    int64_t attention = checked_mul(8, checked_mul(l->width, checked_add(l->width, 1)));
+    return checked_add(network > attention ? network : attention, 16 * ARENA_STEP);
 }
 
 /* ---- There. ---- */
@@ -165,11 +163,12 @@ static void embed(const Lesson *l, const Side *side, Some some, float *x) {
     drop_some(&around, NULL, x, 0, rows_of(side, some), x);
 }
 
-/* From ids to normed vectors (rows, width). */
-static float *there(const Lesson *l, const Side *side, const Panels *panels, Some some, const float *source, Trace *traces,
-                    float **room) {
+/* From ids to normed vectors (rows, width), which `result` is set to. */
+static int there(const Lesson *l, const Side *side, const Panels *panels, Some some, const float *source, Trace *traces,
+                 Arena *room, float **result) {
     int64_t rows = rows_of(side, some), width = l->width, sources = source ? rows_of(&l->read, some) : 0;
     float *x = take(room, rows * width);
+    if (room->exhausted) return ARENA_EXHAUSTED;
     embed(l, side, some, x);
     for (int64_t n = 0; n < side->count; n++) {
         const Sublayer *s = side->sublayers + n;
@@ -180,20 +179,25 @@ static float *there(const Lesson *l, const Side *side, const Panels *panels, Som
         if (s->kind == THINK) {
             Thought thought = thought_of(l, s, panels + n, around, 0);
             t->asked = take(room, rows * l->inner);
+            if (room->exhausted) return ARENA_EXHAUSTED;
             think_there(&thought, t->normed, t->asked, out);
         } else {
             Looked looked = looked_of(l, side, s, panels + n, some, around, source, 0);
             t->asked = take(room, rows * (s->kind == LOOK ? 3 : 1) * width);
             t->recalled = s->kind == LOOK ? NULL : take(room, sources * 2 * width);
             t->mixed = take(room, rows * width), t->norms = take(room, rows * l->heads);
-            look_there(&looked, t->normed, t->asked, t->recalled, t->mixed, t->norms, out);
+            if (room->exhausted) return ARENA_EXHAUSTED;
+            int status = look_there(&looked, t->normed, t->asked, t->recalled, t->mixed, t->norms, out);
+            if (status) return status;
         }
         x = out;
     }
     traces[side->count].x = x;
     float *normed = take(room, rows * width);
+    if (room->exhausted) return ARENA_EXHAUSTED;
     norm_rows(x, side->norm[0], side->norm[1], l->epsilon, rows, width, normed);
-    return normed;
+    *result = normed;
+    return SUCCESS;
 }
 
 /* ---- And back. ---- */
@@ -202,54 +206,64 @@ static void add_to(float *gradient, int64_t at, const float *each, int64_t n) {
     for (int64_t i = 0; i < n; i++) gradient[at + i] += each[i];
 }
 
-static void think_again(const Lesson *l, const Side *side, const Sublayer *s, const Panels *p, Some some, const Trace *t,
-                        const float *g, float *gx, float *gradient, float *room) {
+static int think_again(const Lesson *l, const Side *side, const Sublayer *s, const Panels *p, Some some, const Trace *t,
+                       const float *g, float *gx, float *gradient, Arena room) {
     int64_t width = l->width, inner = l->inner, rows = rows_of(side, some);
     float *gsaid = take(&room, rows * width), *gwide = take(&room, rows * inner), *sums = take(&room, inner + 3 * width);
+    if (room.exhausted) return ARENA_EXHAUSTED;
     Thought thought = thought_of(l, s, p, around_of(l, s, side, some, t->x), 1);
-    think_back(&thought, g, t->asked, gx, gsaid, gwide, sums);
-    outer(gwide, inner, t->normed, width, rows, ONTO, gradient + s->maps_at[0]);
-    outer(gsaid, width, t->asked, inner, rows, ONTO, gradient + s->maps_at[2]);
+    int status = think_back(&thought, g, t->asked, gx, gsaid, gwide, sums);
+    if (!status) status = outer(gwide, inner, t->normed, width, rows, ONTO, gradient + s->maps_at[0]);
+    if (!status) status = outer(gsaid, width, t->asked, inner, rows, ONTO, gradient + s->maps_at[2]);
+    if (status) return status;
     add_to(gradient, s->maps_at[1], sums, inner);
     add_to(gradient, s->maps_at[3], sums + inner, width);
     for (int i = 0; i < 2; i++) add_to(gradient, s->norm_at[i], sums + inner + (1 + i) * width, width);
+    return SUCCESS;
 }
 
-static void look_again(const Lesson *l, const Side *side, const Sublayer *s, const Panels *p, Some some, const Trace *t,
-                       const float *source, const float *g, float *gx, float *gsource, float *gradient, float *room) {
+static int look_again(const Lesson *l, const Side *side, const Sublayer *s, const Panels *p, Some some, const Trace *t,
+                      const float *source, const float *g, float *gx, float *gsource, float *gradient, Arena room) {
     int64_t width = l->width, rows = rows_of(side, some), asks = s->kind == LOOK ? 3 : 1;
     int64_t sources = s->kind == LOOK ? 0 : rows_of(&l->read, some);
     float *gsaid = take(&room, rows * width), *gmixed = take(&room, rows * width), *sums = take(&room, 6 * width);
     float *gasked = take(&room, rows * asks * width), *grecalled = take(&room, sources * 2 * width);
     float *both = take(&room, 3 * width * width);
+    if (room.exhausted) return ARENA_EXHAUSTED;
     Looked looked = looked_of(l, side, s, p, some, around_of(l, s, side, some, t->x), source, 1);
-    look_back(&looked, g, t->asked, t->recalled, t->mixed, t->norms, gx, gsource, gsaid, gmixed, gasked, grecalled, sums);
-    outer(gasked, asks * width, t->normed, width, rows, 0, both);
+    int status = look_back(&looked, g, t->asked, t->recalled, t->mixed, t->norms, gx, gsource, gsaid, gmixed, gasked,
+                           grecalled, sums);
+    if (!status) status = outer(gasked, asks * width, t->normed, width, rows, 0, both);
+    if (status) return status;
     for (int m = 0; m < asks; m++) add_to(gradient, s->maps_at[2 * m], both + m * width * width, width * width);
     if (s->kind == LOOK_AT_SOURCE) {
-        outer(grecalled, 2 * width, source, width, sources, 0, both);
+        status = outer(grecalled, 2 * width, source, width, sources, 0, both);
+        if (status) return status;
         for (int m = 1; m < 3; m++) add_to(gradient, s->maps_at[2 * m], both + (m - 1) * width * width, width * width);
     }
-    outer(gsaid, width, t->mixed, width, rows, ONTO, gradient + s->maps_at[6]);
+    status = outer(gsaid, width, t->mixed, width, rows, ONTO, gradient + s->maps_at[6]);
+    if (status) return status;
     add_to(gradient, s->maps_at[7], sums, width);
     for (int i = 0; i < 2; i++) add_to(gradient, s->norm_at[i], sums + (1 + i) * width, width);
     for (int m = 0; m < 3; m++)
         if (s->maps_at[2 * m + 1] >= 0) add_to(gradient, s->maps_at[2 * m + 1], sums + (3 + m) * width, width);
+    return SUCCESS;
 }
 
 /* g (rows, width) is the gradient of what `there` gave, and is overwritten. */
-static void back(const Lesson *l, const Side *side, const Panels *panels, Some some, const float *source,
-                 const Trace *traces, float *g, float *gsource, float *gradient, float *room) {
+static int back(const Lesson *l, const Side *side, const Panels *panels, Some some, const float *source,
+                const Trace *traces, float *g, float *gsource, float *gradient, Arena room) {
     int64_t rows = rows_of(side, some), width = l->width;
     float *other = take(&room, rows * width);
+    if (room.exhausted) return ARENA_EXHAUSTED;
     norm_back(traces[side->count].x, NULL, side->norm[0], l->epsilon, rows, width, g, gradient + side->norm_at[0],
               gradient + side->norm_at[1]);
     for (int64_t n = side->count - 1; n >= 0; n--) {
         const Sublayer *s = side->sublayers + n;
-        if (s->kind == THINK)
-            think_again(l, side, s, panels + n, some, traces + n, g, other, gradient, room);
-        else
-            look_again(l, side, s, panels + n, some, traces + n, source, g, other, gsource, gradient, room);
+        int status = s->kind == THINK
+                         ? think_again(l, side, s, panels + n, some, traces + n, g, other, gradient, room)
+                         : look_again(l, side, s, panels + n, some, traces + n, source, g, other, gsource, gradient, room);
+        if (status) return status;
         float *swapped = g;
         g = other, other = swapped;
     }
@@ -263,40 +277,51 @@ static void back(const Lesson *l, const Side *side, const Panels *panels, Some s
             for (int64_t i = 0; i < width; i++) word[i] += from[i] * l->scale;
             if (side->places_at >= 0) add_to(gradient, side->places_at + (token - side->start[s]) * width, from, width);
         }
+    return SUCCESS;
 }
 
-/* The loss of rows that came out of the decoder, in each pass, which become their own gradient. */
-static double judge(const Lesson *l, const float *output, const float *output_back, Some some, float *const *hidden,
-                    float *gradient, float *room) {
+/* The loss of rows that came out of the decoder, in each pass, which become their own gradient; it is added to `total`. */
+static int judge(const Lesson *l, const float *output, const float *output_back, Some some, float *const *hidden,
+                 float *gradient, Arena room, double *total) {
     int64_t rows = rows_of(&l->write, some);
     const int64_t *gold = l->gold + before(&l->write, some);
     float *scores[PASSES], *gbias = gradient + l->bias_at;
-    double *losses = (double *)take(&room, 2 * rows), total = 0;
+    double *losses = (double *)take(&room, 2 * rows), sum = 0;
+    int status;
     for (int64_t p = 0; p < l->passes; p++) {
         scores[p] = take(&room, rows * l->words);
+        if (room.exhausted) return ARENA_EXHAUSTED;
         multiply(hidden[p], rows, output, NULL, l->width, l->words, l->words, 0, scores[p]);
     }
     if (l->passes == 1)
-        smoothed_rows(scores[0], l->bias, gold, rows, l->words, l->padding, l->sure, l->spread, losses, gbias);
+        status = smoothed_rows(scores[0], l->bias, gold, rows, l->words, l->padding, l->sure, l->spread, losses, gbias);
     else
-        twin_rows(scores[0], scores[1], l->bias, gold, rows, l->words, l->padding, l->sure, l->spread, l->r_drop, losses,
-                  gbias);
+        status = twin_rows(scores[0], scores[1], l->bias, gold, rows, l->words, l->padding, l->sure, l->spread, l->r_drop,
+                           losses, gbias);
+    if (status) return status;
     for (int64_t p = 0; p < l->passes; p++) {
-        outer(scores[p], l->words, hidden[p], l->width, rows, ONTO, gradient + l->output_at);
+        status = outer(scores[p], l->words, hidden[p], l->width, rows, ONTO, gradient + l->output_at);
+        if (status) return status;
         multiply(scores[p], rows, output_back, NULL, l->words, l->width, l->width, 0, hidden[p]);
     }
-    for (int64_t r = 0; r < rows; r++) total += losses[r];
-    return total;
+    for (int64_t r = 0; r < rows; r++) sum += losses[r];
+    *total += sum;
+    return SUCCESS;
 }
 
 /* Floats that some sentences need at the most, of so many tokens on either side. */
 static int64_t needed(const Lesson *l, int64_t tokens) {
-    int64_t width = l->width, wide = l->inner > 3 * width ? l->inner : 3 * width, slack = 16 * PANEL;
-    int64_t sublayer = tokens * (2 * width + wide + 3 * width + l->heads) + slack;
-    int64_t again = tokens * (7 * width + wide) + 3 * width * width + 6 * width + l->inner + slack;
-    int64_t judged = tokens * (l->passes * l->words + 2) + slack;
-    int64_t pass = (l->read.count + l->write.count) * sublayer + 8 * tokens * width + slack;
-    return l->passes * pass + (again > judged ? again : judged);
+    int64_t width = l->width, slack = 16 * ARENA_STEP, wide = checked_mul(3, width);
+    wide = l->inner > wide ? l->inner : wide;
+    int64_t a_token = checked_add(checked_add(checked_mul(5, width), wide), l->heads);
+    int64_t sublayer = checked_add(checked_mul(tokens, a_token), slack);
+    int64_t again = checked_mul(tokens, checked_add(checked_mul(7, width), wide));
+    again = checked_add(again, checked_mul(3, checked_mul(width, checked_add(width, 2))));
+    again = checked_add(again, checked_add(l->inner, slack));
+    int64_t judged = checked_add(checked_mul(tokens, checked_add(checked_mul(l->passes, l->words), 2)), slack);
+    int64_t pass = checked_mul(checked_add(l->read.count, l->write.count), sublayer);
+    pass = checked_add(pass, checked_add(checked_mul(8, checked_mul(tokens, width)), slack));
+    return checked_add(checked_mul(l->passes, pass), again > judged ? again : judged);
 }
 
 /* As many sentences from one on as go through the layers together, and the tokens of their longer sides. */
@@ -310,61 +335,81 @@ static Some cut(const Lesson *l, int64_t sentence, int64_t end, int64_t *tokens)
     return some;
 }
 
-/* The sentences of one thread, some at a time: their loss; their gradient is added up. */
-static double learn_some(const Lesson *l, const Panels *read, const Panels *write, const float *output,
-                         const float *output_back, int64_t sentence, int64_t end, float *gradient) {
+/* Some sentences, in both passes where there are two: their loss and their gradient are added up. */
+static int learn_chunk(const Lesson *l, const Panels *read, const Panels *write, const float *output,
+                       const float *output_back, Some first, Trace *traces, Arena room, float *gradient, double *total) {
+    int64_t count = l->read.count + l->write.count + 2;
+    Some some[PASSES] = {first, {first.sentence + l->sentences, first.sentences}};
+    float *source[PASSES], *hidden[PASSES];
+    int status = SUCCESS;
+    for (int64_t p = 0; p < l->passes && !status; p++) {
+        Trace *reading = traces + p * count, *writing = reading + l->read.count + 1;
+        status = there(l, &l->read, read, some[p], NULL, reading, &room, &source[p]);
+        if (!status) status = there(l, &l->write, write, some[p], source[p], writing, &room, &hidden[p]);
+    }
+    if (!status) status = judge(l, output, output_back, some[0], hidden, gradient, room, total);
+    for (int64_t p = 0; p < l->passes && !status; p++) {
+        Trace *reading = traces + p * count, *writing = reading + l->read.count + 1;
+        int64_t sources = rows_of(&l->read, some[p]) * l->width;
+        Arena rest = room;
+        float *gsource = take(&rest, sources);
+        if (rest.exhausted) return ARENA_EXHAUSTED;
+        memset(gsource, 0, sizeof(float) * sources);
+        status = back(l, &l->write, write, some[p], source[p], writing, hidden[p], gsource, gradient, rest);
+        if (!status) status = back(l, &l->read, read, some[p], NULL, reading, gsource, NULL, gradient, rest);
+    }
+    return status;
+}
+
+/* The sentences of one thread, some at a time: their loss and their gradient are added up. */
+static int learn_some(const Lesson *l, const Panels *read, const Panels *write, const float *output,
+                      const float *output_back, int64_t sentence, int64_t end, float *gradient, double *total) {
     int64_t most = 0, tokens;
     for (int64_t s = sentence; s < end; most = tokens > most ? tokens : most) s += cut(l, s, end, &tokens).sentences;
-    float *all = malloc(sizeof(float) * needed(l, most)), *source[PASSES], *hidden[PASSES];
-    int64_t count = l->read.count + l->write.count + 2;
-    Trace *traces = malloc(sizeof(Trace) * count * l->passes);
-    double total = 0;
-    while (sentence < end) {
-        Some some[PASSES] = {cut(l, sentence, end, &tokens)};
-        some[1] = (Some){some[0].sentence + l->sentences, some[0].sentences};
-        float *room = all;
-        for (int64_t p = 0; p < l->passes; p++) {
-            Trace *reading = traces + p * count, *writing = reading + l->read.count + 1;
-            source[p] = there(l, &l->read, read, some[p], NULL, reading, &room);
-            hidden[p] = there(l, &l->write, write, some[p], source[p], writing, &room);
-        }
-        total += judge(l, output, output_back, some[0], hidden, gradient, room);
-        for (int64_t p = 0; p < l->passes; p++) {
-            Trace *reading = traces + p * count, *writing = reading + l->read.count + 1;
-            int64_t sources = rows_of(&l->read, some[p]) * l->width;
-            float *free_from = room, *gsource = memset(take(&free_from, sources), 0, sizeof(float) * sources);
-            back(l, &l->write, write, some[p], source[p], writing, hidden[p], gsource, gradient, free_from);
-            back(l, &l->read, read, some[p], NULL, reading, gsource, NULL, gradient, free_from);
-        }
-        sentence += some[0].sentences;
+    int64_t floats = needed(l, most), count = l->read.count + l->write.count + 2;
+    int status = SUCCESS;
+    float *all = allocate(floats, sizeof(float), &status);
+    Trace *traces = allocate(checked_mul(count, l->passes), sizeof(Trace), &status);
+    while (sentence < end && !status) {
+        Some some = cut(l, sentence, end, &tokens);
+        status = learn_chunk(l, read, write, output, output_back, some, traces, arena_of(all, floats), gradient, total);
+        sentence += some.sentences;
     }
     free(traces);
     free(all);
-    return total;
+    return status;
 }
 
 /* Where the share of a thread begins: as many tokens to each. */
 static int64_t share_begins(const Lesson *l, int64_t thread, int64_t threads) {
     const int32_t *a = l->read.start, *b = l->write.start;
-    int64_t all = a[l->sentences] + b[l->sentences], s = 0;
-    while (s < l->sentences && (a[s] + b[s]) * threads < all * thread) s++;
+    int64_t all = (int64_t)a[l->sentences] + b[l->sentences], s = 0;
+    while (s < l->sentences && ((int64_t)a[s] + b[s]) * threads < all * thread) s++;
     return thread == threads ? l->sentences : s;
 }
 
-/* The loss of a batch, summed over its golds, and its gradient (parameters). */
-void learn(const Lesson *l, double *loss, float *gradient) {
-    int threads = omp_get_max_threads();
+/* The loss of a batch, summed over its golds, and its gradient (parameters). Sentences are divided among the threads that
+ * run, which may be fewer than were asked for. */
+int learn(const Lesson *l, double *loss, float *gradient) {
+    int most_threads = omp_get_max_threads(), ran = 1, status = SUCCESS;
     int64_t count = l->read.count + l->write.count, width = l->width;
-    int64_t words = (l->words + PANEL - 1) / PANEL * PANEL, a_sublayer = room_of(l) + 16 * PANEL;
-    float *room = malloc(sizeof(float) * (count * a_sublayer + 2 * words * width)), *output = room + count * a_sublayer;
-    float *output_back = output + words * width;
-    float *others = malloc(sizeof(float) * (threads - 1) * l->parameters + 1);
-    Panels *panels = malloc(sizeof(Panels) * count);
-    double totals[threads];
-#pragma omp parallel num_threads(threads)
+    if (l->passes < 1 || l->passes > PASSES || l->words > INT64_MAX - PANEL) return SIZES_OVERFLOW;
+    int64_t words = (l->words + PANEL - 1) / PANEL * PANEL, a_sublayer = room_of(l);
+    int64_t all_sublayers = checked_mul(count, a_sublayer), output_floats = checked_mul(words, width);
+    float *room = allocate(checked_add(all_sublayers, checked_mul(2, output_floats)), sizeof(float), &status);
+    float *others = allocate(checked_mul(most_threads - 1, l->parameters), sizeof(float), &status);
+    double *totals = allocate_zeros(most_threads, sizeof(double), &status);
+    Panels *panels = allocate(count, sizeof(Panels), &status);
+    if (status) {
+        free(room), free(others), free(totals), free(panels);
+        return status;
+    }
+    float *output = room + all_sublayers, *output_back = output + output_floats;
+#pragma omp parallel num_threads(most_threads)
     {
-        int thread = omp_get_thread_num();
+        int thread = omp_get_thread_num(), threads = omp_get_num_threads();
         float *own = thread ? others + (thread - 1) * l->parameters : gradient;
+        if (thread == 0) ran = threads;
 #pragma omp for schedule(static) nowait
         for (int64_t p = 0; p < words / PANEL; p++) lay_panel(l->output, output + p * width * PANEL, p * PANEL, l->words, width, 0);
 #pragma omp for schedule(static) nowait
@@ -373,12 +418,14 @@ void learn(const Lesson *l, double *loss, float *gradient) {
 #pragma omp for schedule(static) nowait
         for (int64_t n = 0; n < count; n++) {
             const Sublayer *s = n < l->read.count ? l->read.sublayers + n : l->write.sublayers + n - l->read.count;
-            lay_sublayer(l, s, panels + n, room + n * a_sublayer);
+            report(&status, lay_sublayer(l, s, panels + n, arena_of(room + n * a_sublayer, a_sublayer)));
         }
         memset(own, 0, sizeof(float) * l->parameters);
 #pragma omp barrier
-        totals[thread] = learn_some(l, panels, panels + l->read.count, output, output_back, share_begins(l, thread, threads),
-                                    share_begins(l, thread + 1, threads), own);
+        if (!reported(&status))
+            report(&status, learn_some(l, panels, panels + l->read.count, output, output_back,
+                                       share_begins(l, thread, threads), share_begins(l, thread + 1, threads), own,
+                                       &totals[thread]));
 #pragma omp barrier
 #pragma omp for schedule(static)
         for (int64_t block = 0; block < (l->parameters + SMALL - 1) / SMALL; block++) {
@@ -387,8 +434,8 @@ void learn(const Lesson *l, double *loss, float *gradient) {
                 for (int64_t i = block * SMALL; i < end; i++) gradient[i] += others[(t - 1) * l->parameters + i];
         }
     }
-    for (*loss = 0; threads; threads--) *loss += totals[threads - 1];
-    free(panels);
-    free(others);
-    free(room);
+    *loss = 0;
+    for (int t = ran - 1; t >= 0; t--) *loss += totals[t];
+    free(room), free(others), free(totals), free(panels);
+    return status;
 }

@@ -2,13 +2,15 @@
 
 /* Divergence from targets that give `sure` to the gold word and `spread` to every other but padding. losses has
  * one place a row. With gbias, scores are replaced by the gradient and gbias receives its sum over rows. */
-void smoothed_rows(float *scores, const float *bias, const int64_t *gold, int64_t rows, int64_t words,
-                   int64_t padding, float sure, float spread, double *losses, float *gbias) {
-    int threads = rows * words > SMALL ? omp_get_max_threads() : 1;
-    float *sums = gbias ? calloc((size_t)threads * words, sizeof(float)) : NULL;
+int smoothed_rows(float *scores, const float *bias, const int64_t *gold, int64_t rows, int64_t words,
+                  int64_t padding, float sure, float spread, double *losses, float *gbias) {
+    int threads = rows * words > SMALL ? omp_get_max_threads() : 1, ran = 1, status = SUCCESS;
+    float *sums = gbias ? allocate_zeros(checked_mul(threads, words), sizeof(float), &status) : NULL;
+    if (status) return status;
 #pragma omp parallel num_threads(threads)
     {
         float *sum = gbias ? sums + (size_t)omp_get_thread_num() * words : NULL;
+        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < rows; row++) {
             float *s = scores + row * words;
@@ -45,21 +47,23 @@ void smoothed_rows(float *scores, const float *bias, const int64_t *gold, int64_
             sum[g] -= sure - spread;
         }
     }
-    if (!gbias) return;
-    for (int t = 0; t < threads; t++)
+    for (int t = 0; gbias && t < ran; t++)
         for (int64_t i = 0; i < words; i++) gbias[i] += sums[(size_t)t * words + i];
     free(sums);
+    return SUCCESS;
 }
 
 /* R-Drop: two passes over the same rows. What `smoothed_rows` does to each, by half, and `weight` times half of
  * KL(p, q) + KL(q, p) between them. With gbias, both become their gradients. */
-void twin_rows(float *first, float *second, const float *bias, const int64_t *gold, int64_t rows, int64_t words,
-               int64_t padding, float sure, float spread, float weight, double *losses, float *gbias) {
-    int threads = rows * words > SMALL ? omp_get_max_threads() : 1;
-    float *sums = gbias ? calloc((size_t)threads * words, sizeof(float)) : NULL;
+int twin_rows(float *first, float *second, const float *bias, const int64_t *gold, int64_t rows, int64_t words,
+              int64_t padding, float sure, float spread, float weight, double *losses, float *gbias) {
+    int threads = rows * words > SMALL ? omp_get_max_threads() : 1, ran = 1, status = SUCCESS;
+    float *sums = gbias ? allocate_zeros(checked_mul(threads, words), sizeof(float), &status) : NULL;
+    if (status) return status;
 #pragma omp parallel num_threads(threads)
     {
         float *sum = gbias ? sums + (size_t)omp_get_thread_num() * words : NULL;
+        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
 #pragma omp for schedule(static)
         for (int64_t row = 0; row < rows; row++) {
             float *both[2] = {first + row * words, second + row * words}, norms[2];
@@ -108,8 +112,8 @@ void twin_rows(float *first, float *second, const float *bias, const int64_t *go
             sum[g] -= sure - spread;
         }
     }
-    if (!gbias) return;
-    for (int t = 0; t < threads; t++)
+    for (int t = 0; gbias && t < ran; t++)
         for (int64_t i = 0; i < words; i++) gbias[i] += sums[(size_t)t * words + i];
     free(sums);
+    return SUCCESS;
 }

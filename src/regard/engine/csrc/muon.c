@@ -14,15 +14,21 @@ static void multiply_even(const float *x, int64_t rows, const float *panels, int
 }
 
 /* x = a x + (b s + c s s) x with s = x x', so many times; a matrix is one thread's. */
-void orthogonal(float *matrices, int64_t count, int64_t rows, int64_t columns, int rounds, float a, float b, float c) {
+int orthogonal(float *matrices, int64_t count, int64_t rows, int64_t columns, int rounds, float a, float b, float c) {
+    int status = SUCCESS;
+    int64_t wide = (rows > columns ? rows : columns) + PANEL, squares = checked_mul(rows, rows);
+    int64_t floats = checked_add(checked_add(checked_mul(wide, wide), checked_mul(2, squares)), checked_mul(rows, columns));
 #pragma omp parallel
     {
-        int64_t wide = (rows > columns ? rows : columns) + PANEL, n = rows * columns;
-        float *panels = malloc(sizeof(float) * (wide * wide + 2 * rows * rows + n));
-        float *square = panels + wide * wide, *mixed = square + rows * rows, *moved = mixed + rows * rows;
+        int failed = SUCCESS;
+        float *panels = allocate(floats, sizeof(float), &failed);
+        report(&status, failed);
 #pragma omp for schedule(dynamic)
         for (int64_t m = 0; m < count; m++) {
+            if (failed) continue;
+            int64_t n = rows * columns;
             float *x = matrices + m * n;
+            float *square = panels + wide * wide, *mixed = square + rows * rows, *moved = mixed + rows * rows;
             for (int round = 0; round < rounds; round++) {
                 lay_out(x, panels, rows, columns, 0);
                 multiply_even(x, rows, panels, columns, square);
@@ -36,4 +42,5 @@ void orthogonal(float *matrices, int64_t count, int64_t rows, int64_t columns, i
         }
         free(panels);
     }
+    return status;
 }

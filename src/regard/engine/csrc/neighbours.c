@@ -34,32 +34,46 @@ static int nearer(const float *fits, int64_t first, int64_t some, int count, int
 
 /* The `count` places nearest to each query (rows, width): which (rows, count), and how they fit, which is q.k - |k|^2 / 2,
  * half of |q|^2 less the squared distance. There must be as many places. */
-void nearest(const Remembered *m, const float *query, int64_t rows, int64_t width, int count, float *best,
-             int64_t *which) {
+int nearest(const Remembered *m, const float *query, int64_t rows, int64_t width, int count, float *best,
+            int64_t *which) {
     int64_t groups = (rows + ROWS_COMPARED - 1) / ROWS_COMPARED;
-#pragma omp parallel for schedule(dynamic) if (groups > 1)
-    for (int64_t g = 0; g < groups; g++) {
-        int64_t row = g * ROWS_COMPARED, many = rows - row < ROWS_COMPARED ? rows - row : ROWS_COMPARED;
-        float *fits = malloc(sizeof(float) * ROWS_COMPARED * KEYS_AT_ONCE);
-        int found = 0, more = 0;
-        for (int64_t first = 0; first < m->places; first += KEYS_AT_ONCE, found = more) {
-            int64_t some = m->places - first < KEYS_AT_ONCE ? m->places - first : KEYS_AT_ONCE;
-            multiply(query + row * width, many, m->keys + first * width, m->offsets + first, width, some, some, 0, fits);
-            for (int64_t r = 0; r < many; r++)
-                more = nearer(fits + r * some, first, some, count, found, best + (row + r) * count,
-                              which + (row + r) * count);
+    int status = SUCCESS;
+#pragma omp parallel if (groups > 1)
+    {
+        int failed = SUCCESS;
+        float *fits = allocate(ROWS_COMPARED * KEYS_AT_ONCE, sizeof(float), &failed);
+        report(&status, failed);
+#pragma omp for schedule(dynamic)
+        for (int64_t g = 0; g < groups; g++) {
+            if (failed) continue;
+            int64_t row = g * ROWS_COMPARED, many = rows - row < ROWS_COMPARED ? rows - row : ROWS_COMPARED;
+            int found = 0, more = 0;
+            for (int64_t first = 0; first < m->places; first += KEYS_AT_ONCE, found = more) {
+                int64_t some = m->places - first < KEYS_AT_ONCE ? m->places - first : KEYS_AT_ONCE;
+                multiply(query + row * width, many, m->keys + first * width, m->offsets + first, width, some, some, 0,
+                         fits);
+                for (int64_t r = 0; r < many; r++)
+                    more = nearer(fits + r * some, first, some, count, found, best + (row + r) * count,
+                                  which + (row + r) * count);
+            }
         }
         free(fits);
     }
+    return status;
 }
 
 /* A model's scores (rows, words) become log probabilities in which the neighbours of its queries (rows, width) have a
  * say: (1 - weight) softmax(scores) + weight * kernel regression over what stood there. */
-void ask_neighbours(const Remembered *m, const float *query, int64_t rows, int64_t width, float *scores, int64_t words) {
-    int count = m->count;
-    int64_t *which = malloc((sizeof(int64_t) + sizeof(float)) * rows * count);
-    float *best = (float *)(which + rows * count);
-    nearest(m, query, rows, width, count, best, which);
+int ask_neighbours(const Remembered *m, const float *query, int64_t rows, int64_t width, float *scores,
+                   int64_t words) {
+    int count = m->count, status = SUCCESS;
+    int64_t *which = allocate(checked_mul(rows, count), sizeof(int64_t), &status);
+    float *best = allocate(checked_mul(rows, count), sizeof(float), &status);
+    if (!status) status = nearest(m, query, rows, width, count, best, which);
+    if (status) {
+        free(which), free(best);
+        return status;
+    }
     float kept = logf(1 - m->weight), sharp = m->sharpness * m->sharpness;
     for (int64_t r = 0; r < rows; r++) {
         float *s = scores + r * words, *near = best + r * count, most = -INFINITY, rest = 0, all = 0;
@@ -77,5 +91,6 @@ void ask_neighbours(const Remembered *m, const float *query, int64_t rows, int64
             *word = logf(expf(*word) + m->weight * near[i] / all);
         }
     }
-    free(which);
+    free(which), free(best);
+    return SUCCESS;
 }

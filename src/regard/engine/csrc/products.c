@@ -38,6 +38,8 @@ typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
  * R and P are numbers where this is used, so that the sums stay in registers. Onto y: added to what stands there, in the
  * same order as if it had been summed up at once. Meanwhile a panel that will be wanted next is fetched. Rows are found by
  * four from one pointer each, which the compiler may not see through: twelve distances do not fit into registers. */
+/* What lies `distance` floats after `from`, which may be beyond the end of its array, so that no pointer is formed. */
+#define beyond(from, distance) ((const void *)((uintptr_t)(from) + sizeof(float) * (uintptr_t)(distance)))
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < n; i++)
 #define RELU 1
 #define ONTO 2
@@ -66,7 +68,7 @@ typedef int32_t wide_bits __attribute__((vector_size(4 * WIDE), aligned(4)));
             wide_sums w[SPANS * P];                                                                           \
             EACH(j, SPANS * P)                                                                                \
                 w[j] = *(const wide_sums *)(panel + (j / SPANS * deep + k) * PANEL + j % SPANS * WIDE);       \
-            __builtin_prefetch(ahead + k * PANEL, 0, 2);                                                      \
+            __builtin_prefetch(beyond(ahead, k * PANEL), 0, 2);                                               \
             EACH(r, R) {                                                                                      \
                 float each = four[r / 4][r % 4 * xrow];                                                       \
                 EACH(j, SPANS * P) sums[r][j] += each * w[j];                                                 \
@@ -157,7 +159,7 @@ void multiply(const float *x, int64_t rows, const float *panels, const float *bi
                     int64_t turn = (r - t * each) / TALL % group, next = until + turn;
                     const float *ahead = next < count ? panels + (next * in + k) * PANEL
                                          : final      ? panels
-                                                      : panels + (turn * in + k + some) * PANEL;
+                                                      : panels + ((turn < count ? turn : 0) * in + k + some) * PANEL;
                     for (int64_t at = p; at < until; at += whole ? group : 1)
                         tile(x + r * in + k, in, 1, panels + (at * in + k) * PANEL, in, some, ahead,
                              bias && final ? bias + at * PANEL : NULL, now, y + r * yrow + at * PANEL, yrow,
@@ -185,15 +187,19 @@ static void lay_columns(const float *g, int64_t grow, int64_t rows, int64_t firs
 }
 
 /* w (out, in) = g (rows, out) turned, times x (rows, in): the gradient of weights; ONTO w if asked. */
-void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows, int how, float *w) {
+int outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows, int how, float *w) {
     int64_t count = (in + PANEL - 1) / PANEL, columns = (out + TALL - 1) / TALL;
+    int64_t floats = checked_mul(NEAR_DEEP, checked_add(NEAR_COLUMNS, checked_mul(count, PANEL)));
+    int status = SUCCESS;
 #pragma omp parallel if (rows * in * out > 4 * SMALL)
     {
+        int failed = SUCCESS;
         int64_t share = (columns + omp_get_num_threads() - 1) / omp_get_num_threads() * TALL;
         int64_t first = share * omp_get_thread_num(), end = first + share < out ? first + share : out;
-        float *near = malloc(sizeof(float) * NEAR_DEEP * (NEAR_COLUMNS + count * PANEL));
-        float *panels = near + NEAR_DEEP * NEAR_COLUMNS;
-        for (int64_t row = 0; row < rows && first < end; row += NEAR_DEEP) {
+        float *near = allocate(floats, sizeof(float), &failed);
+        float *panels = failed ? NULL : near + NEAR_DEEP * NEAR_COLUMNS;
+        report(&status, failed);
+        for (int64_t row = 0; !failed && row < rows && first < end; row += NEAR_DEEP) {
             int64_t some = rows - row < NEAR_DEEP ? rows - row : NEAR_DEEP;
             lay_out(x + row * in, panels, in, some, 1);
             for (int64_t c = first; c < end; c += TALL) {
@@ -209,7 +215,8 @@ void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows
                         many = left >= TALL ? TALL : left >= 6 ? 6 : left;
                         float *to = w + (c + i) * in + p * PANEL;
                         for (int64_t r = 0; r < many; r++)
-                            for (int64_t j = group; j < 2 * group; j++) __builtin_prefetch(to + r * in + j * PANEL, 1);
+                            for (int64_t j = group; j < 2 * group; j++)
+                                __builtin_prefetch(beyond(to, r * in + j * PANEL), 1);
                         (group == FOR_MANY ? MANY : LAST)[many](near + laid * some + i, 1, TALL, panel, some, some,
                                                                 ahead, NULL, row ? ONTO : how, to, in, in - p * PANEL);
                     }
@@ -218,4 +225,5 @@ void outer(const float *g, int64_t out, const float *x, int64_t in, int64_t rows
         }
         free(near);
     }
+    return status;
 }

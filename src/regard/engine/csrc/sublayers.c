@@ -70,8 +70,8 @@ static void norm_some(const Around *a, int64_t first, int64_t end, float *normed
 
 /* to = x plus what stays of y, for rows from `first` on; x may be missing. */
 static void drop_some(const Around *a, const float *x, const float *y, int64_t first, int64_t end, float *to) {
-    int64_t shift = a->before * a->width, from = shift + first * a->width, n = shift + end * a->width;
-    add_some(x ? x - shift : NULL, y - shift, to - shift, from / BLOCK, (n + BLOCK - 1) / BLOCK, n, a->dropped, a->seed);
+    int64_t at = first * a->width, block = (a->before + first) * a->width / BLOCK;
+    add_some(x ? x + at : NULL, y + at, to + at, block, (end - first) * a->width, a->dropped, a->seed);
 }
 
 /* out holds what the sublayer said, and becomes x plus what of it stays. */
@@ -92,7 +92,7 @@ static void back_some(const Around *a, const float *g, int64_t first, int64_t en
     norm_back(a->x + at, g + at, a->norm, a->epsilon, end - first, a->width, gx + at, gnorm, gnorm + a->width);
 }
 
-/* Each thread's sums, one thread after another. */
+/* Each thread's sums, one thread after another, of those that ran. */
 static void add_shares(const float *shares, int threads, int64_t count, float *sums) {
     memcpy(sums, shares, sizeof(float) * count);
     for (int t = 1; t < threads; t++)
@@ -117,7 +117,7 @@ void think_there(const Thought *t, float *normed, float *wide, float *out) {
     OWN_ROWS(first, end, a->rows) {
         norm_some(a, first, end, normed);
         multiply(normed + first * width, end - first, t->widen, NULL, width, inner, inner, 0, wide + first * inner);
-        relu_some(wide - a->before * inner, t->widen_bias, a->before + first, a->before + end, inner, t->dropped, t->seed);
+        relu_some(wide + first * inner, t->widen_bias, end - first, inner, a->before + first, t->dropped, t->seed);
         multiply(wide + first * inner, end - first, t->narrow, t->narrow_bias, inner, width, width, 0,
                  out + first * width);
         take_some(a, first, end, out);
@@ -126,14 +126,16 @@ void think_there(const Thought *t, float *normed, float *wide, float *out) {
 
 /* g is the gradient of out: gx (rows, width) that of x, gsaid (rows, width) of what narrow said, gwide (rows, inner) of
  * what widen said; sums (inner + 3 width) those of the biases of widen and narrow and of the norm's weight and bias. */
-void think_back(const Thought *t, const float *g, const float *wide, float *gx, float *gsaid, float *gwide, float *sums) {
+int think_back(const Thought *t, const float *g, const float *wide, float *gx, float *gsaid, float *gwide, float *sums) {
     const Around *a = &t->around;
     int64_t width = a->width, inner = t->inner, all = inner + 3 * width;
     float scale = 256.0f / (256 - t->dropped);
-    int threads = omp_get_max_threads();
-    float *shares = calloc(threads * all, sizeof(float));
+    int threads = omp_get_max_threads(), ran = 1, status = SUCCESS;
+    float *shares = allocate_zeros(checked_mul(threads, all), sizeof(float), &status);
+    if (status) return status;
 #pragma omp parallel num_threads(threads)
     {
+        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
         float *gwiden = shares + omp_get_thread_num() * all, *gnarrow = gwiden + inner, *gnorm = gnarrow + width;
         OWN_ROWS(first, end, a->rows) {
             told_some(a, g, first, end, gsaid, gnarrow);
@@ -151,8 +153,9 @@ void think_back(const Thought *t, const float *g, const float *wide, float *gx, 
             back_some(a, g, first, end, gx, gnorm);
         }
     }
-    add_shares(shares, threads, all, sums);
+    add_shares(shares, ran, all, sums);
     free(shares);
+    return SUCCESS;
 }
 
 /* Attention of a sequence to itself, or to a source. */
@@ -167,19 +170,21 @@ typedef struct {
     int onto;                        /* the source's gradient is added to what stands there */
 } Looked;
 
-/* Where queries, keys and values lie: in `asked` (rows, 3 width), or (rows, width) and in `recalled` (sources, 2 width).
- * Sentences are found by where they begin in the whole batch. */
+/* Where queries, keys and values lie: in `asked` (rows, 3 width), or (rows, width) and in `recalled` (sources, 2 width). */
 static Asked laid(const Looked *l, const float *asked, const float *recalled) {
     Asked all = l->attention;
     int64_t width = l->around.width;
     all.qrow = l->source ? width : 3 * width, all.krow = all.vrow = l->source ? 2 * width : 3 * width;
-    all.q = asked - l->around.before * all.qrow;
-    all.k = l->source ? recalled - l->sources_before * all.krow : all.q + width, all.v = all.k + width;
+    all.q = asked, all.k = l->source ? recalled : all.q + width, all.v = all.k + width;
     return all;
 }
 
+static Before before_of(const Looked *l) {
+    return (Before){l->around.before, l->source ? l->sources_before : l->around.before};
+}
+
 /* out = x + dropout(tell(attention(norm(x)))). Kept for the way back: normed, asked, recalled, mixed (rows, width), norms. */
-void look_there(const Looked *l, float *normed, float *asked, float *recalled, float *mixed, float *norms, float *out) {
+int look_there(const Looked *l, float *normed, float *asked, float *recalled, float *mixed, float *norms, float *out) {
     const Around *a = &l->around;
     int64_t width = a->width, wide = l->source ? width : 3 * width;
 #pragma omp parallel
@@ -193,24 +198,28 @@ void look_there(const Looked *l, float *normed, float *asked, float *recalled, f
                      recalled + first * 2 * width);
     }
     Asked all = laid(l, asked, recalled);
-    attend_apart(&all, mixed - a->before * width, norms - a->before * all.heads);
+    int status = attend_from(&all, before_of(l), mixed, norms);
+    if (status) return status;
 #pragma omp parallel
     OWN_ROWS(first, end, a->rows) {
         multiply(mixed + first * width, end - first, l->tell, l->tell_bias, width, width, width, 0, out + first * width);
         take_some(a, first, end, out);
     }
+    return SUCCESS;
 }
 
 /* g is the gradient of out: gx that of x, gsource of the source; gsaid, gasked and grecalled of what tell, ask and recall
  * said; sums (3 width, then as many as ask says, then as recall) those of tell's bias, the norm's two, and their biases. */
-void look_back(const Looked *l, const float *g, const float *asked, const float *recalled, const float *mixed, float *norms,
-               float *gx, float *gsource, float *gsaid, float *gmixed, float *gasked, float *grecalled, float *sums) {
+int look_back(const Looked *l, const float *g, const float *asked, const float *recalled, const float *mixed, float *norms,
+              float *gx, float *gsource, float *gsaid, float *gmixed, float *gasked, float *grecalled, float *sums) {
     const Around *a = &l->around;
     int64_t width = a->width, wide = l->source ? width : 3 * width, all = 3 * width + wide + (l->source ? 2 * width : 0);
-    int threads = omp_get_max_threads();
-    float *shares = calloc(threads * all, sizeof(float));
+    int threads = omp_get_max_threads(), ran = 1, ran_again = 1, status = SUCCESS;
+    float *shares = allocate_zeros(checked_mul(threads, all), sizeof(float), &status);
+    if (status) return status;
 #pragma omp parallel num_threads(threads)
     {
+        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
         float *gtell = shares + omp_get_thread_num() * all;
         OWN_ROWS(first, end, a->rows) {
             told_some(a, g, first, end, gsaid, gtell);
@@ -218,13 +227,15 @@ void look_back(const Looked *l, const float *g, const float *asked, const float 
         }
     }
     Asked with = laid(l, asked, recalled);
-    int64_t shift = a->before * width;
-    float *gqueries = gasked - a->before * with.qrow;
-    float *gkeys = l->source ? grecalled - l->sources_before * with.krow : gqueries + width;
-    attend_apart_backward(&with, mixed - shift, norms - a->before * with.heads, gmixed - shift, gqueries, gkeys,
-                          gkeys + width, with.qrow, with.krow);
+    float *gkeys = l->source ? grecalled : gasked + width;
+    status = attend_back_from(&with, before_of(l), mixed, norms, gmixed, gasked, gkeys, gkeys + width, with.qrow, with.krow);
+    if (status) {
+        free(shares);
+        return status;
+    }
 #pragma omp parallel num_threads(threads)
     {
+        if (omp_get_thread_num() == 0) ran_again = omp_get_num_threads();
         float *gnorm = shares + omp_get_thread_num() * all + width, *gask = gnorm + 2 * width, *grecall = gask + wide;
         OWN_ROWS(first, end, a->rows) {
             for (int64_t r = first; r < end; r++)
@@ -239,6 +250,7 @@ void look_back(const Looked *l, const float *g, const float *asked, const float 
                      l->onto ? ONTO : 0, gsource + first * width);
         }
     }
-    add_shares(shares, threads, all, sums);
+    add_shares(shares, ran > ran_again ? ran : ran_again, all, sums);
     free(shares);
+    return SUCCESS;
 }

@@ -1,0 +1,25 @@
+"""Compiles csrc_tests.c, with or without sanitizers."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from regard.engine.library import FLAGS, SOURCE
+
+
+def c_compiler() -> str:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    return compiler
+
+
+def compile_units(program: Path, *more: str) -> Path:
+    """The unit tests in C, with the engine's flags; arrays of variable length are errors."""
+    flags = [each for each in FLAGS if each not in ("-O3", "-fPIC", "-shared")]
+    source = Path(__file__).with_name("csrc_tests.c")
+    options = [*flags, "-march=native", "-Wall", "-Werror=vla", *more, f"-I{SOURCE.parent}"]
+    subprocess.run([c_compiler(), "-O1", *options, str(source), "-lm", "-o", str(program)], check=True)
+    return program

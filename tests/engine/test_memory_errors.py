@@ -1,0 +1,119 @@
+"""An allocation that fails raises MemoryError wherever it stands, and the next call works."""
+
+import ctypes
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from engine_calls import KERNELS, MODELS, Call, beam_search, child_environment, native, orthogonal
+
+from regard.engine.library import find_library, kernels
+from regard.engine.structs import Asked
+
+pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
+
+
+@pytest.fixture(autouse=True)
+def allocations_succeed_again() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    native().fail_allocation_after(-1)
+    native().use_threads(before)
+
+
+def calls_until_success(call: Call, most: int = 2000) -> tuple[int, list[torch.Tensor]]:
+    """How many allocations a call makes: each of them is made to fail once."""
+    for count in range(most):
+        native().fail_allocation_after(count)
+        try:
+            result = call()
+        except MemoryError:
+            continue
+        native().fail_allocation_after(-1)
+        return count, result
+    raise AssertionError(f"{most} allocations are not enough")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("call", [*KERNELS, *MODELS], ids=lambda call: call.__name__)
+def test_every_allocation_may_fail(call: Call, threads: int) -> None:
+    native().use_threads(threads)
+    expected = call()
+    count, result = calls_until_success(call)
+    assert count > 0
+    for ours, undisturbed in zip(result, expected, strict=True):
+        assert torch.equal(ours, undisturbed)
+
+
+def test_the_function_is_named() -> None:
+    native().fail_allocation_after(0)
+    with pytest.raises(MemoryError, match=r"^Native engine: out of memory in orthogonal\.$"):
+        orthogonal()
+    native().fail_allocation_after(0)
+    with pytest.raises(MemoryError, match=r"^Out of memory on 4 sentences with beam 4\. Lower the batch size"):
+        beam_search()
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("relu_dropped_backward", (None, None, None, None, 0, 2**62, 0)),
+        ("gelu_backward", (None, None, None, None, 0, 2**62)),
+        ("smoothed_rows", (None, None, None, 0, 2**62, 0, 1.0, 0.0, None, 8)),
+        ("twin_rows", (None, None, None, None, 0, 2**62, 0, 1.0, 0.0, 1.0, None, 8)),
+        ("outer", (None, 1, None, 2**60, 0, 0, None)),
+        ("orthogonal", (None, 0, 2**40, 2**40, 5, 1.0, 1.0, 1.0)),
+        ("orthogonal", (None, 0, -1, -1, 5, 1.0, 1.0, 1.0)),
+        ("read_first", (None, None, 2**20, 2**20, 2**20, 2**20, None)),
+        ("read_first", (None, None, -1, 4, 4, 4, None)),
+    ],
+)
+def test_sizes_that_overflow_are_refused(name: str, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(ValueError, match=rf"^Native engine: sizes overflow or are out of range in {name}\.$"):
+        getattr(native(), name)(*arguments)
+
+
+def test_attention_of_a_sentence_too_long_for_its_table() -> None:
+    """2^31 - 9 queries and keys of one sentence: the table of weights does not fit into an address space."""
+    start = torch.tensor([0, 2**31 - 9], dtype=torch.int32)
+    asked = Asked(
+        None, None, None, 0, 0, 0, start.data_ptr(), start.data_ptr(), 1, 1, 8, 0, 0, 1.0, 0, None, None
+    )
+    with pytest.raises((ValueError, MemoryError), match="Native engine: "):
+        native().attend_apart(ctypes.byref(asked), None, None)
+
+
+@pytest.mark.parametrize("beam", [2**31 - 1, 0, -1])
+def test_a_beam_that_does_not_fit_is_refused(beam: int) -> None:
+    with pytest.raises(ValueError, match="out of range in translate"):
+        beam_search(beam=beam)
+
+
+UNDER_A_LIMIT = """
+import resource
+from engine_calls import beam_search, native
+native()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, resource.getrlimit(resource.RLIMIT_AS)[1]))
+try:
+    beam_search(beam=1_000_000)
+except MemoryError as problem:
+    print(problem)
+resource.setrlimit(resource.RLIMIT_AS, resource.getrlimit(resource.RLIMIT_AS)[1:] * 2)
+beam_search()
+print("goes on")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux only: /proc/self/statm")
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="ASan reserves terabytes of addresses")
+def test_a_beam_larger_than_memory_is_an_error_and_not_a_crash() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", UNDER_A_LIMIT],
+        capture_output=True, text=True, check=False, env=child_environment(),
+    )  # fmt: skip
+    assert ran.stdout.splitlines() == ["Native engine: out of memory in translate.", "goes on"], ran.stderr

@@ -1,0 +1,84 @@
+"""Fewer OpenMP threads than were asked for: the same loss and the same gradients."""
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from engine_calls import child_environment
+
+from regard.engine.library import find_library, kernels
+
+pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
+
+CHILD = """
+import sys
+import torch
+from engine_calls import KERNELS, training_batch, transformer
+from regard.engine.library import kernels
+from regard.text import Tokenizer
+from regard.training import objective
+
+asked, path = int(sys.argv[1]), sys.argv[2]
+torch.set_num_threads(asked)
+results = {}
+for way in ("whole model", "layer by layer"):
+    if way == "layer by layer":
+        objective.fused_token_loss = lambda *_, **__: None
+    for r_drop in (0.0, 1.5):
+        model = transformer(dropout=0.0).train()
+        torch.manual_seed(6)
+        loss = objective.PairObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
+        loss.backward()
+        results[f"{way}, R-Drop {r_drop}"] = [loss.detach(), *(each.grad for each in model.parameters())]
+if kernels() is not None:
+    results |= {call.__name__: call() for call in KERNELS}
+torch.save(results, path)
+"""
+
+LIMITS = {
+    "limit 1 of 2": (2, {"OMP_THREAD_LIMIT": "1"}),
+    "limit 2 of 5": (5, {"OMP_THREAD_LIMIT": "2"}),
+    "dynamic": (2, {"OMP_DYNAMIC": "true"}),
+    "dynamic 5": (5, {"OMP_DYNAMIC": "true", "OMP_NUM_THREADS": "5"}),
+}
+
+
+@cache
+def results(folder: Path, name: str) -> dict[str, list[torch.Tensor]]:
+    threads, changes = {
+        **LIMITS,
+        "one thread": (1, {"OMP_NUM_THREADS": "1"}),
+        "plain PyTorch": (1, {"OMP_NUM_THREADS": "1", "REGARD_NATIVE": "0"}),
+    }[name]
+    path = folder / name
+    command = [sys.executable, "-c", CHILD, str(threads), str(path)]
+    subprocess.run(command, check=True, env=child_environment(**changes))
+    loaded: dict[str, list[torch.Tensor]] = torch.load(path)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("threads")
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("reference", ["one thread", "plain PyTorch"])
+def test_fewer_threads_than_asked_for_give_the_same_results(folder: Path, limit: str, reference: str) -> None:
+    expected, found = results(folder, reference), results(folder, limit)
+    assert "whole model, R-Drop 1.5" in expected
+    for name, tensors in expected.items():
+        for ours, theirs in zip(found[name], tensors, strict=True):
+            atol = 5e-5 * float(theirs.double().abs().max())
+            torch.testing.assert_close(
+                ours, theirs, rtol=1e-5, atol=atol, msg=lambda m, name=name: f"{name}: {m}"
+            )
+
+
+def test_the_same_number_of_threads_gives_the_same_bits(folder: Path) -> None:
+    for name, tensors in results(folder, "one thread").items():
+        for ours, theirs in zip(results(folder, "limit 1 of 2")[name], tensors, strict=True):
+            assert torch.equal(ours, theirs), name
