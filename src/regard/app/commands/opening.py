@@ -67,6 +67,10 @@ def serve(
     queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait for a model.")] = 512,
     batch: Annotated[int, typer.Option(min=1, help="Sentences translated together.")] = 64,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds a request may wait for its answer.")] = 30.0,
+    header_timeout: Annotated[
+        float, typer.Option(min=0.01, help="Seconds for a request's headers to arrive.")
+    ] = 10.0,
+    connections: Annotated[int, typer.Option(min=1, help="Connections open at once.")] = 500,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name the server goes by; '*' for any.")
     ] = None,
@@ -86,6 +90,16 @@ def serve(
 
     serving.run(
         serving.Serving(
-            runs, host, port, token_file, queue, batch, timeout, allow_host or (), allow_origin or ()
+            runs,
+            host,
+            port,
+            token_file,
+            queue,
+            batch,
+            timeout,
+            allow_host or (),
+            allow_origin or (),
+            header_timeout,
+            connections,
         )
     )
