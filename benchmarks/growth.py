@@ -90,7 +90,7 @@ def corpus(pairs: int) -> dict[str, float]:
 
     with tempfile.TemporaryDirectory() as place, training_process():
         start = time.perf_counter()
-        store = open_or_build(Path(place) / "store", some, encode, encode)  # type: ignore[arg-type]
+        store = open_or_build(Path(place) / "store", some, encode, encode, (WORDS, WORDS))  # type: ignore[arg-type]
         built, held = time.perf_counter() - start, memory()
         step, start = Step(), time.perf_counter()
         batches = Batches(store, tokens=2048)

@@ -93,7 +93,8 @@ def stored_pairs(count: int) -> tuple[float, float, float]:
     many = [texts[number % len(texts)] for number in range(count)]
     with tempfile.TemporaryDirectory() as place:
         begun = time.perf_counter()
-        store = open_or_build(Path(place) / "s", lambda: many, tokenizer.encode_batch, tokenizer.encode_batch)
+        encode, size = tokenizer.encode_batch, tokenizer.size
+        store = open_or_build(Path(place) / "s", lambda: many, encode, encode, (size, size))
         seconds = time.perf_counter() - begun
         held = sum(path.stat().st_size for path in Path(place).rglob("*") if path.is_file())
         some = range(0, count, 97)

@@ -11,6 +11,7 @@ import httpx
 import torch
 
 from regard.app.server.application import Application, application
+from regard.app.server.connections import ConnectionLimits
 from regard.app.server.gate import Rules
 from regard.app.server.house import open_house
 from regard.app.server.places import address_of, bound_socket
@@ -25,11 +26,17 @@ class Served:
 
     address: str
     app: Application
+    server: Server
     log: list[str] = field(default_factory=list)
 
     @property
     def model(self) -> ServedTranslator:
         return next(iter(self.app.house.models.values()))
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self.server.server_state.connections)
 
     def client(self, **options) -> httpx.Client:
         return httpx.Client(base_url=self.address, **{"timeout": 30, **options})
@@ -45,6 +52,7 @@ def served(
     timeout: float = 30.0,
     token: str | None = None,
     origins: tuple[str, ...] = (),
+    limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008
 ) -> Iterator[Served]:
     log: list[str] = []
     usual = torch.get_num_threads()
@@ -55,12 +63,12 @@ def served(
     app = application(house, Rules(served_names("127.0.0.1", []), origins, token))
     listens = threading.Event()
     with bound_socket("127.0.0.1", 0) as listener:
-        server = Server(app, listening=listens.set)
+        server = Server(app, listening=listens.set, limits=limits)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         assert listens.wait(10)
         try:
-            yield Served(address_of(listener), app, log)
+            yield Served(address_of(listener), app, server, log)
         finally:
             server.should_exit = True
             thread.join(20)

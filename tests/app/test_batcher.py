@@ -34,13 +34,13 @@ async def answers(ticket: Ticket) -> list[int]:
 
 
 def story(
-    told: Callable[[Batcher, Slow], object], *, room: int = 100, batch: int = 8, threads: int = 1
+    told: Callable[[Batcher, Slow], object], *, room: int = 100, batch: int = 8, threads: int = 1, **more
 ) -> Slow:
     """Run a coroutine function with a queue, and close the queue after it."""
 
     async def whole() -> Slow:
         work = Slow()
-        queue = Batcher(work, room=room, batch=batch, threads=threads)
+        queue = Batcher(work, room=room, batch=batch, threads=threads, **more)
         try:
             await told(queue, work)
         finally:
@@ -90,6 +90,30 @@ def test_a_long_request_does_not_hold_up_a_short_one() -> None:
     batches = story(told, batch=4).batches
     assert batches[1] == ("a", [20, 100, 21, 22])
     assert batches[2] == ("b", [200])  # what had its turn goes to the back
+
+
+def test_expensive_items_go_in_smaller_batches_and_others_come_between() -> None:
+    async def told(queue: Batcher, work: Slow) -> None:
+        queue.put("cheap", [0])
+        await begun(work)
+        long = queue.put("dear", list(range(20, 26)))
+        dearest = queue.put("dearest", [50, 51])
+        short = queue.put("cheap", [100, 101, 102])
+        work.go.set()
+        assert await answers(short) == [200, 202, 204]
+        assert await answers(dearest) == [100, 102]
+        assert await answers(long) == list(range(40, 52, 2))
+
+    costs = {"cheap": 0.5, "dear": 4.0, "dearest": 1000.0}
+    assert story(told, batch=8, cost=costs.__getitem__).batches == [
+        ("cheap", [0]),
+        ("dear", [20, 21]),
+        ("dearest", [50]),
+        ("cheap", [100, 101, 102]),
+        ("dear", [22, 23]),
+        ("dearest", [51]),
+        ("dear", [24, 25]),
+    ]
 
 
 def test_a_full_queue_takes_nothing_and_says_when_to_come_again() -> None:

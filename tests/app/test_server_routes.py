@@ -172,6 +172,11 @@ def test_a_mistake_is_one_sentence(client: httpx.Client, body: object, status: i
         (b"{", "the body is not JSON"),
         (b'{"text": "\\ud800"}', "text: wanted"),
         (b"\xff\xfe", "the body is not JSON"),
+        (b'{"text": "\xe4"}', "the body is not JSON in UTF-8"),
+        (b"[" * 100_000, "the body is nested deeper than 100 levels; wanted is one object of texts or lists"),
+        (b'{"text": ' * 50_000 + b"1" + b"}" * 50_000, "the body is nested deeper than 100 levels"),
+        (b'{"text": ' + b"[" * 99 + b"]" * 99 + b"}", "text: wanted is a text"),
+        (b'{"text": "a", "beam": ' + b"1" * 5000 + b"}", "the body holds a number of more than 4,300 digits"),
     ],
 )
 def test_bytes_that_are_no_text(client: httpx.Client, content: bytes, sentence: str) -> None:

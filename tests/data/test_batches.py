@@ -16,6 +16,7 @@ from regard.errors import RegardError
 from regard.text import Tokenizer
 
 PAIRS = [(" ".join(["a"] * (1 + i % 7)), " ".join(["b"] * (1 + i % 5))) for i in range(103)]
+SIZES = (20, 20)
 
 
 def lengths(texts: list[str]) -> list[list[int]]:
@@ -24,7 +25,7 @@ def lengths(texts: list[str]) -> list[list[int]]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> TokenStore:
-    return open_or_build(tmp_path / "store", lambda: PAIRS, lengths, lengths)
+    return open_or_build(tmp_path / "store", lambda: PAIRS, lengths, lengths, SIZES)
 
 
 def test_what_is_stored_is_what_was_encoded(store: TokenStore) -> None:
@@ -38,19 +39,19 @@ def test_it_is_built_once(tmp_path: Path, store: TokenStore) -> None:
     def never() -> list[tuple[str, str]]:
         raise AssertionError("the store was there")
 
-    assert len(open_or_build(tmp_path / "store", never, lengths, lengths)) == 103
+    assert len(open_or_build(tmp_path / "store", never, lengths, lengths, SIZES)) == 103
     assert store_key("a", "bc") != store_key("ab", "c")
 
 
 def test_a_damaged_store_is_named(tmp_path: Path, store: TokenStore) -> None:
     (tmp_path / "store" / "store.json").write_text("{")
-    with pytest.raises(RegardError, match="store is damaged"):
-        TokenStore(tmp_path / "store")
+    with pytest.raises(RegardError, match=r"store.json is damaged: .* Delete .*store and start again"):
+        TokenStore(tmp_path / "store", SIZES)
 
 
 @pytest.fixture
 def parts(tmp_path: Path) -> TokenStore:
-    return open_or_build(tmp_path / "parts", lambda: PAIRS, lengths, lengths, part=10)
+    return open_or_build(tmp_path / "parts", lambda: PAIRS, lengths, lengths, SIZES, part=10)
 
 
 def test_parts_hold_what_one_piece_holds(store: TokenStore, parts: TokenStore) -> None:
@@ -85,9 +86,9 @@ def test_a_building_that_was_interrupted_goes_on(tmp_path: Path) -> None:
         return encode
 
     with pytest.raises(KeyboardInterrupt):
-        open_or_build(tmp_path / "parts", lambda: PAIRS, until(45), lengths, part=10)
+        open_or_build(tmp_path / "parts", lambda: PAIRS, until(45), lengths, SIZES, part=10)
     encoded.clear()
-    found = open_or_build(tmp_path / "parts", lambda: PAIRS, until(1000), lengths, part=10)
+    found = open_or_build(tmp_path / "parts", lambda: PAIRS, until(1000), lengths, SIZES, part=10)
     assert encoded == [source for source, _ in PAIRS[40:]]
     assert found.source.text(7) == PAIRS[7][0]
 
@@ -101,7 +102,7 @@ def test_a_part_that_was_cut_short_is_mended_alone(tmp_path: Path, parts: TokenS
         encoded.extend(texts)
         return lengths(texts)
 
-    found = open_or_build(tmp_path / "parts", lambda: PAIRS, encode, lengths, part=10)
+    found = open_or_build(tmp_path / "parts", lambda: PAIRS, encode, lengths, SIZES, part=10)
     assert encoded == [source for source, _ in PAIRS[30:40]]
     assert found.target.sentence(33).tolist() == lengths([PAIRS[33][1]])[0]
 
@@ -116,7 +117,7 @@ def build_slowly(folder: Path) -> int:
         time.sleep(0.05)
         return lengths(texts)
 
-    assert len(open_or_build(folder, lambda: PAIRS, encode, lengths, part=10)) == 103
+    assert len(open_or_build(folder, lambda: PAIRS, encode, lengths, SIZES, part=10)) == 103
     return encoded
 
 

@@ -201,6 +201,29 @@ def test_columns_that_cannot_be_read_are_refused(tmp_path, columns, sentence):
     assert str(caught.value) == sentence.format(file=path)
 
 
+FIRST_TEN = ", ".join(f"c{number}" for number in range(10))
+WIDE = [
+    ({"source_column": "c3", "target_column": "e"}, f"no column e; there are {FIRST_TEN} and 999,990 more."),
+    ({"source_column": 1, "target_column": 0}, "no column 0; there are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 999,990 more."),
+    ({}, f"say which columns to read, by name or number: {FIRST_TEN} and 999,990 more."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "sentence"), WIDE)
+def test_a_million_columns_are_not_all_listed(tmp_path, columns, sentence):
+    path = write(tmp_path / "a.tsv", "\t".join(f"c{number}" for number in range(1_000_000)).encode())
+    with pytest.raises(CorpusError) as caught:
+        list(read_pairs(path, **columns))
+    assert str(caught.value) == f"{path}: {sentence}"
+
+
+def test_a_long_column_name_is_cut(tmp_path):
+    path = write(tmp_path / "a.tsv", b"x" * 100_000 + b"\ten\n")
+    with pytest.raises(CorpusError) as caught:
+        list(read_pairs(path, source_column="de", target_column="en"))
+    assert str(caught.value) == f"{path}: no column de; there are {'x' * 40}..., en."
+
+
 @pytest.mark.parametrize(("left", "right"), [(3, 5), (5, 3), (3, 4)])
 def test_unequal_files_are_refused_with_both_counts(tmp_path, left, right):
     source, target = write(tmp_path / "a.de", b"x\n" * left), write(tmp_path / "a.en.gz", b"y\n" * right)

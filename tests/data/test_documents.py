@@ -39,7 +39,7 @@ def stored(tmp_path: Path) -> Made:
             for number, document in enumerate(documents)
             for sentence in document
         ]
-        store = open_or_build(tmp_path / "store", lambda: pairs, encode, encode, part)
+        store = open_or_build(tmp_path / "store", lambda: pairs, encode, encode, (VOCABULARY, 2**32), part)
         return Documents(store, longest, SYMBOLS, hiding or Hiding(), **more)
 
     return made

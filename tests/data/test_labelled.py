@@ -58,6 +58,7 @@ def test_columns_may_be_told(tmp_path: Path) -> None:
         ("good\tpos\nbad\t\n", Columns(), "a.tsv, line 2: the label is empty."),
         ("good\tpos\nbad\tneg\tmore\n", Columns(), "a.tsv, line 2: 3 columns where the first row has 2."),
         ("a\tb\tc\td\n", Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d."),
+        ("\t".join("abcdefghijkl"), Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d, e, f, g, h, i, j and 2 more."),
         ("a\tb\n", Columns(text="1"), "a.tsv: say which column is the label too: data.label=..."),
         ("text\tlabel\nx\ty\n", Columns("text", None, "labels"), "a.tsv: no column labels; there are text, label; did you mean label."),
     ],

@@ -25,8 +25,15 @@ def file(tmp_path: Path) -> Path:
 
 
 def windows(running: RunningText, folder: Path, length: int, part: int = 1_000_000) -> Windows:
-    encode = text.train("characters", running).encode_batch
-    store = open_or_build(folder, running.pairs, encode, lambda nothing: [[] for _ in nothing], part)
+    tokenizer = text.train("characters", running)
+    store = open_or_build(
+        folder,
+        running.pairs,
+        tokenizer.encode_batch,
+        lambda nothing: [[] for _ in nothing],
+        (tokenizer.size, 0),
+        part,
+    )
     return Windows(store, length)
 
 

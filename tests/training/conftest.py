@@ -16,4 +16,5 @@ def store(tmp_path: Path) -> TokenStore:
         "".join(chr(97 + int(c)) for c in torch.randint(0, 20, (int(n),), generator=chance))
         for n in torch.randint(2, 9, (120,), generator=chance)
     ]
-    return open_or_build(tmp_path / "store", lambda: [(word, word[::-1]) for word in words], encode, encode)
+    pairs = [(word, word[::-1]) for word in words]
+    return open_or_build(tmp_path / "store", lambda: pairs, encode, encode, (30, 30))

@@ -29,6 +29,8 @@ class Serving:
     timeout: float
     hosts: Sequence[str]
     origins: Sequence[str]
+    header_timeout: float = 10.0
+    connections: int = 500
 
 
 def run(asked: Serving) -> None:
@@ -45,6 +47,7 @@ def run(asked: Serving) -> None:
 def serve_at(listener: socket.socket, named: dict[str, str], token: str | None, asked: Serving) -> None:
     """Load the models and answer requests until a signal comes."""
     from regard.app.server.application import application
+    from regard.app.server.connections import ConnectionLimits
     from regard.app.server.gate import Rules
     from regard.app.server.house import open_house
     from regard.app.server.running import Server
@@ -58,7 +61,8 @@ def serve_at(listener: socket.socket, named: dict[str, str], token: str | None, 
         print(address_of(listener), flush=True)
 
     with asked_to_stop() as stop:
-        Server(app, stop, listening).run([listener])
+        limits = ConnectionLimits(asked.header_timeout, asked.connections)
+        Server(app, stop, listening, limits).run([listener])
     app.join()
     say(f"stopped: {int(app.house.metrics.requests.total()):,} requests were answered")
 

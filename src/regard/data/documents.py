@@ -85,6 +85,8 @@ class Documents:
 
     def stretches_in(self, part: range) -> np.ndarray:
         lengths, documents = self.store.source.lengths(part), self.store.target.flat(part)
+        if (self.store.target.lengths(part) != 1).any():
+            raise self.store.target.damage(part, "a sentence has not one document number")
         found = np.array(list(stretches(lengths, documents, self.room)), STRETCH)
         found["first"] += part.start
         return found

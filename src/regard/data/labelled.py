@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.lines import CorpusError
-from regard.data.tables import Column, first_cells, kind, numbered_rows
+from regard.data.tables import COMPARED, Column, first_cells, kind, numbered_rows, shortened
 from regard.errors import did_you_mean
 
 USUAL = {
@@ -64,7 +64,7 @@ def choose_columns(path: Path, given: Columns, parts: Sequence[str]) -> list[Col
     if kind(path) != ".jsonl" and len(names) == len(parts):
         return list(range(1, len(parts) + 1))
     wanted = ", ".join(f"data.{part}=..." for part in parts)
-    raise CorpusError(f"{path}: say which columns to read ({wanted}); there are {', '.join(names)}.")
+    raise CorpusError(f"{path}: say which columns to read ({wanted}); there are {shortened(names)}.")
 
 
 def labels_of(examples: Sequence[Labelled], path: Path) -> list[str]:
@@ -85,10 +85,10 @@ def check_labels(examples: Sequence[Labelled], labels: Sequence[str], path: Path
     known = set(labels)
     for each in examples:
         if each.label not in known:
-            hint = did_you_mean(each.label, labels)
+            hint = did_you_mean(each.label, labels[:COMPARED])
             raise CorpusError(
                 f"{path}, line {each.line}: the label {each.label!r} was not among those of the training"
-                f" examples, which are {', '.join(labels)}{hint}."
+                f" examples, which are {shortened(labels)}{hint}."
             )
 
 

@@ -2,6 +2,9 @@
 
 A store lies in parts of a million pairs. Processes that need the same one build it together, each the parts
 that nobody else is at; what was built before an interruption is not built again.
+
+Files may be damaged after they were written, and an id beyond the vocabulary would index memory beyond a table.
+So a part's offsets and ids are checked when it is opened, before any of them is used.
 """
 
 import hashlib
@@ -17,10 +20,14 @@ import numpy as np
 
 from regard import disk
 from regard.data.corpus import Pair
-from regard.errors import DiskError, RegardError
+from regard.data.lines import CorpusError
+from regard.errors import DiskError
 
 Encode = Callable[[list[str]], list[list[int]]]
 """Texts to ids, many at a time."""
+
+Sizes = tuple[int, int]
+"""Vocabulary sizes of source and target: every id is below."""
 
 PART = 1_000_000
 """Pairs in a part of a store, but for the last one."""
@@ -41,15 +48,37 @@ def store_key(*parts: str) -> str:
 
 
 def open_or_build(
-    folder: Path, pairs: Callable[[], Iterable[Pair]], source: Encode, target: Encode, part: int = PART
+    folder: Path,
+    pairs: Callable[[], Iterable[Pair]],
+    source: Encode,
+    target: Encode,
+    sizes: Sizes,
+    part: int = PART,
 ) -> "TokenStore":
-    """The store in `folder`; it is built first, or mended, where it is not there yet or damaged."""
-    if not whole(folder):
+    """Open the store in `folder`; build it if it is missing, rebuild its damaged parts.
+
+    The first `OPEN` parts are checked here, so that opening a large store stays fast; damage in a later one
+    raises CorpusError when it is read.
+    """
+    store = open_undamaged(folder, sizes)
+    if store is None:
         try:
-            Builder(folder, pairs, (source, target), part).build()
+            Builder(folder, pairs, (source, target), sizes, part).build()
         except OSError as problem:
             raise DiskError(f"the token store {folder} cannot be written: {disk.reason(problem)}") from None
-    return TokenStore(folder)
+        store = TokenStore(folder, sizes)
+    return store
+
+
+def open_undamaged(folder: Path, sizes: Sizes) -> "TokenStore | None":
+    """The store, or None if it is missing or damage is found."""
+    if not whole(folder):
+        return None
+    try:
+        store = TokenStore(folder, sizes)
+    except CorpusError:
+        return None
+    return None if store.damaged() else store
 
 
 def whole(folder: Path) -> bool:
@@ -73,9 +102,14 @@ class Builder:
     """Writes a store part by part, beside other processes that write the same one."""
 
     def __init__(
-        self, folder: Path, pairs: Callable[[], Iterable[Pair]], encoders: tuple[Encode, Encode], size: int
+        self,
+        folder: Path,
+        pairs: Callable[[], Iterable[Pair]],
+        encoders: tuple[Encode, Encode],
+        sizes: Sizes,
+        size: int,
     ) -> None:
-        self.folder, self.pairs, self.encoders, self.size = folder, pairs, encoders, size
+        self.folder, self.pairs, self.encoders, self.sizes, self.size = folder, pairs, encoders, sizes, size
 
     def build(self) -> None:
         with disk.only_one(self.folder / ".lock"):
@@ -104,21 +138,27 @@ class Builder:
         return self.folder / f".{number:05}.lock"
 
     def clear_damage(self) -> None:
-        """Parts that are not as long as they were are built anew; those that nobody told of are whole."""
+        """Remove damaged parts, to be built again.
+
+        Without store.json building was interrupted, and the parts are whole: each appears when it is complete.
+        """
         try:
             told = json.loads((self.folder / "store.json").read_text("utf-8"))
-            for name in damaged(self.folder, told["bytes"]):
-                disk.remove((self.folder / name).parent)
+            names = {Path(name).parent.name for name in damaged(self.folder, told["bytes"])}
+            names.update(part_name(number) for number in TokenStore(self.folder, self.sizes).damaged())
+            names = {name for name in names if name.isdecimal()}  # store.json may name anything
         except FileNotFoundError:
             return
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            for part in self.folder.glob("[0-9]*"):
-                disk.remove(part)
-        disk.remove(self.folder / "store.json")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, CorpusError):
+            names = {part.name for part in self.folder.glob("[0-9]*")}
+        if names:  # none, if another process rebuilt them meanwhile
+            disk.remove(self.folder / "store.json")
+            for name in names:
+                disk.remove(self.folder / name)
 
     def write_part(self, number: int, pairs: Iterable[Pair]) -> None:
         """A part of the store, whole or not there; it may be there already."""
-        place = self.folder / f"{number:05}"
+        place = self.folder / part_name(number)
         if not place.is_dir():
             with disk.aside(place) as part:
                 part.mkdir()
@@ -126,7 +166,7 @@ class Builder:
 
     def write_contents(self, parts: int) -> None:
         """What the store has, last of all."""
-        names = [f"{number:05}" for number in range(parts)]
+        names = [part_name(number) for number in range(parts)]
         files = [path for name in names for path in sorted((self.folder / name).iterdir())]
         sizes = {f"{path.parent.name}/{path.name}": path.stat().st_size for path in files}
         starts = [sizes[f"{name}/source.starts"] for name in names]
@@ -139,6 +179,10 @@ class Builder:
         disk.write_text(self.folder / "store.json", json.dumps(told) + "\n")
         for number in range(parts):
             disk.remove(self.lock(number))
+
+
+def part_name(number: int) -> str:
+    return f"{number:05}"
 
 
 def write_part(folder: Path, pairs: Iterable[Pair], encoders: tuple[Encode, Encode]) -> None:
@@ -185,17 +229,29 @@ class SideWriter:
 
 
 class TokenStore:
-    """Sentence pairs as ids, read from disk only where they are touched."""
+    """Sentence pairs as ids, read from disk only where they are touched.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: where `open_or_build` put it.
+        sizes: the vocabulary sizes that ids are checked against.
+
+    Raises:
+        CorpusError: store.json is damaged; or, when a part is first read, one of its files is.
+    """
+
+    def __init__(self, folder: Path, sizes: Sizes) -> None:
+        path = folder / "store.json"
         try:
-            told = json.loads((folder / "store.json").read_text("utf-8"))
+            told = json.loads(path.read_text("utf-8"))
             self.pairs, self.part = int(told["pairs"]), int(told["part"])
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise RegardError(
-                f"the token store {folder} is damaged ({problem}); remove it to build it anew"
-            ) from None
-        self.source, self.target = (Side(folder, name, self.part) for name in SIDES)
+            parts = len({Path(name).parent for name in told["bytes"]})
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as problem:
+            raise damage(path, str(problem)) from None
+        if self.pairs < 0 or self.part < 1 or -(-self.pairs // self.part) != parts:
+            raise damage(path, f"{self.pairs:,} pairs, of which a part has {self.part:,}, in {parts:,} parts")
+        self.source, self.target = (
+            Side(folder, name, size, self.parts()) for name, size in zip(SIDES, sizes, strict=True)
+        )
 
     def __len__(self) -> int:
         return self.pairs
@@ -204,13 +260,36 @@ class TokenStore:
         """The numbers of the pairs in each part."""
         return [range(first, min(first + self.part, self.pairs)) for first in range(0, self.pairs, self.part)]
 
+    def damaged(self) -> list[int]:
+        """Which of the first `OPEN` parts have damaged files."""
+
+        def is_damaged(number: int) -> bool:
+            try:
+                for side in (self.source, self.target):
+                    side.part(number)
+            except CorpusError:
+                return True
+            return False
+
+        return [number for number in range(min(OPEN, len(self.parts()))) if is_damaged(number)]
+
 
 class Side:
     """One language of an open store; parts are opened when they are asked for."""
 
-    def __init__(self, folder: Path, name: str, size: int) -> None:
-        self.size = size
-        self.part = lru_cache(OPEN)(lambda number: open_part(folder / f"{number:05}", name))
+    def __init__(self, folder: Path, name: str, vocabulary: int, parts: list[range]) -> None:
+        self.folder, self.name, self.vocabulary, self.parts = folder, name, vocabulary, parts
+        self.size = max(map(len, parts), default=1)
+        self.part = lru_cache(OPEN)(self.open_part)
+        self._checked: set[int] = set()
+
+    def open_part(self, number: int) -> "SidePart":
+        """Map a part's files; the first time, check what they hold."""
+        part = SidePart.open(self.folder / part_name(number), self.name)
+        if number not in self._checked:
+            part.check(len(self.parts[number]), self.vocabulary)
+            self._checked.add(number)
+        return part
 
     def sentence(self, number: int) -> np.ndarray:
         """The ids of one sentence."""
@@ -230,35 +309,82 @@ class Side:
         """The ids of all sentences of a part, one after another."""
         return self.part(part.start // self.size).ids
 
+    def damage(self, part: range, what: str) -> CorpusError:
+        """The error for offsets of a part that a reader finds wrong."""
+        return damage(self.folder / part_name(part.start // self.size) / f"{self.name}.starts", what)
+
 
 @dataclass(frozen=True)
 class SidePart:
     """One language of one part."""
 
+    folder: Path
+    name: str
     ids: np.ndarray
     starts: np.ndarray  # (pairs + 1,)
     raw: np.ndarray
     text_starts: np.ndarray  # (pairs + 1,)
 
-    def sentence(self, row: int) -> np.ndarray:
-        return self.ids[self.starts[row] : self.starts[row + 1]]
+    @classmethod
+    def open(cls, folder: Path, name: str) -> "SidePart":
+        def mapped(kind: str, dtype: type) -> np.ndarray:
+            path = folder / f"{name}.{kind}"
+            try:
+                if not path.stat().st_size:
+                    return np.zeros(0, dtype)  # an empty file cannot be mapped
+                return np.memmap(path, dtype, mode="r").view(np.ndarray)  # whose slices are made faster
+            except (OSError, ValueError) as problem:
+                raise damage(path, str(problem)) from None
 
-    def text(self, row: int) -> str:
-        return bytes(self.raw[self.text_starts[row] : self.text_starts[row + 1]]).decode()
-
-
-def open_part(folder: Path, name: str) -> SidePart:
-    def mapped(part: str, kind: type) -> np.ndarray:
-        path = folder / f"{name}.{part}"
-        # An empty file cannot be mapped.
-        return np.memmap(path, dtype=kind, mode="r") if path.stat().st_size else np.zeros(0, dtype=kind)
-
-    try:
-        return SidePart(
+        return cls(
+            folder,
+            name,
             mapped("ids", np.uint32),
             mapped("starts", np.int64),
             mapped("text", np.uint8),
             mapped("text-starts", np.int64),
         )
-    except (OSError, ValueError) as problem:
-        raise RegardError(f"the token store's part {folder} is damaged ({problem}); remove it") from None
+
+    def check(self, sentences: int, vocabulary: int) -> None:
+        """Raise CorpusError unless the offsets lie within the data, in order, and the ids in the vocabulary."""
+        self.check_offsets("starts", self.starts, sentences, len(self.ids))
+        self.check_offsets("text-starts", self.text_starts, sentences, len(self.raw))
+        if len(self.ids) and self.ids.max() >= vocabulary:
+            place = int(np.argmax(self.ids >= vocabulary))
+            raise damage(
+                self.folder / f"{self.name}.ids",
+                f"token id {self.ids[place]:,} at position {place:,}, the vocabulary has {vocabulary:,}",
+            )
+
+    def check_offsets(self, kind: str, offsets: np.ndarray, sentences: int, end: int) -> None:
+        path = self.folder / f"{self.name}.{kind}"
+        if len(offsets) != sentences + 1:
+            raise damage(path, f"{len(offsets):,} offsets for {sentences:,} sentences, one more is needed")
+        if (offsets[0], offsets[-1]) != (0, end):
+            raise damage(path, f"offsets from {offsets[0]:,} to {offsets[-1]:,}, the data is from 0 to {end:,}")
+        decreasing = offsets[1:] < offsets[:-1]
+        if decreasing.any():
+            place = int(np.argmax(decreasing)) + 1
+            raise damage(
+                path, f"offset {offsets[place]:,} at position {place:,} follows {offsets[place - 1]:,}"
+            )
+
+    def sentence(self, row: int) -> np.ndarray:
+        return self.ids[self.starts[row] : self.starts[row + 1]]
+
+    def text(self, row: int) -> str:
+        raw = bytes(self.raw[self.text_starts[row] : self.text_starts[row + 1]])
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as problem:
+            raise damage(
+                self.folder / f"{self.name}.text", f"sentence {row:,} of it is not UTF-8 ({problem.reason})"
+            ) from None
+
+
+def damage(path: Path, what: str) -> CorpusError:
+    """The error for a damaged file of a store."""
+    store = path.parent if path.name == "store.json" else path.parent.parent
+    return CorpusError(
+        f"{path} is damaged: {what}. Delete {store} and start again; it is rebuilt from the corpus."
+    )

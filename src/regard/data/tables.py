@@ -13,6 +13,11 @@ Column = str | int  # a name from the header, or a number from 1 in a file witho
 
 KINDS = (".tsv", ".csv", ".jsonl")
 
+SHOWN, LONGEST_NAME = 10, 40
+"""Column names in a sentence, and characters of each."""
+COMPARED = 1000
+"""Column names compared with a wrong one, to suggest what was meant: comparing a million takes minutes."""
+
 
 def kind(path: Path) -> str:
     """The extension that decides how a file is read: ``.tsv`` for ``train.tsv`` and for ``train.TSV.gz``."""
@@ -89,11 +94,19 @@ def _places(path: Path, header: Sequence[str], wanted: Sequence[Column | None]) 
 def _known(where: str, column: Column | None, names: Sequence[str]) -> str:
     """The column's name if the file has it; otherwise a sentence with the ones it has."""
     if column is None:
-        raise CorpusError(f"{where}: say which columns to read, by name or number: {', '.join(names)}.")
+        raise CorpusError(f"{where}: say which columns to read, by name or number: {shortened(names)}.")
     if str(column) in names:
         return str(column)
-    hint = did_you_mean(str(column), names)
-    raise CorpusError(f"{where}: no column {column}; there are {', '.join(names)}{hint}.")
+    near = [] if isinstance(column, int) else [name[:LONGEST_NAME] for name in names[:COMPARED]]
+    hint = did_you_mean(str(column)[:LONGEST_NAME], near)
+    raise CorpusError(f"{where}: no column {column}; there are {shortened(names)}{hint}.")
+
+
+def shortened(names: Sequence[str]) -> str:
+    """The first names for a sentence, long ones cut, and how many more there are."""
+    first = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..." for name in names[:SHOWN]]
+    more = len(names) - SHOWN
+    return ", ".join(first) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

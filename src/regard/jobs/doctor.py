@@ -278,7 +278,9 @@ def small_store(folder: Path) -> TokenStore:
     def spelled(texts: list[str]) -> list[list[int]]:
         return [[ord(letter) % VOCABULARY for letter in text] for text in texts]
 
-    return open_or_build(folder / "store", lambda: [("ab", "cd"), ("a", "c")], spelled, spelled)
+    return open_or_build(
+        folder / "store", lambda: [("ab", "cd"), ("a", "c")], spelled, spelled, (VOCABULARY, VOCABULARY)
+    )
 
 
 def some_pairs(sentences: int, length: int) -> Batch:

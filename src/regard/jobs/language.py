@@ -95,6 +95,7 @@ class Language:
             text.pairs,
             tokenizer.encode_batch,
             lambda nothing: [[] for _ in nothing],
+            (tokenizer.size, 0),
         )
 
     def unknown(self, tokenizer: Tokenizer, split: str) -> int:

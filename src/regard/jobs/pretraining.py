@@ -26,6 +26,9 @@ from regard.training.heads import PretrainingObjective
 TOKENS = 8192
 """Tokens a batch while measuring."""
 
+DOCUMENTS = 2**32
+"""Numbers of documents are below: all that a store can hold."""
+
 TEXTS = 20_000
 """Texts that are in memory at a time while measuring."""
 
@@ -149,6 +152,7 @@ def sentence_store(text: PlainText, tokenizer: BertTokenizer) -> TokenStore:
         text.pairs,
         tokenizer.encode_batch,
         lambda numbers: [[int(number)] for number in numbers],
+        (tokenizer.size, DOCUMENTS),
     )
 
 

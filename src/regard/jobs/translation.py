@@ -182,6 +182,7 @@ def token_store(corpus: ParallelCorpus, vocabulary: Vocabulary, fingerprint: str
         corpus.train,
         vocabulary.source.encode_batch,
         vocabulary.target.encode_batch,
+        (vocabulary.source.size, vocabulary.target.size),
     )
 
 

@@ -71,6 +71,10 @@ def serve(
         typer.Option(callback=within("--batch", MAX_BATCH_SIZE), help="Sentences translated together."),
     ] = 64,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds a request may wait for its answer.")] = 30.0,
+    header_timeout: Annotated[
+        float, typer.Option(min=0.01, help="Seconds for a request's headers to arrive.")
+    ] = 10.0,
+    connections: Annotated[int, typer.Option(min=1, help="Connections open at once.")] = 500,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another name the server goes by; '*' for any.")
     ] = None,
@@ -90,6 +94,16 @@ def serve(
 
     serving.run(
         serving.Serving(
-            runs, host, port, token_file, queue, batch, timeout, allow_host or (), allow_origin or ()
+            runs,
+            host,
+            port,
+            token_file,
+            queue,
+            batch,
+            timeout,
+            allow_host or (),
+            allow_origin or (),
+            header_timeout,
+            connections,
         )
     )

@@ -1,5 +1,6 @@
 """The routes behind the gate, and every error as one sentence."""
 
+import sys
 from dataclasses import dataclass
 
 from fastapi import FastAPI, Request, Response, Security
@@ -28,6 +29,9 @@ from regard.errors import RegardError
 OWN: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
 ASKED: dict[str, type[Asked]] = {**OWN, **READING, **WRITING}
 """What the body of a route holds, to say what is wrong with one."""
+
+DEEPEST = 100
+"""Levels of nested lists and objects that Python's JSON parser takes in any case; about 900 in fact."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,19 @@ def application(house: House, rules: Rules) -> Application:
     return Application(house, gate, Watch(inner, house.metrics, house.log))
 
 
+def why_not_parsed(problem: BaseException | None) -> str:
+    """What is wrong with a body, by the error of Python's JSON parser, which FastAPI answers with 400."""
+    match problem:
+        case RecursionError():
+            return f"the body is nested deeper than {DEEPEST} levels; wanted is one object of texts or lists"
+        case UnicodeDecodeError() | None:
+            return "the body is not JSON in UTF-8"
+        case ValueError():
+            return f"the body holds a number of more than {sys.get_int_max_str_digits():,} digits"
+        case _:
+            return "the body cannot be read as JSON"
+
+
 def tell_errors(routes: FastAPI, house: House) -> None:
     """Every way in which a request can fail, as a status and a sentence."""
 
@@ -98,7 +115,7 @@ def tell_errors(routes: FastAPI, house: House) -> None:
     @routes.exception_handler(HTTPException)
     async def no_such_route(request: Request, problem: HTTPException) -> Response:
         sentences = {
-            400: "the body is not JSON in UTF-8",
+            400: why_not_parsed(problem.__cause__),
             404: "there is no such address here; /openapi.json tells which there are",
             405: "this address does not take this method; /openapi.json tells which it takes",
         }

@@ -91,7 +91,8 @@ class Batcher:
 
     `work(way, items)` gives an answer for each item, or an exception in its place. It runs in so many threads,
     each with a batch of its own: while one works, the other is free to take what comes. Requests take turns
-    item by item: a long one holds up no short one.
+    item by item: a long one holds up no short one. `cost(way)` is the time of an item relative to a usual one:
+    of expensive items fewer go in a batch, since other requests wait until it ends.
     """
 
     def __init__(
@@ -102,8 +103,9 @@ class Batcher:
         batch: int,
         threads: int = 1,
         told: Callable[[int], object] = lambda size: None,
+        cost: Callable[[Any], float] = lambda way: 1.0,
     ) -> None:
-        self.work, self.room, self.batch, self.told = work, room, batch, told
+        self.work, self.room, self.batch, self.told, self.cost = work, room, batch, told, cost
         self.waiting = 0
         """Items that nobody has taken yet."""
         self._tickets: list[Ticket] = []
@@ -203,7 +205,9 @@ class Batcher:
 
         What waits is shared with the other threads that have nothing to work.
         """
-        way, most = self._tickets[0].way, min(self.batch, -(-self.waiting // self._idle))
+        way = self._tickets[0].way
+        affordable = max(1, int(self.batch / max(1.0, self.cost(way))))
+        most = min(affordable, -(-self.waiting // self._idle))
         alike = [ticket for ticket in self._tickets if ticket.way == way][:most]
         self._company = len(alike) > 1
         places: list[tuple[Ticket, int]] = []

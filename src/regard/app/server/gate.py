@@ -19,6 +19,14 @@ DRAINED = 16 * LARGEST_BODY
 """Bytes of a body too large that are read and dropped, so that its sender hears why it was refused."""
 PATIENCE = 20.0
 """Seconds in which a request's body must have come."""
+LARGEST_HEADERS = 1 << 16
+"""Bytes of a request's first line and headers."""
+MOST_HEADERS = 100
+TOO_LARGE_HEADERS = (
+    f"the headers are more than {LARGEST_HEADERS:,} bytes or more than {MOST_HEADERS}; send fewer"
+)
+OVERLOADED = "overloaded"
+"""Set in a request's state by the server, where it has as many connections as it takes."""
 ANY = "*"
 
 
@@ -69,6 +77,13 @@ class Gate:
 
     def refused(self, scope: Scope, headers: Headers) -> Response | None:
         """Why a request is not let through, if it is not."""
+        if len(headers) > MOST_HEADERS or header_bytes(scope, headers) > LARGEST_HEADERS:
+            return refusal(431, TOO_LARGE_HEADERS, {"Connection": "close"})
+        if (hosts := len(headers.getlist("host"))) > 1:
+            return refusal(400, f"the request has {hosts} Host headers; send one", {"Connection": "close"})
+        if scope.get("state", {}).get(OVERLOADED):
+            sentence = "the server has as many open connections as it takes; try again in a few seconds"
+            return refusal(503, sentence, {"Connection": "close", "Retry-After": "2"})
         if not self.knows(host_of(headers.get("host", ""))):
             return refusal(
                 421,
@@ -131,6 +146,12 @@ def is_address(host: str) -> bool:
 def is_wildcard(names: Collection[str]) -> bool:
     """Whether the server listens on every address of the machine: then each of them is its name."""
     return "0.0.0.0" in names or "::" in names
+
+
+def header_bytes(scope: Scope, headers: Headers) -> int:
+    """The size of the request line and headers as they were sent, up to optional white space."""
+    line = len(scope["method"]) + len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return line + sum(len(name) + len(value) + len(": \r\n") for name, value in headers.raw)
 
 
 async def whole_body(receive: Receive, headers: Headers) -> bytes:

@@ -157,17 +157,18 @@ class Refusal(BaseModel):
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "The body is not JSON."},
+    400: {"description": "The body is not JSON, or there are two Host headers."},
     401: {"description": "The token is missing or wrong."},
     403: {"description": "A page of another site asked."},
     404: {"description": "There is no model of this name."},
-    408: {"description": "The body did not come in time."},
+    408: {"description": "The headers or the body did not come in time."},
     413: {"description": "More bytes or sentences than one request may hold."},
     421: {"description": "The server does not answer to this host name."},
     422: {"description": "A key or value is not what it may be."},
     429: {"description": "The queue is full; Retry-After says when to try again."},
+    431: {"description": "The request line and headers are too large, or too many."},
     500: {"description": "A mistake of the server."},
-    503: {"description": "The server is stopping."},
+    503: {"description": "The server is stopping, or has as many connections as it takes."},
     504: {"description": "The answer took too long."},
 }
 for told in REFUSALS.values():

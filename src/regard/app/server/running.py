@@ -5,10 +5,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import uvicorn
 
 from regard.app.server.application import Application
+from regard.app.server.connections import CHUNK, ConnectionLimits, connection_class
+from regard.app.server.gate import LARGEST_HEADERS
 
 KEPT_ALIVE = 30
 """Seconds a connection may be idle."""
@@ -24,10 +27,14 @@ class Server(uvicorn.Server):
         application: Application,
         asked: Callable[[], object] = lambda: None,
         listening: Callable[[], object] = lambda: None,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008
     ) -> None:
         self.application, self.asked, self.listening = application, asked, listening
+        limits = replace(limits, refused=application.watch.tell_refused)
         config = uvicorn.Config(
             application.watch,
+            http=connection_class(limits),
+            h11_max_incomplete_event_size=LARGEST_HEADERS + 2 * CHUNK,  # the connection's own limit comes first
             lifespan="off",
             ws="none",
             log_config=None,

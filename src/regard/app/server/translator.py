@@ -75,7 +75,7 @@ class ServedTranslator:
         self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
         self.attentive = self.warm_up()
         threads = loaded.translator.searchers
-        self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched)
+        self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched, cost=self.cost)
 
     def warm_up(self) -> bool:
         """Have everything made that the first request would wait for; whether translations can be aligned."""
@@ -120,6 +120,10 @@ class ServedTranslator:
 
     def fitting(self, tokenizer: Tokenizer, long: Policy, notes: list[str]) -> Fitting:
         return Fitting(tokenizer, self.loaded.recipe.model.longest, long, notes.append)
+
+    def cost(self, way: Search | Look) -> float:
+        """Time of a sentence relative to the model's usual beam size."""
+        return way.options.beam / self.loaded.recipe.decode.beam if isinstance(way, Search) else 1.0
 
     def work(self, way: Search | Look, items: list[Any]) -> Sequence[Any]:
         """What a thread of the queue does with a batch."""

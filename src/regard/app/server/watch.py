@@ -34,9 +34,10 @@ REASONS = {
     408: "slow",
     413: "size",
     421: "host",
+    431: "headers",
     422: "content",
     429: "full",
-    503: "stopping",
+    503: "unavailable",
     504: "time-out",
 }
 """Why a request was refused, by its status."""
@@ -75,6 +76,12 @@ class Watch:
         finally:
             self.open -= 1
             self.tell(scope, status, time.perf_counter() - begun)
+
+    def tell_refused(self, status: int) -> None:
+        """One line and one count for a request that was refused before its headers were complete."""
+        self.metrics.requests.add("other", "other", str(status))
+        self.metrics.refused.add(REASONS[status])
+        self.log(f"incomplete request {status}")
 
     def tell(self, scope: Scope, status: int, seconds: float) -> None:
         """One line and one count; of a route with a name in its path, the path as it is written in the code."""

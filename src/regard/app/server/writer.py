@@ -35,7 +35,7 @@ class ServedWriter:
     ) -> None:
         self.name, self.loaded, self.told = name, loaded, written
         self.card = card_of(loaded.folder)
-        self.batcher = Batcher(self.work, room=room, batch=batch, told=batched)
+        self.batcher = Batcher(self.work, room=room, batch=batch, told=batched, cost=self.cost)
 
     @property
     def task(self) -> str:
@@ -63,6 +63,10 @@ class ServedWriter:
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the window has no places for."""
         self.loaded.writer.encoded([text + (target or "")])
+
+    def cost(self, way: Wish | Stream | Look) -> float:
+        """Time of a text relative to sampling one."""
+        return float(way.beam) if isinstance(way, Wish) else 1.0
 
     def work(self, way: Wish | Stream | Look, items: list[Any]) -> Sequence[Any]:
         """What the queue's thread does with a batch."""
