@@ -87,9 +87,11 @@ def test_attention_of_a_sentence_too_long_for_its_table() -> None:
         native().attend_apart(ctypes.byref(asked), None, None)
 
 
-@pytest.mark.parametrize("beam", [2**31 - 1, 0, -1])
-def test_a_beam_that_does_not_fit_is_refused(beam: int) -> None:
-    with pytest.raises(ValueError, match="out of range in translate"):
+@pytest.mark.parametrize(
+    ("beam", "sentence"), [(2**31 - 1, "out of range in translate"), (0, "at least 1"), (-1, "at least 1")]
+)
+def test_a_beam_that_does_not_fit_is_refused(beam: int, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
         beam_search(beam=beam)
 
 
@@ -116,4 +118,7 @@ def test_a_beam_larger_than_memory_is_an_error_and_not_a_crash() -> None:
         [sys.executable, "-c", UNDER_A_LIMIT],
         capture_output=True, text=True, check=False, env=child_environment(),
     )  # fmt: skip
-    assert ran.stdout.splitlines() == ["Native engine: out of memory in translate.", "goes on"], ran.stderr
+    assert ran.stdout.splitlines() == [
+        "Out of memory on 4 sentences with beam 1000000. Lower the batch size or the beam size.",
+        "goes on",
+    ], ran.stderr

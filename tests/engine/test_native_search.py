@@ -68,12 +68,13 @@ def both(made: nn.Module, options: Options) -> tuple[list[list[Hypothesis]], lis
 @pytest.mark.parametrize(
     "options",
     [
-        Options(beam=1),
-        Options(beam=5, nbest=5),
-        Options(beam=3, nbest=2, length_penalty=0.0),
+        Options(beam=1, longest=12),
+        Options(beam=5, nbest=5, longest=12),
+        Options(beam=3, nbest=2, length_penalty=0.0, longest=20),
         Options(beam=4, length_penalty=0.6, longest=7),
-        Options(beam=12, nbest=3, length_penalty=2.0),
-        Options(beam=2, nbest=2),
+        Options(beam=12, nbest=3, length_penalty=2.0, longest=12),
+        Options(beam=2, nbest=6, longest=12),
+        Options(beam=60, nbest=60, longest=6),
     ],
     ids=str,
 )

@@ -192,7 +192,7 @@ static int best_words(const Stack *d, const Remembered *remembered, float *const
 typedef struct {
     const Wanted *wanted;
     int sentences, models, pieces, steps; /* steps: the most that any sentence may take */
-    int candidates;                       /* words that are looked at for each row, and for each sentence */
+    int per_row, candidates;              /* words that are looked at for each row; continuations for each sentence */
     int64_t capacity;                     /* rows at the most */
     int step, rows, width, going;         /* so far */
     int *room, *active;                   /* (sentences): most steps of each; those that go on */
@@ -200,8 +200,8 @@ typedef struct {
     float **memory, **scratch;            /* (models) */
     float **cache;                        /* (models, pieces) */
     float *scores;                        /* (ROWS_AT_ONCE, words), twice where there are several models */
-    float *best, *norms;                  /* (capacity, candidates), (capacity) */
-    int64_t *tokens, *now;                /* (capacity, candidates), (capacity) */
+    float *best, *norms;                  /* (capacity, per_row), (capacity) */
+    int64_t *tokens, *now;                /* (capacity, per_row), (capacity) */
     float *log_probability, *next_probability; /* (capacity) */
     int32_t *tables;                      /* memory of those that follow */
     int32_t *before, *other_before, *written, *other_written; /* (capacity, steps) */
@@ -254,7 +254,9 @@ static int allocate_search(Search *s, const Stack *d, const int32_t *start) {
     if (s->sentences < 0 || s->models < 1 || wanted->beam < 1 || wanted->nbest < 0 || wanted->longest < 1 ||
         wanted->never_count < 0 || wanted->never_count > 8 || d->words < 1 || s->capacity > INT32_MAX)
         return SIZES_OVERFLOW;
-    s->candidates = wanted->beam < d->words - wanted->beam ? 2 * wanted->beam : d->words;
+    s->per_row = wanted->beam < d->words - wanted->beam ? 2 * wanted->beam : d->words;
+    if (wanted->beam > INT32_MAX / 2) return SIZES_OVERFLOW;
+    s->candidates = 2 * wanted->beam;
     int status = allocate_rankings(s, start);
     s->pieces = (int)(((int64_t)s->steps + SPAN - 1) / SPAN);
     s->memory = allocate_zeros(s->models, sizeof(float *), &status);
@@ -265,7 +267,7 @@ static int allocate_search(Search *s, const Stack *d, const int32_t *start) {
         s->memory[m] = allocate(checked_mul(a_token, start[s->sentences]), sizeof(float), &status);
         s->scratch[m] = allocate(step_floats(&d[m], s->capacity), sizeof(float), &status);
     }
-    int64_t all = checked_mul(s->capacity, s->candidates), cells = checked_mul(s->capacity, s->steps);
+    int64_t all = checked_mul(s->capacity, s->per_row), cells = checked_mul(s->capacity, s->steps);
     s->scores = allocate(checked_mul(ROWS_AT_ONCE * (s->models > 1 ? 2 : 1), d->words), sizeof(float), &status);
     s->best = allocate(all, sizeof(float), &status);
     s->norms = allocate(s->capacity, sizeof(float), &status);
@@ -300,7 +302,7 @@ static int step_search(Search *s, const Stack *d, const Remembered *remembered, 
         if (!status) status = decoder_step(&d[m], &state, s->scratch[m]);
         if (status) return status;
     }
-    return best_words(d, remembered, s->scratch, s->models, s->wanted, s->rows, s->step, s->candidates, s->scores, s->best,
+    return best_words(d, remembered, s->scratch, s->models, s->wanted, s->rows, s->step, s->per_row, s->scores, s->best,
                       s->tokens, s->norms);
 }
 
@@ -311,13 +313,13 @@ static int choose(Search *s, int first) {
     int *from = s->from;
     int64_t *token = s->token;
     for (int r = first; r < first + s->width; r++)
-        for (int i = 0; i < many; i++) {
-            float each = s->best[(int64_t)r * many + i] - s->norms[r] + s->log_probability[r];
+        for (int i = 0; i < s->per_row; i++) {
+            float each = s->best[(int64_t)r * s->per_row + i] - s->norms[r] + s->log_probability[r];
             if (found == many && !(each > total[many - 1])) break; /* a row's are in order */
             int at = found < many ? found++ : many - 1;
             for (; at > 0 && total[at - 1] < each; at--)
                 total[at] = total[at - 1], from[at] = from[at - 1], token[at] = token[at - 1];
-            total[at] = each, from[at] = r, token[at] = s->tokens[(int64_t)r * many + i];
+            total[at] = each, from[at] = r, token[at] = s->tokens[(int64_t)r * s->per_row + i];
         }
     return found;
 }
