@@ -74,7 +74,7 @@ def both(made: nn.Module, options: Options) -> tuple[list[list[Hypothesis]], lis
         Options(beam=4, length_penalty=0.6, longest=7),
         Options(beam=12, nbest=3, length_penalty=2.0, longest=12),
         Options(beam=2, nbest=6, longest=12),
-        Options(beam=60, nbest=60, longest=6),
+        Options(beam=60, nbest=10, longest=6),
     ],
     ids=str,
 )
