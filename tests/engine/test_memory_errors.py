@@ -12,6 +12,7 @@ import torch
 from engine_calls import KERNELS, MODELS, Call, beam_search, child_environment, native
 
 from regard.engine import find_library, kernels
+from regard.engine.library import raise_failure
 from regard.engine.structs import Asked
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
@@ -53,6 +54,14 @@ def test_the_function_is_named() -> None:
     native().fail_allocation_after(0)
     with pytest.raises(MemoryError, match=r"^Native engine: out of memory in translate\.$"):
         beam_search()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(1, MemoryError), (2, ValueError), (3, RuntimeError), (4, RuntimeError)]
+)
+def test_what_a_return_code_raises(code: int, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^Native engine: .*learn"):
+        raise_failure(code, native().learn, ())
 
 
 @pytest.mark.parametrize(
