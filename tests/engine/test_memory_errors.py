@@ -59,6 +59,14 @@ def test_the_function_is_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "kind"), [(1, MemoryError), (2, ValueError), (3, RuntimeError), (4, RuntimeError)]
+)
+def test_what_a_return_code_raises(code: int, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=r"^Native engine: .*learn"):
+        raise_failure(code, native().learn, ())
+
+
+@pytest.mark.parametrize(
     ("name", "arguments"),
     [
         ("relu_dropped_backward", (None, None, None, None, 0, 2**62, 0)),
