@@ -57,7 +57,7 @@ def test_asking_and_measuring(run, folders: Path, tmp_path: Path, capsys: pytest
     asking.classify(run.folder, [image, other], tmp_path / "out.jsonl", as_json=True)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [row["image"] for row in rows] == [str(image), str(other)]
-    evaluating.run(run.folder, None, None, None, folders, as_json=True)
+    evaluating.run(run.folder, None, None, None, None, folders, as_json=True)
     measured = json.loads(capsys.readouterr().out)
     assert measured["examples"] == 300
     assert measured["scores"]["accuracy"] > 0.9

@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from regard.attention import Apart, Ends
 from regard.bench.subjects import Subject, subject_of
+from regard.engine.forward import packed_blocks, reducer_for
 from regard.layers import Pruning, Reducer, operations, reduced
 from regard.training.memory import tuned_allocator
 
@@ -223,13 +224,21 @@ def reach(subject: Subject, length: int, rounds: int) -> Reach:
     if subject.firsts:
         last = ends.start[:-1].long(), Apart(Ends(torch.ones_like(ends.lengths)), ends)
 
+    blocks = packed_blocks(subject.body)
+
     def plain() -> Tensor:
+        y, mask = x, Apart(ends, ends)
+        *others, final = blocks
         with torch.no_grad():
-            return subject.blocks(x, may_look=Apart(ends, ends), last=last)  # type: ignore[no-any-return]
+            for block in others:
+                y = block(y, may_look=mask)
+            return cast(
+                Tensor, final(y, may_look=mask) if last is None else final(y, may_look=last[1], places=last[0])
+            )
 
     def merged() -> object:
         with torch.no_grad():
-            return reduced(subject.blocks, x, ends, half, firsts=subject.firsts)
+            return reduced(blocks, x, ends, reducer_for(blocks, half), firsts=subject.firsts)
 
     seconds = by_turns([plain, merged], rounds)
     return Reach(length, len(x) / seconds[0], len(x) / seconds[1])

@@ -23,7 +23,7 @@ from regard.jobs.reducing import walked_by
 from regard.jobs.tagging import Tagging
 from regard.jobs.texts import file_of
 from regard.jobs.vision import measure
-from regard.layers import Blocks, Merging, Pruning, Reducer, Walked
+from regard.layers import Merging, Pruning, Reducer, Walked
 from regard.models.bert import Bert
 
 TIMED = 4096
@@ -41,7 +41,7 @@ class Subject:
     """Tokens of an example, on the mean."""
     timed: int
     """Examples in a turn."""
-    blocks: Blocks
+    body: Bert | Vit
     d_model: int
     d_ff: int
     firsts: bool
@@ -56,7 +56,7 @@ class Subject:
 
     @property
     def layers(self) -> int:
-        return len(self.blocks)
+        return len(self.body.blocks)
 
     def merging(self, amounts: tuple[float, ...]) -> Merging:
         return Merging(amounts, self.near, self.firsts)
@@ -112,7 +112,7 @@ def images(loaded: LoadedVision, data: Path | None, most: int) -> Subject:
         len(found.labels),
         config.tokens,
         count,
-        vit.blocks,
+        vit,
         config.d_model,
         config.d_ff,
         config.read == "class",
@@ -181,7 +181,7 @@ def texts(loaded: LoadedEncoder, data: Path | None, most: int) -> Subject:
         len(examples),
         float(np.mean([len(each.ids) for each in examples])),
         sum(len(batch.ids) for batch in batches),
-        bert.blocks,
+        bert,
         recipe.model.d_model,
         recipe.model.d_ff,
         name == "accuracy",

@@ -4,6 +4,7 @@
 it as it is; otherwise, and for every other caller, the plain modules run.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from regard.attention.heads import join, split
 from regard.engine import ops
 from regard.engine.plan import Plan, Stack, Sublayer, supports
 from regard.engine.token_merging import NativeMerging
-from regard.layers import Left, Merging, Reducer, reduced
+from regard.layers import Blocks, Left, Merging, Reducer, reduced
 from regard.layers.dropout import dropout_threshold
 from regard.layers.feedforward import ACTIVATIONS
 from regard.models.bert import Bert
@@ -79,6 +80,12 @@ def transformer_rows(model: nn.Module, source: Tensor, target: Tensor, nonpad: T
     if torch.equal(real.nonzero().squeeze(1), nonpad):
         return hidden
     return hidden.index_select(0, real.cumsum(0)[nonpad] - 1)
+
+
+def packed_blocks(body: Bert | Vit) -> "Sequence[PackedBlock] | Blocks":
+    """The blocks of a BERT or a ViT for packed tokens: native where the plan supports them, else its own."""
+    plan = supports(body, "hidden states")
+    return body.blocks if plan is None else [PackedBlock(each) for each in plan.stacks[0].blocks]
 
 
 class PackedStack:
@@ -222,8 +229,9 @@ def _plan(body: nn.Module, *inputs: Tensor) -> Plan | None:
     return supports(body, "hidden states")
 
 
-def _native_reducer(by: Reducer) -> Reducer:
-    return NativeMerging(by) if type(by) is Merging else by
+def reducer_for(blocks: "Sequence[PackedBlock] | Blocks", by: Reducer) -> Reducer:
+    """The reducer for the blocks of `packed_blocks`: where they are native, merging is, too."""
+    return NativeMerging(by) if type(by) is Merging and not isinstance(blocks, Blocks) else by
 
 
 class GptForward:
@@ -268,8 +276,8 @@ class BertForward:
         plan = _plan(self.bert, ids, segments)
         if plan is None or self.bert.reduction is None:
             return None
-        by = _native_reducer(self.bert.reduction)
-        blocks = [PackedBlock(each) for each in plan.stacks[0].blocks]
+        blocks = packed_blocks(self.bert)
+        by = reducer_for(blocks, self.bert.reduction)
         return reduced(blocks, self._embedded(ids, segments, ends), ends, by, firsts=firsts)
 
     def _embedded(self, ids: Tensor, segments: Tensor, ends: Ends) -> Tensor:
@@ -305,6 +313,6 @@ class VitForward:
             return None
         x = self.vit.embedded(pixels)
         ends = Ends(torch.full((len(x),), x.size(1)))
-        blocks = [PackedBlock(each) for each in plan.stacks[0].blocks]
+        blocks = packed_blocks(self.vit)
         by_class = self.vit.class_embedding is not None
-        return reduced(blocks, x.flatten(0, 1), ends, _native_reducer(by), firsts=by_class)
+        return reduced(blocks, x.flatten(0, 1), ends, reducer_for(blocks, by), firsts=by_class)
