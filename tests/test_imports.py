@@ -89,3 +89,28 @@ def test_a_step_backwards_is_noticed(tmp_path: Path) -> None:
 
 def test_every_room_has_its_place_in_the_plan() -> None:
     assert {room_of(path) for path in FILES} <= set(STANDS_ON)
+
+
+NATIVE = {"ctypes", "cffi", "regard.engine.library", "regard.engine.structs", "regard.engine.gemm"}
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_only_the_engine_touches_native_code(path: Path) -> None:
+    """No ctypes, no addresses of tensors and no kernel outside engine/."""
+    if path.is_relative_to(SOURCE / "engine"):
+        return
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Attribute):
+            assert node.attr != "data_ptr", f"{path.name}:{node.lineno}: the address of a tensor"
+        for name in names:
+            assert name not in NATIVE, f"{path.name}:{getattr(node, 'lineno', 0)}: {name}"
+
+
+def test_models_and_layers_import_no_engine() -> None:
+    for room in ("attention", "layers", "models"):
+        assert "engine" not in allowed(room)

@@ -171,7 +171,7 @@ compare(spoil=spoil)
 
 
 ALLOCATOR = """
-import regard.training.memory as memory, torch
+import regard.engine.allocator as memory, torch
 calls = []
 class Library:
     def __init__(self, real): self.real = real

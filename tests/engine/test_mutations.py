@@ -242,6 +242,18 @@ def test_ids_outside_the_vocabulary_are_refused(side: str, wrong: int) -> None:
         translator.search_ids([[5, 6, wrong]])
 
 
+def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None:
+    model = small().eval()
+    checked, frozen = (Translator(model, NoText(), NoText()) for _ in range(2))  # type: ignore[arg-type]
+    frozen.freeze()
+    options = Options(beam=3, nbest=2, longest=12)
+    before = [each.search_ids(SENTENCES, options) for each in (checked, frozen)]
+    model.decoder.blocks[0].feed_forward.sublayer.widen.weight.data.mul_(3)  # type: ignore[union-attr,operator]
+    assert before[0] == before[1] == frozen.search_ids(SENTENCES, options)
+    assert_same_search(checked.search_ids(SENTENCES, options), searched_plainly(model))
+    assert checked.search_ids(SENTENCES, options) != before[0]
+
+
 def gpt(**settings: object) -> nn.Module:
     torch.manual_seed(0)
     shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "longest": 16, "dropout": 0.0}

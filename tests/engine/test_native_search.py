@@ -166,7 +166,7 @@ def test_weights_made_in_inference_mode_are_searched_too() -> None:
         made = model()
         first = native_search(made, 256)
         assert isinstance(first, NativeSearch)
-        made.output_bias.add_(1.0)
+        made.target_embedding.weight.add_(1.0)
         assert native_search(made, 256) is not first
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from regard.app.translating import standard_input
 from regard.data.lines import numbered_lines
+from regard.engine.allocator import tuned_allocator
 from regard.errors import RegardError
 from regard.jobs import load, load_answerer, load_encoder, load_tagger, must_be
 from regard.jobs.answering import Answered
@@ -21,7 +22,6 @@ from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_texts import LoadedClassifier
 from regard.jobs.reducing import amounts_of
 from regard.jobs.tagging import TaggedWords
-from regard.training.memory import tuned_allocator
 
 WINDOW = 512
 """Lines that are read before they are answered together."""

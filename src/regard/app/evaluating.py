@@ -12,6 +12,7 @@ from rich.table import Table
 from regard.app.results import print_measured, print_quality
 from regard.app.terminal import plain_warnings
 from regard.app.translating import memory_advice
+from regard.engine.allocator import tuned_allocator
 from regard.errors import RegardError, memory_hint
 from regard.jobs import load, must_be
 from regard.jobs.loaded import Evaluation, LoadedTranslator, pairs_of_files
@@ -19,7 +20,6 @@ from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_language import LoadedWriter
 from regard.jobs.loaded_texts import LoadedEncoder
 from regard.jobs.reducing import amounts_of
-from regard.training.memory import tuned_allocator
 
 MERGED = "--merge is for labels, tags, answers and images"
 

@@ -35,6 +35,7 @@ def run(
     batch_size = batch_size or loaded.recipe.decode.batch_size
     with joined() as world, memory_hint(memory_advice(batch_size, options.beam)):
         lines = (line for file in files for line in read_lines(file)) if files else standard_input(typed)
+        loaded.translator.freeze()
         windows = loaded.translator.stream(
             lines,
             options,

@@ -68,8 +68,11 @@ Translate = Callable[[Sequence[Sequence[int]], int], object]
 """Sentences and a beam."""
 
 
-def ours(given: Subject) -> Translate:
+def ours(given: Subject, *, frozen: bool = True) -> Translate:
+    """Frozen as `regard translate` and `regard serve` have it, or checked for changes at every call."""
     translator = Translator(given.model, _NoWords(), _NoWords())  # type: ignore[arg-type]
+    if frozen:
+        translator.freeze()
 
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
         options = Options(beam=beam, longest=given.steps or 256)

@@ -25,6 +25,7 @@ from regard.jobs.texts import file_of
 from regard.jobs.vision import measure
 from regard.layers import Merging, Pruning, Reducer, Walked
 from regard.models.bert import Bert
+from regard.models.vit import Vit
 
 TIMED = 4096
 """Tokens in a turn, about."""

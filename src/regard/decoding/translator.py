@@ -51,6 +51,26 @@ class Translator:
         self.longest = longest
         self.device = next(model.parameters()).device if isinstance(model, nn.Module) else torch.device("cpu")
 
+        self._frozen = False
+        self._native: NativeSearch | None = None
+
+    def freeze(self) -> None:
+        """Promise that the model does not change any more, as in a process that only translates.
+
+        Otherwise every call checks whether a module or a weight has changed since the last one, which takes a
+        few percent of the time of a single sentence.
+        """
+        self._frozen = True
+
+    def native_search(self) -> NativeSearch | None:
+        """The native search for the model as it is now; None where the plan refuses it."""
+        if self._native is not None:
+            return self._native
+        found = native_search(self.model, self.longest)
+        if self._frozen:
+            self._native = found
+        return found
+
     def translate(
         self,
         texts: Sequence[str],
@@ -141,7 +161,7 @@ class Translator:
             return self.by_engine(self.engine, encoded, limits, options, batch_size)
         native = None
         if chance is None and begun is None and not options.coverage and not options.no_repeat:
-            native = native_search(self.model, self.longest)
+            native = self.native_search()
         if native is not None:
             found = self.by_native_search(native, encoded, limits, options, batch_size)
             return [found.get(number, []) for number in range(len(encoded))]
@@ -207,7 +227,7 @@ class Translator:
     @property
     def searchers(self) -> int:
         """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
-        return 1 if native_search(self.model, self.longest) is None else torch.get_num_threads()
+        return 1 if self.native_search() is None else torch.get_num_threads()
 
     def limits(self, options: Options) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)

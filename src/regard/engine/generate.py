@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.attention import Recorder
 from regard.engine.library import data_ptr, library
 from regard.engine.plan import Plan, supports
-from regard.engine.search import PackedWeights, weights_fingerprint
+from regard.engine.search import Fingerprint, PackedWeights
 from regard.engine.train_step import check_ids
 from regard.models.gpt import GptWriter
 
@@ -32,6 +32,8 @@ class NativeGpt:
         self.weights = PackedWeights(
             plan.stacks[0], table, 1.0, self.longest, (table, table.new_zeros(len(table)))
         )
+
+        self.copied = Fingerprint(self.weights.copied)
 
     def start(self, source: Tensor) -> "NativeGptState":
         """Read ids (texts, length), of which there may be none.
@@ -96,7 +98,7 @@ class NativeGptState:
         return NativeGptState(cache, self.before[rows].contiguous(), self.ids[rows])
 
 
-_packed: "WeakKeyDictionary[nn.Module, tuple[Plan, tuple[int, int], NativeGpt]]" = WeakKeyDictionary()
+_packed: "WeakKeyDictionary[nn.Module, tuple[Plan, NativeGpt]]" = WeakKeyDictionary()
 
 
 def native_gpt(model: object) -> NativeGpt | None:
@@ -106,9 +108,9 @@ def native_gpt(model: object) -> NativeGpt | None:
     plan = supports(model, "generation")
     if plan is None:
         return None
-    fingerprint, known = weights_fingerprint(model), _packed.get(model)
-    if known is not None and known[0] is plan and known[1] == fingerprint:
-        return known[2]
+    known, runner = _packed.get(model, (None, None))
+    if known is plan and runner is not None and runner.copied.holds():
+        return runner
     made = NativeGpt(model, plan)
-    _packed[model] = plan, fingerprint, made
+    _packed[model] = plan, made
     return made

@@ -142,11 +142,6 @@ def plan(model: nn.Module) -> Plan | Unsupported:
     return result
 
 
-def tensors_of(model: nn.Module) -> Sequence[Tensor]:
-    """The parameters and buffers of a model that was planned, without walking through its modules again."""
-    return _plans[model][0].parameters
-
-
 def supports(model: nn.Module, use: Use) -> Plan | None:
     """The plan of a model where it supports this use."""
     found = plan(model)
@@ -229,31 +224,47 @@ class Guard:
     def __init__(self, model: nn.Module) -> None:
         root, *below = model.modules()
         self.root, self.below = ref(root), below  # what guards a model must not keep it alive
-        self.types = [type(each) for each in below]
-        self.root_type = type(root)
-        self.modules = [each.__dict__ for each in (root, *below)]
-        self.attributes = [
-            {name: dict(value) if isinstance(value, dict) else value for name, value in each.items()}
-            for each in self.modules
+        self.types, self.root_type = [type(each) for each in below], type(root)
+        attributes = [each.__dict__ for each in (root, *below)]
+        containers = [each[name] for each in attributes for name in CONTAINERS]
+        self.hooks = [each[name] for each in attributes for name in HOOKS]
+        self.hooked = any(self.hooks)
+        self.dicts = [*attributes, *containers]
+        self.sizes = list(map(len, self.dicts))  # what is added or replaced by another name shows here
+        self.places = [
+            (each, name)
+            for each in self.dicts
+            for name, value in each.items()
+            if not isinstance(value, dict | set) and name not in UNUSED
         ]
-        self.parameters = [*model.parameters(), *model.buffers()]
+        self.values = self._values()
+        self.tensors = [*model.parameters(), *model.buffers()]
         self.layout = self._layout()
-        self.forwards = [(each, each.forward) for each in KNOWN]
+        self.forwards = [each.forward for each in KNOWN]
 
-    def _layout(self) -> list[tuple[Any, ...]]:
-        return [(each.data_ptr(), each.dtype, each.shape, each.stride()) for each in self.parameters]
+    def _values(self) -> list[Any]:
+        return [each[name] for each, name in self.places]
+
+    def _layout(self) -> list[Any]:
+        return [(each.data_ptr(), each.dtype, each.shape, each.is_contiguous()) for each in self.tensors]
 
     def holds(self) -> bool:
-        """Attributes and parameters are compared by identity first, so nothing is computed for equal ones."""
+        """Values are compared by identity first, so nothing is computed for equal ones."""
         try:
             return (
-                self.modules == self.attributes
+                any(self.hooks) == self.hooked
+                and list(map(len, self.dicts)) == self.sizes
+                and self._values() == self.values
                 and type(self.root()) is self.root_type
-                and [type(each) for each in self.below] == self.types
+                and list(map(type, self.below)) == self.types
                 and self._layout() == self.layout
-                and all(each.forward is forward for each, forward in self.forwards)
+                and [each.forward for each in KNOWN] == self.forwards
             )
-        except (RuntimeError, ValueError):  # a replaced tensor cannot be compared with the old one
+        except (
+            KeyError,
+            RuntimeError,
+            ValueError,
+        ):  # gone, or a tensor that cannot be compared with the old one
             return False
 
 
@@ -275,6 +286,13 @@ HOOKS = {
     "_backward_hooks": "a backward hook",
     "_backward_pre_hooks": "a backward pre-hook",
 }
+
+
+CONTAINERS = ("_parameters", "_buffers", "_modules")
+"""Of a module's attributes, those whose contents matter to the guard."""
+
+UNUSED = ("_is_full_backward_hook", "in_features", "out_features", "normalized_shape", "elementwise_affine")
+"""Attributes that no computation reads; shapes are those of the parameters."""
 
 
 class _Refused(Exception):

@@ -6,14 +6,18 @@ constraints are left to the plain search.
 """
 
 import ctypes
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention import Learned, Sinusoidal
 from regard.engine.gemm import prepack
 from regard.engine.library import data_ptr, library, optional_ptr
 from regard.engine.plan import (
@@ -22,12 +26,10 @@ from regard.engine.plan import (
     datastores_of,
     process_refusal,
     supports,
-    tensors_of,
     transformers_of,
 )
 from regard.engine.plan import Stack as StackPlan
 from regard.engine.structs import Remembered, Stack, Wanted
-from regard.engine.train_step import check_ids
 from regard.models.interface import Hypothesis
 from regard.models.neighbours import Neighbours
 
@@ -63,6 +65,19 @@ class NativeSearch:
             self.decoders.append(
                 PackedWeights(next(stacks), target.weight, target.scale, max_length, each.output)
             )
+        datastores = [Remembered() if each is None else each.struct for each in self.datastores]
+        self.structs = (
+            *((Stack * len(each))(*(one.struct for one in each)) for each in (self.encoders, self.decoders)),
+            (Remembered * len(datastores))(*datastores),
+        )
+        self.copied = Fingerprint(
+            [
+                *(each for side in (self.encoders, self.decoders) for one in side for each in one.copied),
+                *(each.neighbours.keys for each in self.datastores if each is not None),
+            ]
+        )
+        self.source_words = min(len(each.table) for each in self.encoders)
+        self.target_words = min(len(each.table) for each in self.decoders)
 
     def translate(self, sentences: Sequence[Sequence[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The `nbest` hypotheses of each sentence of ids, best first; their lengths may differ.
@@ -71,74 +86,61 @@ class NativeSearch:
             ValueError: An id is outside the vocabulary, a sentence is empty or longer than the model allows.
             MemoryError: There is not enough memory for this batch and beam.
         """
-        source = torch.tensor([each for ids in sentences for each in ids])
-        lengths = torch.tensor([len(ids) for ids in sentences])
-        self._check(source, lengths, settings)
-        start = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
-        longest, shape = min(settings.max_length, self.max_length), (len(sentences), settings.nbest)
+        flat, lengths = list(chain.from_iterable(sentences)), list(map(len, sentences))
+        self._check(flat, lengths, settings)
+        source, start = array("q", flat), array("i", accumulate(lengths, initial=0))
+        longest, nbest = min(settings.max_length, self.max_length), settings.nbest
+        count = len(sentences) * nbest
+        wanted = Wanted(
+            settings.beam,
+            nbest,
+            longest,
+            settings.begin,
+            settings.end,
+            len(settings.never),
+            (ctypes.c_int64 * MAX_FORBIDDEN)(*settings.never),
+            settings.length_penalty,
+        )
         try:
-            ids = torch.empty(*shape, longest, dtype=torch.int32)
-            found = torch.empty(shape, dtype=torch.int32)
-            scores, totals = torch.empty(shape, dtype=torch.float64), torch.empty(shape, dtype=torch.float64)
-            wanted = Wanted(
-                settings.beam,
-                settings.nbest,
-                longest,
-                settings.begin,
-                settings.end,
-                len(settings.never),
-                (ctypes.c_int64 * MAX_FORBIDDEN)(*settings.never),
-                settings.length_penalty,
-            )
-            datastores = [Remembered() if each is None else each.struct for each in self.datastores]
+            ids, found = array("i", bytes(4 * count * longest)), array("i", bytes(4 * count))
+            scores, totals = array("d", bytes(8 * count)), array("d", bytes(8 * count))
             library().translate(
-                *(
-                    (Stack * len(stacks))(*(each.struct for each in stacks))
-                    for stacks in (self.encoders, self.decoders)
-                ),
-                (Remembered * len(datastores))(*datastores),
+                *self.structs,
                 len(self.decoders),
                 ctypes.byref(wanted),
-                data_ptr(source),
-                data_ptr(start),
+                *(each.buffer_info()[0] for each in (source, start)),
                 len(sentences),
-                *map(data_ptr, (ids, found, scores, totals)),
+                *(each.buffer_info()[0] for each in (ids, found, scores, totals)),
             )
-        except (MemoryError, RuntimeError) as problem:
-            if not isinstance(problem, MemoryError) and "memory" not in str(problem):
-                raise
+        except MemoryError:
             raise MemoryError(
                 f"Out of memory on {len(sentences)} sentences with beam {settings.beam}. "
                 "Lower the batch size or the beam size."
             ) from None
         return [
             [
-                Hypothesis(tuple(text[:length]), score, total)
-                for text, length, score, total in zip(*each, strict=True)
-                if length >= 0
+                Hypothesis(tuple(ids[at * longest : at * longest + found[at]]), scores[at], totals[at])
+                for at in range(first, first + nbest)
+                if found[at] >= 0
             ]
-            for each in zip(ids.tolist(), found.tolist(), scores.tolist(), totals.tolist(), strict=True)
+            for first in range(0, count, nbest)
         ]
 
-    def _check(self, source: Tensor, lengths: Tensor, settings: SearchSettings) -> None:
-        decoder = self.decoders[0]
+    def _check(self, ids: list[int], lengths: list[int], settings: SearchSettings) -> None:
         if settings.beam < 1 or settings.nbest < 1 or settings.max_length < 1:
             raise ValueError(f"beam, nbest and max_length are at least 1; given: {settings}")
-        if len(lengths) and (int(lengths.min()) < 1 or int(lengths.max()) > self.max_length):
+        if lengths and (min(lengths) < 1 or max(lengths) > self.max_length):
             raise ValueError(
-                f"sentences of {int(lengths.min())} to {int(lengths.max())} tokens; "
-                f"allowed: 1 to {self.max_length}"
+                f"sentences of {min(lengths)} to {max(lengths)} tokens; allowed: 1 to {self.max_length}"
             )
-        for encoder in self.encoders:
-            check_ids(source, len(encoder.table), "source")
+        if ids and (min(ids) < 0 or max(ids) >= self.source_words):
+            wrong = min(ids) if min(ids) < 0 else max(ids)
+            raise ValueError(f"source token id {wrong} is outside the vocabulary of {self.source_words:,}")
         if len(settings.never) > MAX_FORBIDDEN:
             raise ValueError(f"at most {MAX_FORBIDDEN} ids can be excluded; given: {len(settings.never)}")
-        for member in self.decoders:
-            check_ids(
-                torch.tensor([settings.begin, settings.end, *settings.never]),
-                min(len(member.table), decoder.struct.words),
-                "target",
-            )
+        for each in (settings.begin, settings.end, *settings.never):
+            if not 0 <= each < self.target_words:
+                raise ValueError(f"target token id {each} is outside the vocabulary of {self.target_words:,}")
 
 
 class PackedWeights:
@@ -157,11 +159,13 @@ class PackedWeights:
         self.weights += [None, None] if last is None else [last.weight.detach(), last.bias.detach()]
         self.pointers = (ctypes.c_void_p * len(self.weights))(*map(optional_ptr, self.weights))
         self.table = table.detach()
+        self.copied = [each.weight for sublayer in stack.sublayers for each in sublayer.projections]
+        if output is not None:
+            self.copied.append(output[0])
         self.output = None if output is None else prepack(output[0])
         self.bias = None if output is None else output[1].detach()
         width = table.size(1)
-        with torch.no_grad():
-            self.positions = stack.position.embed(torch.zeros(max_length, width)).contiguous()
+        self.positions = position_table(stack, max_length).detach()
         sublayers = list(stack.sublayers)
         network = next(each for each in sublayers if each.kind == "feed_forward")
         self.struct = Stack(
@@ -210,6 +214,16 @@ def norm_weights(sublayer: Sublayer) -> list[Tensor | None]:
     return [sublayer.norm.weight.detach(), sublayer.norm.bias.detach()]
 
 
+def position_table(stack: StackPlan, length: int) -> Tensor:
+    """What is added to the embeddings, (length or more, d_model): the model's own table where it reaches."""
+    position = stack.position
+    if isinstance(position, Sinusoidal | Learned) and len(position.table) >= length:
+        return position.table
+    if isinstance(position, Learned):  # there are no more positions than these
+        return torch.nn.functional.pad(position.table.detach(), (0, 0, 0, length - len(position.table)))
+    return cast(Sinusoidal, position).at(0, length).contiguous()
+
+
 def linear_weights(linear: nn.Linear) -> list[Tensor | None]:
     return [prepack(linear.weight), None if linear.bias is None else linear.bias.detach()]
 
@@ -218,6 +232,7 @@ class PackedDatastore:
     """A kNN datastore as the kernels read it."""
 
     def __init__(self, neighbours: Neighbours) -> None:
+        self.neighbours = neighbours
         keys = neighbours.keys.float()
         self.keys, self.words = prepack(keys), neighbours.words
         self.offsets = -keys.square().sum(1) / 2
@@ -230,16 +245,30 @@ class PackedDatastore:
         )
 
 
-@dataclass(frozen=True)
-class _Packed:
-    """A model prepacked, and what must still be so for it to be used again."""
+class Fingerprint:
+    """A checksum of tensors that were copied: `_version` misses writes through `.data` or numpy."""
 
-    plan: Plan
-    fingerprint: tuple[int, int]
-    search: NativeSearch
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        count = len(tensors)
+        sizes = (each.numel() * each.element_size() for each in tensors)
+        self.memory = (
+            (ctypes.c_void_p * count)(*map(data_ptr, tensors)),
+            (ctypes.c_int64 * count)(*sizes),
+            count,
+        )
+        self.checksum = self.now()
+
+    def now(self) -> tuple[int, int]:
+        """The checksum of what they hold now; they must be where they were, which the plan's guard checks."""
+        result = (ctypes.c_uint64 * 2)()
+        library().fingerprint(*self.memory, result)
+        return result[0], result[1]
+
+    def holds(self) -> bool:
+        return self.now() == self.checksum
 
 
-_packed: "WeakKeyDictionary[nn.Module, _Packed]" = WeakKeyDictionary()
+_packed: "WeakKeyDictionary[nn.Module, tuple[Plan, NativeSearch]]" = WeakKeyDictionary()
 
 
 def native_search(model: object, max_length: int) -> NativeSearch | None:
@@ -252,27 +281,12 @@ def native_search(model: object, max_length: int) -> NativeSearch | None:
     plan = supports(model, "beam search")
     if plan is None:
         return None
-    known, fingerprint = _packed.get(model), weights_fingerprint(model)
-    if (
-        known is not None
-        and known.plan is plan
-        and known.fingerprint == fingerprint
-        and known.search.max_length == max_length
-    ):
-        return known.search
+    known, search = _packed.get(model, (None, None))
+    if known is plan and search is not None and search.max_length == max_length and search.copied.holds():
+        return search
     made = NativeSearch(model, plan, max_length)
-    _packed[model] = _Packed(plan, fingerprint, made)
+    _packed[model] = plan, made
     return made
-
-
-def weights_fingerprint(model: nn.Module) -> tuple[int, int]:
-    """A checksum over all parameters and buffers: `_version` misses writes through `.data` or numpy."""
-    tensors = tensors_of(model)
-    pointers = (ctypes.c_void_p * len(tensors))(*map(data_ptr, tensors))
-    sizes = (ctypes.c_int64 * len(tensors))(*(each.numel() * each.element_size() for each in tensors))
-    result = (ctypes.c_uint64 * 2)()
-    library().fingerprint(pointers, sizes, len(tensors), result)
-    return result[0], result[1]
 
 
 def nearest(neighbours: Neighbours, query: Tensor, count: int) -> tuple[Tensor, Tensor]:

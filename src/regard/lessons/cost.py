@@ -236,14 +236,14 @@ def run_once(module: nn.Module, x: Tensor) -> float:
 
 def bytes_kept(module: nn.Module, x: Tensor) -> int:
     """Bytes of the distinct storages that a forward pass saves for the backward pass, parameters apart."""
-    parameters = {parameter.untyped_storage().data_ptr() for parameter in module.parameters()}
+    parameters = {parameter.untyped_storage()._cdata for parameter in module.parameters()}
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         # Views share a storage; the graph holds every one until the end, so no address comes twice.
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = storage.nbytes()
+        if storage._cdata not in parameters:
+            kept[storage._cdata] = storage.nbytes()
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):

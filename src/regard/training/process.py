@@ -3,18 +3,18 @@
 `regard.train` may be called from a notebook or another program, which goes on with what it had.
 """
 
-import ctypes
 import gc
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 
-from regard.training.memory import tuned_allocator
+from regard.engine.allocator import tuned_allocator
+from regard.engine.openmp import in_every_thread
 
 OBJECTS = 50_000
 """gc threshold while training: at Python's own 700, garbage collection took 5% of a step."""
@@ -71,27 +71,6 @@ def flushes_denormals() -> bool:
     """Whether this thread flushes denormal numbers. PyTorch has no getter; Python's floats are flushed too."""
     half = 0.5
     return sys.float_info.min * half == 0.0
-
-
-def in_every_thread(work: Callable[[], None]) -> None:
-    """Call a function in each OpenMP thread that PyTorch's kernels use from this thread, then in this one.
-
-    The others come first: those that do not exist yet start here, with the flags that this thread has now.
-    """
-    own = threading.get_ident()
-
-    def in_others(_: int | None) -> None:
-        if threading.get_ident() != own:
-            work()
-
-    body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(in_others)
-    try:
-        parallel = ctypes.CDLL(torch._C.__file__).GOMP_parallel
-        parallel.argtypes = [type(body), ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-        parallel(body, None, torch.get_num_threads(), 0)
-    except (OSError, AttributeError):  # another OpenMP, or none: this thread alone
-        pass
-    work()
 
 
 @contextmanager

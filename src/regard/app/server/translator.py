@@ -74,6 +74,7 @@ class ServedTranslator:
         self.name, self.loaded, self.translated = name, loaded, translated
         self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
         self.attentive = self.warm_up()
+        loaded.translator.freeze()
         threads = loaded.translator.searchers
         self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched, cost=self.cost)
 

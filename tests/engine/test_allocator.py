@@ -11,7 +11,7 @@ PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 LARGE_PAGES = """
 import re, torch
 from pathlib import Path
-from regard.training.memory import tuned_allocator
+from regard.engine.allocator import tuned_allocator
 with tuned_allocator():
     block = torch.ones(50_000_000)
     told = Path("/proc/self/smaps_rollup").read_text()
