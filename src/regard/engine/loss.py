@@ -60,15 +60,15 @@ class _BlockLoss(torch.autograd.Function):
         grad_weight = torch.zeros_like(weight) if wants_gradient else None
         grad_bias = torch.zeros_like(bias) if wants_gradient else None
         total = hidden.new_zeros((), dtype=torch.float64)
-        native = tensors_supported(weight, bias) and hidden.dtype == torch.float32 and gold.device.type == "cpu"
+        a_block = ROWS // passes
+        room = hidden.new_empty(passes, min(a_block, tokens), vocabulary)
+        native = tensors_supported(room, bias)  # what the kernels read and write
         if native and tokens:
             low, high = gold.aminmax()
             if int(low) < 0 or int(high) >= vocabulary:
                 raise ValueError(
                     f"target token ids from {int(low)} to {int(high)} in a vocabulary of {vocabulary:,}"
                 )
-        a_block = ROWS // passes
-        room = hidden.new_empty(passes, min(a_block, tokens), vocabulary)
         for first in range(0, tokens, a_block):
             last = min(first + a_block, tokens)
             parts = [slice(number * tokens + first, number * tokens + last) for number in range(passes)]

@@ -24,8 +24,8 @@ from regard.engine.plan import (
     Plan,
     Sublayer,
     datastores_of,
-    process_refusal,
     supports,
+    tensors_supported,
     transformers_of,
 )
 from regard.engine.plan import Stack as StackPlan
@@ -292,8 +292,9 @@ def native_search(model: object, max_length: int) -> NativeSearch | None:
 def nearest(neighbours: Neighbours, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`Neighbours.nearest` by the kernels where they take it: squared distances and places, (rows, count)."""
     query = query.contiguous()
-    fits_kernel = process_refusal() is None and query.dtype == torch.float32 and query.device.type == "cpu"
-    if not fits_kernel or neighbours.keys.device.type != "cpu" or not 1 <= count <= len(neighbours.keys):
+    if neighbours.keys.device != query.device:
+        raise ValueError(f"queries on {query.device} do not fit keys on {neighbours.keys.device}")
+    if not tensors_supported(query) or not 1 <= count <= len(neighbours.keys):
         return neighbours.nearest(query, count)
     if query.dim() != 2 or query.size(1) != neighbours.keys.size(1):
         raise ValueError(f"queries {tuple(query.shape)} do not fit keys of {neighbours.keys.size(1)} numbers")
