@@ -630,7 +630,7 @@ def _plan_ensemble(model: nn.Module) -> Plan:
         stacks,
         {
             "hidden states": "an ensemble is searched",
-            "generation": "",
+            "generation": "an ensemble is searched",
             "training step": "an ensemble is searched",
         },
         _count(model),

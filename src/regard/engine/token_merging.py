@@ -8,7 +8,6 @@ from torch import Tensor
 from regard.attention import Ends, Noted
 from regard.engine.library import data_ptr, first_order, library
 from regard.engine.ops import check_lengths
-from regard.engine.plan import tensor_refusal
 from regard.layers import Left, Merging
 
 
@@ -47,9 +46,7 @@ def match(keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: bo
 
 def weighted_sum(x: Tensor, share: Tensor, into: Tensor, ends: Ends, count: int) -> Tensor:
     """Rows (tokens, width), each times its share, added up where they go: (count, width)."""
-    if tensor_refusal(x) is not None:
-        x = x.contiguous()
-    return cast(Tensor, _WeightedSum.apply(x, share, into, ends, count))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _WeightedSum.apply(x.contiguous(), share, into, ends, count))  # type: ignore[no-untyped-call]
 
 
 class _WeightedSum(torch.autograd.Function):
