@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.score import ScaledDot
-from regard.engine.ops import draw_seed
-from regard.layers import Dropout, FeedForward
+from regard.engine.stack import draw_seed
+from regard.layers import Dropout
 from regard.layers.dropout import dropout_threshold
 
 ATTEND = sys.modules["regard.attention.attend"]  # the package has a function of that name
@@ -39,9 +39,9 @@ def kept(numbers: Tensor, threshold: int, seed: int) -> Tensor:
     return (dropout_bytes(numbers, seed) >= threshold).float() * (256 / (256 - threshold))
 
 
-def row_mask(rows: int, columns: int, threshold: int, seed: int, *, padded: bool = False) -> Tensor:
-    """A mask (rows, columns); with `padded` every row begins with a block of its own."""
-    width = math.ceil(columns / 32) * 32 if padded else columns
+def row_mask(rows: int, columns: int, threshold: int, seed: int) -> Tensor:
+    """A mask (rows, columns); every row begins with a block of its own."""
+    width = math.ceil(columns / 32) * 32
     numbers = torch.arange(rows).unsqueeze(1) * width + torch.arange(columns)
     return kept(numbers, threshold, seed)
 
@@ -61,20 +61,12 @@ def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
     """
     sides = {tuple(each.shape): each for each in nonpad}
     assert len(sides) == len(nonpad)
-    padded = {
-        id(each.dropout)
-        for each in model.modules()
-        if isinstance(each, FeedForward) and each.activation == "relu"
-    }
-
     def dropout(self: Dropout, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x
         threshold = dropout_threshold(self.p)
         real = sides[tuple(x.shape[:2])]
-        packed = row_mask(
-            int(real.sum()), x.size(-1), threshold, draw_seed(threshold), padded=id(self) in padded
-        )
+        packed = row_mask(int(real.sum()), x.size(-1), threshold, draw_seed(threshold))
         mask = torch.ones(x.shape, dtype=x.dtype)
         mask[real] = packed.to(x.dtype)
         return x * mask

@@ -1,11 +1,2 @@
-"""The fast forward and backward passes of the same weights: C kernels for packed batches on a CPU.
-
-`plan(model)` is the one place that decides whether they may run a model; the rest of the package asks for
-hidden states, a training step, beam search or generation, and gets PyTorch's where the plan refuses.
-"""
-
-from regard.engine.forward import attach, detach
 from regard.engine.library import find_library
 from regard.engine.plan import Plan, Unsupported, describe, plan
-
-__all__ = ["Plan", "Unsupported", "attach", "describe", "detach", "find_library", "plan"]

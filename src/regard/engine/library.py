@@ -22,15 +22,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.disk import cache_folder, digest
-from regard.engine.structs import Asked, Lesson, Looked, Remembered, Thought
+from regard.engine.header import HEADER, header
 
-SOURCE = Path(__file__).parent / "csrc" / "kernels.c"
+SOURCES = sorted(HEADER.parent.glob("*.c"))
 FLAGS = (
     *("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
-    *("-fPIC", "-shared", "-fopenmp"),
+    *("-fPIC", "-shared", "-fopenmp", "-fvisibility=hidden"),
 )
 TARGETS = ("-march=native", "")
 """For this processor; for any processor of its architecture where that does not run."""
@@ -39,42 +38,8 @@ TIMEOUT = 60
 SLOWER = "PyTorch operations are used, which are slower"
 
 
-_P, _I, _N, _F, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_float, ctypes.c_uint64
-TAKES: dict[str, tuple[type, ...]] = {
-    "add_dropped": (_P, _P, _P, _N, _I, _S),
-    "relu_dropped": (_P, _P, _N, _N, _I, _S),
-    "relu_dropped_backward": (_P, _P, _P, _P, _N, _N, _I),
-    "smoothed_rows": (_P, _P, _P, _N, _N, _N, _F, _F, _P, _P),
-    "twin_rows": (_P, _P, _P, _P, _N, _N, _N, _F, _F, _F, _P, _P),
-    "attend_apart": (ctypes.POINTER(Asked), _P, _P),
-    "attend_apart_backward": (ctypes.POINTER(Asked), _P, _P, _P, _P, _P, _P, _N, _N),
-    "think_there": (ctypes.POINTER(Thought), _P, _P, _P),
-    "think_back": (ctypes.POINTER(Thought), _P, _P, _P, _P, _P, _P),
-    "look_there": (ctypes.POINTER(Looked), *[_P] * 6),
-    "look_back": (ctypes.POINTER(Looked), *[_P] * 12),
-    "learn": (ctypes.POINTER(Lesson), _P, _P),
-    "match_apart": (_P, _P, _I, _I, _P, _I, _I, _P),
-    "join_rows": (_P, _P, _P, _P, _I, _N, _P),
-    "lay_out": (_P, _P, _N, _N, _I),
-    "multiply": (_P, _N, _P, _P, _N, _N, _N, _I, _P),
-    "outer": (_P, _N, _P, _N, _N, _I, _P),
-    "orthogonal": (_P, _N, _N, _N, _I, _F, _F, _F),
-    "gelu": (_P, _P, _P, _N, _N),
-    "gelu_backward": (_P, _P, _P, _P, _N, _N),
-    "read_first": (_P, _P, _I, _I, _I, _I, _P),
-    "next_token": (_P, _P, _P, _I, _I, _I, _I, _P, _P),
-    "nearest": (ctypes.POINTER(Remembered), _P, _N, _N, _I, _P, _P),
-    "translate": (_P, _P, _P, _I, _P, _P, _P, _I, _P, _P, _P, _P),
-    "fingerprint": (_P, _P, _N, _P),
-    "use_threads": (_I,),
-    "best_of_rows": (_P, _N, _N, _I, _P, _P, _P),
-    "fail_allocation_after": (_N,),
-}
-WITHOUT_STATUS = {
-    *("add_dropped", "relu_dropped", "think_there", "join_rows", "lay_out", "multiply", "gelu"),
-    *("use_threads", "best_of_rows", "fail_allocation_after", "fingerprint"),
-}
-"""Functions that allocate nothing and return nothing; every other one returns a code of memory.c."""
+WITHOUT_STATUS = {"works", "gemm_packed_floats", "stack_packed_floats", "stack_saved_floats"}
+"""Functions whose result is a number; every other int is a status of memory.c."""
 FAILURES: dict[int, tuple[type[Exception], str]] = {
     1: (MemoryError, "Native engine: out of memory in {}."),
     2: (ValueError, "Native engine: sizes overflow or are out of range in {}."),
@@ -103,13 +68,11 @@ def kernels() -> ctypes.CDLL | None:
     if path is None:
         return None
     library = ctypes.CDLL(str(path))
-    for name, takes in TAKES.items():
+    for name, (result, arguments) in header().functions.items():
         function = getattr(library, name)
-        function.argtypes = takes
-        if name in WITHOUT_STATUS:
-            function.restype = None
-        else:
-            function.restype, function.errcheck = ctypes.c_int, raise_failure
+        function.argtypes, function.restype = arguments, result
+        if result is ctypes.c_int and name not in WITHOUT_STATUS:
+            function.errcheck = raise_failure
     return library
 
 
@@ -126,9 +89,8 @@ def data_ptr(tensor: Tensor) -> int:
     return tensor.data_ptr()
 
 
-def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuse second derivatives: `once_differentiable` alone leaves them out silently beside another path."""
-    once = once_differentiable(backward)
+def refuse_second_order(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse second derivatives in the backward function of an operator."""
 
     @wraps(backward)
     def checked(ctx: Any, *upstream: Tensor) -> Any:
@@ -137,7 +99,7 @@ def first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
                 "the native engine has no second derivatives (create_graph=True); "
                 "set REGARD_NATIVE=0 to compute them with PyTorch"
             )
-        return once(ctx, *upstream)
+        return backward(ctx, *upstream)
 
     return checked
 
@@ -254,7 +216,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def key(compiler: str, target: str) -> str:
     """Changes with the source, the flags, the compiler, the C library and the processor."""
-    sources = [path.read_text("utf-8") for path in sorted(SOURCE.parent.glob("*.c"))]
+    sources = [path.read_text("utf-8") for path in (*SOURCES, HEADER)]
     versions = [compiler, compiler_version(compiler), *platform.libc_ver()]
     parts = [*sources, *versions, target, *flags(), platform.machine(), processor()]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
@@ -296,7 +258,7 @@ def compiled(compiler: str, target: str, path: Path) -> str:
     """
     part = path.with_name(f"{path.stem}.{os.getpid()}.{secrets.token_hex(4)}.part")
     digest_part = digest_path(part)
-    command = [compiler, *flags(), *filter(None, [target]), str(SOURCE), "-lm", "-o", str(part)]
+    command = [compiler, *flags(), *filter(None, [target]), *map(str, SOURCES), "-lm", "-o", str(part)]
     trial = f"import ctypes, sys; sys.exit(0 if ctypes.CDLL({str(part)!r}).works() else 1)"
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

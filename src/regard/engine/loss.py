@@ -1,203 +1,193 @@
 """Output projection and label-smoothed loss, fused: memory does not grow with batch x vocabulary.
 
-Projection, softmax, label smoothing and their gradient are done while a block of rows is in the cache; the
-gradient is written in the forward pass, so there is no second pass over the vocabulary. `loss.SmoothedKL` on
-projected rows is the plain twin it is tested against.
+Projection, softmax, label smoothing and their gradient are computed while a block of rows is in the cache; the gradient is
+written in the forward pass, so there is no second pass over the vocabulary. `SmoothedKL` on projected rows is the plain
+reference. For hidden states on another device, or in another type, the same blocks are computed by PyTorch.
 """
 
-import math
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from regard.engine.library import data_ptr, first_order, library, optional_ptr
+from regard.engine.library import data_ptr, library, optional_ptr, refuse_second_order
 from regard.engine.plan import tensors_supported
+from regard.engine.token_loss import check_ids, entropy_term
 
 ROWS = 512
-"""Rows a block: large enough for the matrix product, small enough to stay near the processor."""
+"""Rows a block: large enough for the matrix product, small enough to stay in the cache."""
 
 
-def smoothed_kl(
-    hidden: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, *, padding: int, smoothing: float
+def linear_cross_entropy(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    *,
+    padding: int = 0,
+    smoothing: float = 0.0,
+    r_drop: float = 0.0,
 ) -> Tensor:
-    """The divergence from the smoothed targets, summed over the tokens.
+    """Divergence of softmax(hidden weight^T + bias) from the smoothed labels, summed over the tokens.
 
-    hidden (tokens, size), weight (vocabulary, size), bias (vocabulary,), gold (tokens,) without padding.
+    Args:
+        hidden: (tokens, d_model); with `r_drop` (2 tokens, d_model), one pass after the other.
+        weight: (vocabulary, d_model).
+        bias: (vocabulary,).
+        labels: (tokens,), none of them padding.
+        padding: The id that gets no probability from label smoothing.
+        r_drop: Weight of half of KL(p, q) + KL(q, p) between the two passes (Wu et al. 2021); their losses are averaged.
     """
-    return cast(Tensor, _BlockLoss.apply(hidden, weight, bias, gold, padding, smoothing, None))  # type: ignore[no-untyped-call]
-
-
-def twin_kl(
-    hidden: Tensor, weight: Tensor, bias: Tensor, gold: Tensor, *, padding: int, smoothing: float, r_drop: float
-) -> Tensor:
-    """R-Drop (Wu et al. 2021): the mean of two passes' divergences and `r_drop` times how far they are apart.
-
-    hidden (2 tokens, size) holds one pass after the other; the distance is half of KL(p, q) + KL(q, p).
-    """
-    return cast(Tensor, _BlockLoss.apply(hidden, weight, bias, gold, padding, smoothing, r_drop))  # type: ignore[no-untyped-call]
-
-
-class _BlockLoss(torch.autograd.Function):
-    """One pass over the rows, or with `r_drop` two, one after the other in `hidden`."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        gold: Tensor,
-        padding: int,
-        smoothing: float,
-        r_drop: float | None,
-    ) -> Tensor:
-        tokens, vocabulary = len(gold), weight.size(0)
-        passes = 1 if r_drop is None else 2
-        sure, spread = 1 - smoothing, smoothing / (vocabulary - 2)
-        wants_gradient = any(ctx.needs_input_grad)
-        grad_hidden = torch.empty_like(hidden) if wants_gradient else None
-        grad_weight = torch.zeros_like(weight) if wants_gradient else None
-        grad_bias = torch.zeros_like(bias) if wants_gradient else None
-        total = hidden.new_zeros((), dtype=torch.float64)
-        a_block = ROWS // passes
-        room = hidden.new_empty(passes, min(a_block, tokens), vocabulary)
-        native = tensors_supported(room, bias)  # what the kernels read and write
-        if native and tokens:
-            low, high = gold.aminmax()
-            if int(low) < 0 or int(high) >= vocabulary:
-                raise ValueError(
-                    f"target token ids from {int(low)} to {int(high)} in a vocabulary of {vocabulary:,}"
-                )
-        for first in range(0, tokens, a_block):
-            last = min(first + a_block, tokens)
-            parts = [slice(number * tokens + first, number * tokens + last) for number in range(passes)]
-            scores = [  # (rows, vocabulary) each, still without bias
-                torch.mm(hidden[part], weight.T, out=place[: last - first])
-                for part, place in zip(parts, room, strict=True)
-            ]
-            token = gold[first:last]
-            if r_drop is None:
-                block = block_native if native else block_in_torch
-                total += block(scores[0], bias, token, padding, sure, spread, grad_bias)
-            else:
-                twins = twins_native if native else twins_in_torch
-                total += twins(scores, bias, token, padding, sure, spread, r_drop, grad_bias)
-            if grad_hidden is not None and grad_weight is not None:
-                for part, gradient in zip(parts, scores, strict=True):
-                    torch.mm(gradient, weight, out=grad_hidden[part])
-                    grad_weight.addmm_(gradient.T, hidden[part])
-        total += tokens * entropy_term(smoothing, vocabulary)
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
-        return total.to(hidden.dtype)
-
-    @staticmethod
-    @first_order
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return *(each * upstream[0] for each in ctx.saved_tensors), None, None, None, None
-
-
-def twins_in_torch(
-    both: list[Tensor],
-    bias: Tensor,
-    gold: Tensor,
-    padding: int,
-    sure: float,
-    spread: float,
-    r_drop: float,
-    grad_bias: Tensor | None,
-) -> Tensor:
-    """`block_in_torch` for two passes and their distance; both become gradients if one is wanted."""
-    logs = [torch.log_softmax(scores + bias, -1) for scores in both]
-    p, q = (each.exp() for each in logs)
-    apart = logs[0] - logs[1]
-    ahead, back = (p * apart).sum(-1, keepdim=True), (q * -apart).sum(-1, keepdim=True)
-    ones = None if grad_bias is None else torch.zeros_like(bias)
-    loss = sum(block_in_torch(scores, bias, gold, padding, sure, spread, ones) for scores in both) / 2
-    if grad_bias is not None and ones is not None:
-        both[0].mul_(0.5).add_(0.5 * r_drop * (p * (apart - ahead) + p - q))
-        both[1].mul_(0.5).add_(0.5 * r_drop * (q * (-apart - back) + q - p))
-        grad_bias += both[0].sum(0) + both[1].sum(0)
-    return loss + 0.5 * r_drop * (ahead + back).double().sum()
-
-
-def twins_native(
-    both: list[Tensor],
-    bias: Tensor,
-    gold: Tensor,
-    padding: int,
-    sure: float,
-    spread: float,
-    r_drop: float,
-    grad_bias: Tensor | None,
-) -> Tensor:
-    """`twins_in_torch` while a row is in the cache."""
-    losses = torch.empty(len(gold), dtype=torch.float64)
-    gold, bias = gold.contiguous(), bias.contiguous()
-    library().twin_rows(
-        *map(data_ptr, (*both, bias, gold)),
-        *both[0].shape,
-        padding,
-        sure,
-        spread,
-        r_drop,
-        data_ptr(losses),
-        optional_ptr(grad_bias),
+    vocabulary = weight.size(0)
+    off_value = smoothing / (vocabulary - 2) if smoothing else 0.0
+    inputs = [each for each in (hidden, weight, bias) if each is not None]
+    with_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
+    loss, *_ = block_loss(
+        hidden.contiguous(), weight, bias, labels, padding, 1 - smoothing, off_value, r_drop, with_gradient
     )
+    return cast(Tensor, loss + len(labels) * entropy_term(smoothing, vocabulary)).to(hidden.dtype)
+
+
+@torch.library.custom_op("regard::linear_cross_entropy", mutates_args=())
+def block_loss(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    padding: int,
+    confidence: float,
+    off_value: float,
+    r_drop: float,
+    with_gradient: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The loss without its constant part (float64), and the gradients of hidden, weight and bias, which may be empty."""
+    tokens, vocabulary, passes = len(labels), weight.size(0), 2 if r_drop else 1
+    if len(hidden) != passes * tokens:
+        raise ValueError(f"{len(hidden)} hidden states for {tokens} labels and {passes} passes")
+    grads = [
+        torch.zeros_like(each) if with_gradient and each is not None else hidden.new_empty(0)
+        for each in (hidden, weight, bias)
+    ]
+    total = hidden.new_zeros((), dtype=torch.float64)
+    block = ROWS // passes
+    room = hidden.new_empty(passes, min(block, tokens), vocabulary)
+    native = tensors_supported(room, weight if bias is None else bias)
+    if hidden.device.type == "cpu":
+        check_ids(labels, vocabulary, "target")
+    settings = padding, confidence, off_value, r_drop
+    for first in range(0, tokens, block):
+        last = min(first + block, tokens)
+        parts = [slice(number * tokens + first, number * tokens + last) for number in range(passes)]
+        logits = [
+            torch.mm(hidden[part], weight.T, out=place[: last - first])
+            for part, place in zip(parts, room, strict=True)
+        ]
+        compute = loss_native if native else loss_in_torch
+        grad_bias = grads[2] if with_gradient and bias is not None else None
+        total += compute(logits, bias, labels[first:last], settings, grad_bias, with_gradient)
+        for part, gradient in zip(parts, logits if with_gradient else (), strict=False):
+            torch.mm(gradient, weight, out=grads[0][part])
+            grads[1].addmm_(gradient.T, hidden[part])
+    return total, *grads
+
+
+@block_loss.register_fake
+def _(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    padding: int,
+    confidence: float,
+    off_value: float,
+    r_drop: float,
+    with_gradient: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    none = hidden.new_empty(0)
+    loss = hidden.new_empty((), dtype=torch.float64)
+    grads = [
+        torch.empty_like(each) if with_gradient and each is not None else torch.empty_like(none)
+        for each in (hidden, weight, bias)
+    ]
+    return loss, grads[0], grads[1], grads[2]
+
+
+def _save_gradients(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.has_bias, ctx.with_gradient = inputs[2] is not None, inputs[-1]
+    ctx.save_for_backward(*output[1:])
+
+
+@refuse_second_order
+def _scale_gradients(ctx: Any, upstream: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    if not ctx.with_gradient:
+        raise RuntimeError("the loss was computed without its gradient")
+    hidden, weight, bias = (each * upstream.to(each.dtype) for each in ctx.saved_tensors)
+    return hidden, weight, bias if ctx.has_bias else None, *(None,) * 6
+
+
+block_loss.register_autograd(_scale_gradients, setup_context=_save_gradients)
+
+Settings = tuple[int, float, float, float]
+"""Padding id, confidence, off value, R-Drop weight."""
+
+
+def loss_native(
+    logits: list[Tensor],
+    bias: Tensor | None,
+    labels: Tensor,
+    settings: Settings,
+    grad_bias: Tensor | None,
+    with_gradient: bool,
+) -> Tensor:
+    """`loss_in_torch` while a row is in the cache."""
+    losses = torch.empty(len(labels), dtype=torch.float64)
+    labels = labels.contiguous()
+    padding, confidence, off_value, r_drop = settings
+    shape = *logits[0].shape, padding, confidence, off_value
+    compute = library().r_drop_cross_entropy if r_drop else library().smoothed_cross_entropy
+    compute(
+        *map(data_ptr, logits), optional_ptr(bias), data_ptr(labels), *shape, *([r_drop] if r_drop else []),
+        with_gradient, data_ptr(losses), optional_ptr(grad_bias),
+    )  # fmt: skip
     return losses.sum()
 
 
-def block_in_torch(
-    scores: Tensor,
-    bias: Tensor,
-    gold: Tensor,
-    padding: int,
-    sure: float,
-    spread: float,
+def loss_in_torch(
+    logits: list[Tensor],
+    bias: Tensor | None,
+    labels: Tensor,
+    settings: Settings,
     grad_bias: Tensor | None,
+    with_gradient: bool,
 ) -> Tensor:
-    """The loss of a block, whose scores become its gradient if one is wanted; `grad_bias` is added to."""
-    scores += bias
-    # log q = score - lse, so every sum over log q is a sum over scores and one over lse.
-    lse = scores.logsumexp(-1)
-    gold_score = scores.gather(1, gold.unsqueeze(1)).squeeze(1)
-    mean_part = scores.sum(-1) - scores[:, padding] - (scores.size(1) - 1) * lse
-    loss = -((sure - spread) * (gold_score - lse) + spread * mean_part).double().sum()
-    if grad_bias is not None:
-        scores.sub_(lse.unsqueeze(1)).exp_()  # softmax, in place
-        scores -= spread
-        scores[:, padding] += spread
-        scores[torch.arange(len(gold), device=gold.device), gold] -= sure - spread
-        grad_bias += scores.sum(0)
+    """The loss of a block; with a gradient the logits of all passes become their gradients, grad_bias is added to."""
+    padding, confidence, off_value, r_drop = settings
+    passes = len(logits)
+    for each in logits:
+        each += 0 if bias is None else bias
+    logs = [each.log_softmax(-1) for each in logits]
+    loss = logs[0].new_zeros((), dtype=torch.float64)
+    for each in logs:
+        at_label = each.gather(1, labels.unsqueeze(1)).squeeze(1)
+        others = each.sum(-1) - each[:, padding]
+        loss -= ((confidence - off_value) * at_label + off_value * others).double().sum() / passes
+    gradients = []
+    for each in logs:
+        gradient = each.exp() - off_value
+        gradient[:, padding] += off_value
+        gradient[torch.arange(len(labels), device=labels.device), labels] -= confidence - off_value
+        gradients.append(gradient / passes)
+    if r_drop:
+        p, q = (each.exp() for each in logs)
+        distance = logs[0] - logs[1]
+        forward, backward = (p * distance).sum(-1, keepdim=True), (q * -distance).sum(-1, keepdim=True)
+        loss += 0.5 * r_drop * (forward + backward).double().sum()
+        gradients[0] += 0.5 * r_drop * (p * (distance - forward) + p - q)
+        gradients[1] += 0.5 * r_drop * (q * (-distance - backward) + q - p)
+    if with_gradient:
+        for each, gradient in zip(logits, gradients, strict=True):
+            each.copy_(gradient)
+            if grad_bias is not None:
+                grad_bias += gradient.sum(0)
     return loss
-
-
-def block_native(
-    scores: Tensor,
-    bias: Tensor,
-    gold: Tensor,
-    padding: int,
-    sure: float,
-    spread: float,
-    grad_bias: Tensor | None,
-) -> Tensor:
-    """`block_in_torch` in two passes over the scores instead of eight."""
-    losses = torch.empty(len(gold), dtype=torch.float64)
-    gold, bias = gold.contiguous(), bias.contiguous()
-    library().smoothed_rows(
-        *map(data_ptr, (scores, bias, gold)),
-        *scores.shape,
-        padding,
-        sure,
-        spread,
-        data_ptr(losses),
-        optional_ptr(grad_bias),
-    )
-    return losses.sum()
-
-
-def entropy_term(smoothing: float, vocabulary: int) -> float:
-    """sum of t log t over one smoothed target: what makes a cross entropy a divergence."""
-    gold = (1 - smoothing) * math.log(1 - smoothing) if smoothing < 1 else 0.0
-    rest = smoothing * math.log(smoothing / (vocabulary - 2)) if smoothing > 0 else 0.0
-    return gold + rest

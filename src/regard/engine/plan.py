@@ -36,11 +36,11 @@ from regard.models.neighbours import Neighbours, Remembering
 from regard.models.transformer import Decoder, Encoder, Transformer
 from regard.models.vit import Sinusoidal2d, Vit
 
-Use = Literal["hidden states", "training step", "beam search", "generation"]
+Use = Literal["hidden states", "token loss", "beam search", "generation"]
 """The native entry points."""
 
-DROPOUT_BLOCK, PANEL, LANES = 32, 16, 8
-"""Elements whose dropout bytes are drawn together; outputs and head components computed together."""
+LANES = 8
+"""Components of a head that are computed together."""
 
 MAX_GRADIENT_COPIES = 2**28
 """Floats in the gradients of all threads together, one copy each until they are added up: a gigabyte."""
@@ -67,6 +67,9 @@ class Sublayer:
     heads: int = 0
     d_ff: int = 0
     activation: str = ""
+    causal: bool = False
+    rotary_base: float = 0.0
+    """0 without rotary positions."""
 
     @property
     def norm(self) -> nn.LayerNorm:
@@ -92,12 +95,16 @@ class Sublayer:
 
 @dataclass(frozen=True)
 class Stack:
-    """The blocks of an encoder or a decoder, the final norm if there is one, and the position scheme."""
+    """The blocks of an encoder or a decoder, the final norm if there is one, and the position scheme.
+
+    `dropout` is the threshold of the dropout of its input.
+    """
 
     blocks: tuple[tuple[Sublayer, ...], ...]
     norm: nn.LayerNorm | None
     position: Position
     d_model: int
+    dropout: int = 0
 
     @property
     def sublayers(self) -> Iterator[Sublayer]:
@@ -116,7 +123,7 @@ class Plan:
 
     def refuses(self, use: Use) -> str | None:
         """Why this use is not supported; None if it is."""
-        if use == "training step" and use not in self.refused:
+        if use in ("hidden states", "token loss") and use not in self.refused and torch.is_grad_enabled():
             copies = torch.get_num_threads() * self.parameters
             if copies > MAX_GRADIENT_COPIES:
                 return (
@@ -166,10 +173,11 @@ def describe_training(model: nn.Module) -> str:
     found = plan(body)
     if isinstance(found, Unsupported):
         return f"PyTorch ({found.reason})"
-    if found.kind != "encoder-decoder":
-        return "native, layer by layer"
-    reason = found.refuses("training step")
-    return "native, fused training step" if reason is None else f"native, layer by layer ({reason})"
+    uses: tuple[Use, ...] = ("token loss", "hidden states")
+    reasons = [found.refuses(use) for use in uses]
+    if reasons[0] is None:
+        return "native, fused token loss"
+    return "native" if reasons[1] is None else f"PyTorch ({reasons[1]})"
 
 
 def process_refusal() -> str | None:
@@ -360,12 +368,16 @@ def _threshold(dropout: Dropout) -> int:
     return dropout_threshold(dropout.p) if dropout.training else 0
 
 
-def _attention(name: str, residual: Residual, kind: Literal["self", "cross"], width: int) -> Sublayer:
+def _attention(
+    name: str, residual: Residual, kind: Literal["self", "cross"], width: int, *, causal: bool
+) -> Sublayer:
     attention = residual.attention
     if type(residual.sublayer) is not (SelfAttention if kind == "self" else type(attention)):
         raise _Refused(f"{name} holds a {type(residual.sublayer).__name__}")
+    if type(attention) not in (Attention, MultiHead):
+        raise _Refused(f"{name} holds a {type(attention).__name__}")
     if type(attention.score) is not ScaledDot:
-        raise _Refused(f"{name} scores by {type(attention.score).__name__}")
+        raise _Refused(f"{name} scores by {type(attention.score).__name__}, not ScaledDot")
     if type(attention.position) not in (Position, Rotary):
         raise _Refused(f"{name} has {type(attention.position).__name__} positions inside attention")
     if kind == "cross" and type(attention.position) is not Position:
@@ -388,6 +400,8 @@ def _attention(name: str, residual: Residual, kind: Literal["self", "cross"], wi
         _threshold(residual.dropout),
         dropout_threshold(attention.dropout) if attention.training else 0,
         heads=heads,
+        causal=causal,
+        rotary_base=attention.position.base if type(attention.position) is Rotary else 0.0,
     )
 
 
@@ -417,17 +431,21 @@ def _feed_forward(name: str, residual: Residual, width: int) -> Sublayer:
 
 
 def _block(name: str, block: nn.Module, width: int) -> tuple[Sublayer, ...]:
+    """The sublayers of an encoder block, or of a decoder block, whose self-attention is causal."""
     if not isinstance(block, EncoderBlock | DecoderBlock):
         raise _Refused(f"{name} is a {type(block).__name__}")
     cross = block.cross_attention if isinstance(block, DecoderBlock) else None
+    causal = isinstance(block, DecoderBlock)
     return (
-        _attention(f"{name}.self_attention", block.self_attention, "self", width),
-        *(() if cross is None else (_attention(f"{name}.cross_attention", cross, "cross", width),)),
+        _attention(f"{name}.self_attention", block.self_attention, "self", width, causal=causal),
+        *(() if cross is None else (_attention(f"{name}.cross_attention", cross, "cross", width, causal=False),)),
         _feed_forward(f"{name}.feed_forward", block.feed_forward, width),
     )
 
 
-def _stack(name: str, blocks: nn.ModuleList, norm: nn.Module, position: Position, width: int) -> Stack:
+def _stack(
+    name: str, blocks: nn.ModuleList, norm: nn.Module, position: Position, width: int, dropout: Dropout
+) -> Stack:
     if not len(blocks):
         raise _Refused(f"{name} has no blocks")
     if type(position) is Learned and position.table.size(1) != width:
@@ -437,6 +455,7 @@ def _stack(name: str, blocks: nn.ModuleList, norm: nn.Module, position: Position
         None if isinstance(norm, nn.Identity) else _norm(f"{name}.norm", norm, width),
         position,
         width,
+        _threshold(dropout),
     )
 
 
@@ -458,103 +477,20 @@ def _plan_transformer(model: nn.Module) -> Plan:
     if bias.shape != (weight.size(0),):
         raise _Refused(f"output_bias has {bias.numel()} numbers for {weight.size(0)} words")
     encoder, decoder = (
-        _stack(name, side.blocks, side.norm, side.position, width)
+        _stack(name, side.blocks, side.norm, side.position, width, model.dropout)
         for name, side in (("encoder.blocks", model.encoder), ("decoder.blocks", model.decoder))
     )
     if any(len(block) != 3 for block in decoder.blocks):
         raise _Refused("a decoder block has no cross-attention")
-    scales = {model.source_embedding.scale, model.target_embedding.scale}
-    stacks = (encoder, decoder)
-    refused: dict[Use, str] = {}
-    common = _uniform(stacks) or _added_positions(stacks)
-    step = common or _training_step_refusal(stacks, _threshold(model.dropout), scales)
-    search = common or _decoding_refusal(stacks) or _training_mode(model, stacks)
-    if step is not None:
-        refused["training step"] = step
-    if search is not None:
-        refused["beam search"] = search
-    refused["generation"] = "a translation is searched for"
-    return Plan("encoder-decoder", stacks, refused, _count(model))
+    refused: dict[Use, str] = {"generation": "a translation is searched for"}
+    if is_in_training_mode(model, (encoder, decoder)):
+        refused["beam search"] = "the model is in training mode"
+    return Plan("encoder-decoder", (encoder, decoder), refused, _count(model))
 
 
-def _uniform(stacks: Sequence[Stack]) -> str | None:
-    """Kernels that take the whole stack have one value for all layers."""
-    sublayers = [each for stack in stacks for each in stack.sublayers]
-    looking = [each for each in sublayers if each.kind != "feed_forward"]
-    networks = [each for each in sublayers if each.kind == "feed_forward"]
-    final = [each.norm.eps for each in stacks if each.norm is not None]
-    for what, values in (
-        ("LayerNorm epsilon", [*(each.eps for each in sublayers), *final]),
-        ("norm placement", [each.pre_norm for each in sublayers]),
-        ("number of heads", [each.heads for each in looking]),
-        ("feed-forward width", [each.d_ff for each in networks]),
-        ("activation", [each.activation for each in networks]),
-    ):
-        if len(set(values)) > 1:
-            return f"the {what} differs between layers"
-    pre = sublayers[0].pre_norm
-    if any((stack.norm is not None) != pre for stack in stacks):
-        return f"{'pre' if pre else 'post'}-norm layers {'without' if pre else 'with'} a final norm"
-    return None
-
-
-def _added_positions(stacks: Sequence[Stack]) -> str | None:
-    for stack in stacks:
-        if type(stack.position) not in (Sinusoidal, Learned):
-            return f"{type(stack.position).__name__} positions are not added to the embeddings"
-        if any(
-            type(each.attention.position) is Rotary for each in stack.sublayers if each.kind != "feed_forward"
-        ):
-            return "positions are rotary"
-    return None
-
-
-def _training_step_refusal(stacks: Sequence[Stack], embedding: int, scales: set[float]) -> str | None:
-    """What the fused training step does not compute."""
-    sublayers = [each for stack in stacks for each in stack.sublayers]
-    first, width = sublayers[0], stacks[0].d_model
-    network = next(each for each in sublayers if each.kind == "feed_forward")
-    if not first.pre_norm:
-        return "the norm stands after the sublayers"
-    if network.activation != "relu":
-        return f"the activation is {network.activation}, not relu"
-    if width % DROPOUT_BLOCK:
-        return f"d_model is {width}, not a multiple of {DROPOUT_BLOCK}"
-    if network.d_ff % PANEL:
-        return f"d_ff is {network.d_ff}, not a multiple of {PANEL}"
-    if len(scales) > 1:
-        return "the embeddings are scaled differently"
-    if len({embedding, *(each.dropout for each in sublayers)}) > 1:
-        return "dropout differs between layers"
-    networks = [each for each in sublayers if each.kind == "feed_forward"]
-    attentions = [each for each in sublayers if each.kind != "feed_forward"]
-    for what, group in (("feed-forward", networks), ("attention", attentions)):
-        if len({each.inner_dropout for each in group}) > 1:
-            return f"{what} dropout differs between layers"
-    for each in sublayers:
-        names = ("widen", "narrow") if each.kind == "feed_forward" else ("query", "key", "value", "output")
-        needed = ("widen", "narrow") if each.kind == "feed_forward" else ("output",)
-        for name, projection in zip(names, each.projections, strict=True):
-            if projection.bias is None and name in needed:
-                return f"a layer's {name} projection has no bias"
-    return None
-
-
-def _decoding_refusal(stacks: Sequence[Stack]) -> str | None:
-    """What beam search and generation do not compute."""
-    network = next(each for each in stacks[0].sublayers if each.kind == "feed_forward")
-    if network.activation not in ("relu", "gelu-tanh"):
-        return f"the activation is {network.activation}, not relu or gelu-tanh"
-    if network.d_ff % LANES:
-        return f"d_ff is {network.d_ff}, not a multiple of {LANES}"
-    return None
-
-
-def _training_mode(model: nn.Module, stacks: Sequence[Stack]) -> str | None:
+def is_in_training_mode(model: nn.Module, stacks: Sequence[Stack]) -> bool:
     sublayers = (each for stack in stacks for each in stack.sublayers)
-    if model.training or any(each.dropout or each.inner_dropout for each in sublayers):
-        return "the model is in training mode"
-    return None
+    return model.training or any(each.dropout or each.inner_dropout for each in sublayers)
 
 
 def _plan_gpt(model: nn.Module) -> Plan:
@@ -564,27 +500,23 @@ def _plan_gpt(model: nn.Module) -> Plan:
     _embedding("token_embedding", gpt.token_embedding.weight, width)
     if gpt.token_embedding.max_norm is not None:
         raise _Refused("token_embedding renormalises its vectors")
-    stack = _stack("decoder.blocks", gpt.decoder.blocks, gpt.decoder.norm, gpt.decoder.position, width)
+    decoder = gpt.decoder
+    stack = _stack("decoder.blocks", decoder.blocks, decoder.norm, decoder.position, width, gpt.dropout)
     if any(len(block) != 2 for block in stack.blocks):
         raise _Refused("a decoder block has cross-attention")
-    refused: dict[Use, str] = {
-        "training step": "the language-model loss is computed from hidden states",
-        "beam search": "a GPT has no source to search from",
-    }
-    generation = (
-        _uniform([stack])
-        or _added_positions([stack])
-        or _decoding_refusal([stack])
-        or _training_mode(model, [stack])
-    )
-    if generation is not None:
-        refused["generation"] = generation
+    refused: dict[Use, str] = {"beam search": "a GPT has no source to search from"}
+    if gpt.symbol_embedding is not None:
+        refused["token loss"] = refused["generation"] = "its special tokens have an embedding of their own"
+    elif type(model) is not GptWriter:
+        refused["token loss"] = refused["generation"] = "a GPT without its output layer gives hidden states only"
+    elif is_in_training_mode(model, (stack,)):
+        refused["generation"] = "the model is in training mode"
     return Plan("GPT", (stack,), refused, _count(model))
 
 
 def _encoder_only(kind: Literal["BERT", "ViT"], model: nn.Module, stack: Stack) -> Plan:
     reason = f"a {kind} gives hidden states only"
-    refused: dict[Use, str] = {"training step": reason, "beam search": reason, "generation": reason}
+    refused: dict[Use, str] = {"token loss": reason, "beam search": reason, "generation": reason}
     return Plan(kind, (stack,), refused, _count(model))
 
 
@@ -592,14 +524,18 @@ def _plan_bert(model: nn.Module) -> Plan:
     assert isinstance(model, Bert)
     width = model.token_embedding.embedding_dim
     return _encoder_only(
-        "BERT", model, _stack("blocks", model.blocks, nn.Identity(), model.position_embedding, width)
+        "BERT",
+        model,
+        _stack("blocks", model.blocks, nn.Identity(), model.position_embedding, width, model.dropout),
     )
 
 
 def _plan_vit(model: nn.Module) -> Plan:
     assert isinstance(model, Vit)
     width = model.patch_embedding.out_features
-    return _encoder_only("ViT", model, _stack("blocks", model.blocks, nn.Identity(), Position(), width))
+    return _encoder_only(
+        "ViT", model, _stack("blocks", model.blocks, nn.Identity(), Position(), width, model.dropout)
+    )
 
 
 def _plan_ensemble(model: nn.Module) -> Plan:
@@ -631,7 +567,7 @@ def _plan_ensemble(model: nn.Module) -> Plan:
         {
             "hidden states": "an ensemble is searched",
             "generation": "an ensemble is searched",
-            "training step": "an ensemble is searched",
+            "token loss": "an ensemble is searched",
         },
         _count(model),
         tuple(plans),

@@ -1,264 +1,197 @@
-/* ---- Attention of sentences that lie end to end: each looks at its own keys, and there is no padding. ---- */
+/* Scaled dot-product attention within the sequences of a packed batch, with dropout, forward and backward. */
+#include "engine.h"
 
-/* C = A B for small matrices; A(m, k) lies at a[m * arow + k * acol], n is a multiple of 8. */
-static void product(const float *a, int64_t arow, int64_t acol, const float *b, int64_t brow, float *c,
-                    int64_t crow, int m, int k, int n) {
-    for (int j = 0; j < n;) {
-        int wide = n - j >= 16;
-        for (int i = 0; i < m;) {
-            if (wide && m - i >= 4) {
-                v8 c00 = {0}, c01 = {0}, c10 = {0}, c11 = {0}, c20 = {0}, c21 = {0}, c30 = {0}, c31 = {0};
-                const float *a0 = a + i * arow, *b0 = b + j;
-                for (int p = 0; p < k; p++, a0 += acol, b0 += brow) {
-                    v8 left = *(const v8 *)b0, right = *(const v8 *)(b0 + 8);
-                    float x0 = a0[0], x1 = a0[arow], x2 = a0[2 * arow], x3 = a0[3 * arow];
-                    c00 += x0 * left, c01 += x0 * right;
-                    c10 += x1 * left, c11 += x1 * right;
-                    c20 += x2 * left, c21 += x2 * right;
-                    c30 += x3 * left, c31 += x3 * right;
-                }
-                float *to = c + i * crow + j;
-                *(v8 *)to = c00, *(v8 *)(to + 8) = c01;
-                to += crow;
-                *(v8 *)to = c10, *(v8 *)(to + 8) = c11;
-                to += crow;
-                *(v8 *)to = c20, *(v8 *)(to + 8) = c21;
-                to += crow;
-                *(v8 *)to = c30, *(v8 *)(to + 8) = c31;
-                i += 4;
-            } else if (m - i >= 4) {
-                v8 c0 = {0}, c1 = {0}, c2 = {0}, c3 = {0};
-                const float *a0 = a + i * arow, *b0 = b + j;
-                for (int p = 0; p < k; p++, a0 += acol, b0 += brow) {
-                    v8 left = *(const v8 *)b0;
-                    c0 += a0[0] * left, c1 += a0[arow] * left;
-                    c2 += a0[2 * arow] * left, c3 += a0[3 * arow] * left;
-                }
-                float *to = c + i * crow + j;
-                *(v8 *)to = c0, *(v8 *)(to + crow) = c1;
-                *(v8 *)(to + 2 * crow) = c2, *(v8 *)(to + 3 * crow) = c3;
-                i += 4;
-            } else {
-                v8 c0 = {0}, c1 = {0};
-                const float *a0 = a + i * arow, *b0 = b + j;
-                if (wide) {
-                    for (int p = 0; p < k; p++, a0 += acol, b0 += brow)
-                        c0 += a0[0] * *(const v8 *)b0, c1 += a0[0] * *(const v8 *)(b0 + 8);
-                    *(v8 *)(c + i * crow + j + 8) = c1;
-                } else {
-                    for (int p = 0; p < k; p++, a0 += acol, b0 += brow) c0 += a0[0] * *(const v8 *)b0;
-                }
-                *(v8 *)(c + i * crow + j) = c0;
-                i += 1;
-            }
-        }
-        j += wide ? 16 : 8;
-    }
-}
-
-typedef struct {
-    const float *q, *k, *v;        /* (tokens, heads, size); a token's row begins a stride after the last */
-    int64_t qrow, krow, vrow;      /* strides */
-    const int32_t *qstart, *kstart; /* where each sentence begins, and at the end where the last one ends */
-    int sentences, heads, size, causal, dropped;
-    float scale;
-    uint64_t seed;
-    const float *bias;             /* (tokens) added to the scores of each key, or none */
-    float *received;               /* (tokens) what each key gets of all queries and heads, added up, or none */
-} Asked;
-
-/* Tokens of the batch that come before the first query and the first key that are given: sentences are found by where
- * they begin in the whole batch, and dropout counts its queries. */
-typedef struct {
-    int64_t queries, keys;
-} Before;
-
-static inline int padded(int n) { return (n + 7) & ~7; }
-
-static int longest(const int32_t *start, int sentences) {
+int longest_sequence(const int32_t *offsets, int64_t sequences) {
     int most = 0;
-    for (int s = 0; s < sentences; s++) most = start[s + 1] - start[s] > most ? start[s + 1] - start[s] : most;
+    for (int64_t s = 0; s < sequences; s++) most = offsets[s + 1] - offsets[s] > most ? offsets[s + 1] - offsets[s] : most;
     return most;
 }
 
-/* (keys, size) rows -> (size, keys), filled up with zeros. */
-static void turned(const float *from, int64_t row, int keys, int size, float *to) {
-    int wide = padded(keys);
+void transpose_padded(const float *x, int64_t stride, int rows, int size, float *out) {
+    int width = padded(rows);
     for (int c = 0; c < size; c++) {
-        for (int j = 0; j < keys; j++) to[(int64_t)c * wide + j] = from[j * row + c];
-        for (int j = keys; j < wide; j++) to[(int64_t)c * wide + j] = 0;
+        for (int j = 0; j < rows; j++) out[(int64_t)c * width + j] = x[j * stride + c];
+        for (int j = rows; j < width; j++) out[(int64_t)c * width + j] = 0;
     }
 }
 
-/* The bytes that decide which weights of one query and head stay. */
-static inline void keep_weights(const Asked *asked, int64_t token, int head, int keys, float *kept) {
-    float scale = 256.0f / (256 - asked->dropped);
-    for (int first = 0; first < keys; first += BLOCK) {
-        uint8_t bytes[BLOCK];
-        bytes_of(asked->seed, ((uint64_t)(token * asked->heads + head) << 12) + first / BLOCK, bytes);
-        for (int i = 0; i < BLOCK && first + i < keys; i++) kept[first + i] = bytes[i] >= asked->dropped ? scale : 0.0f;
+/* The dropout mask of one query's weights in one head. */
+static inline void weight_mask(const VarlenAttention *a, int64_t query, int head, int keys, float *mask) {
+    float scale = 256.0f / (256 - a->dropout);
+    for (int first = 0; first < keys; first += DROPOUT_BLOCK) {
+        uint8_t bytes[DROPOUT_BLOCK];
+        dropout_bytes(a->seed, ((uint64_t)(query * a->heads + head) << 12) + first / DROPOUT_BLOCK, bytes);
+        for (int i = 0; i < DROPOUT_BLOCK && first + i < keys; i++) mask[first + i] = bytes[i] >= a->dropout ? scale : 0.0f;
     }
 }
 
-/* Queries are taken some at a time, since those that come early see few keys where order is kept. */
-#define ROWS 32
+/* Queries are taken some at a time: with a causal mask the first ones see few keys. */
+#define QUERY_BLOCK 32
 
 /* How many keys the queries before `end` see. */
-static inline int reach(const Asked *asked, int end, int keys) { return asked->causal && end < keys ? end : keys; }
+static inline int visible(const VarlenAttention *a, int end, int keys) { return a->causal && end < keys ? end : keys; }
 
-static inline int smaller(int a, int b) { return a < b ? a : b; }
+static inline int min_int(int a, int b) { return a < b ? a : b; }
 
-/* Weights (queries, padded keys) of one sentence and head, each row as far as its fellows see; `norms` are taken as
-   known if `again`. */
-static void weigh(const Asked *asked, Before before, int sentence, int head, float *kt, float *w, float *norms,
-                  int again) {
-    int64_t q0 = asked->qstart[sentence] - before.queries, k0 = asked->kstart[sentence] - before.keys;
-    int queries = asked->qstart[sentence + 1] - asked->qstart[sentence];
-    int keys = asked->kstart[sentence + 1] - asked->kstart[sentence], wide = padded(keys);
-    const float *qh = asked->q + q0 * asked->qrow + head * asked->size;
-    turned(asked->k + k0 * asked->krow + head * asked->size, asked->krow, keys, asked->size, kt);
-    for (int first = 0; first < queries; first += ROWS) {
-        int end = smaller(first + ROWS, queries), most_seen = padded(reach(asked, end, keys));
-        product(qh + first * asked->qrow, asked->qrow, 1, kt, wide, w + (int64_t)first * wide, wide, end - first,
-                asked->size, most_seen);
+static inline float scale_of(const VarlenAttention *a) { return 1.0f / sqrtf((float)a->head_size); }
+
+/* One sequence and head. */
+typedef struct {
+    int64_t query, key; /* first rows, of those given */
+    int queries, keys, width, head;
+} Head;
+
+static Head head_of(const VarlenAttention *a, int64_t sequence, int head) {
+    int keys = a->key_offsets[sequence + 1] - a->key_offsets[sequence];
+    return (Head){a->query_offsets[sequence] - a->query_base, a->key_offsets[sequence] - a->key_base,
+                  a->query_offsets[sequence + 1] - a->query_offsets[sequence], keys, padded(keys), head};
+}
+
+/* Attention weights (queries, padded keys) of one head. With `again`, log_sum_exp is known. */
+static void attention_weights(const VarlenAttention *a, Head h, float *key_t, float *weights, float *log_sum_exp, int again) {
+    const float *query = a->query + h.query * a->query_stride + h.head * a->head_size;
+    float scale = scale_of(a);
+    transpose_padded(a->key + h.key * a->key_stride + h.head * a->head_size, a->key_stride, h.keys, a->head_size, key_t);
+    for (int first = 0; first < h.queries; first += QUERY_BLOCK) {
+        int end = min_int(first + QUERY_BLOCK, h.queries), most_seen = padded(visible(a, end, h.keys));
+        small_gemm(query + first * a->query_stride, a->query_stride, 1, key_t, h.width, weights + (int64_t)first * h.width,
+                   h.width, end - first, a->head_size, most_seen);
         for (int i = first; i < end; i++) {
-            float *row = w + (int64_t)i * wide, *norm = norms + (q0 + i) * asked->heads + head;
-            int seen = reach(asked, i + 1, keys), full = padded(seen);
-            if (asked->bias)
-                for (int j = 0; j < seen; j++) row[j] += asked->bias[k0 + j] / asked->scale;
+            float *row = weights + (int64_t)i * h.width, *norm = log_sum_exp + (h.query + i) * a->heads + h.head;
+            int seen = visible(a, i + 1, h.keys), full = padded(seen);
+            if (a->key_bias)
+                for (int j = 0; j < seen; j++) row[j] += a->key_bias[h.key + j] / scale;
             for (int j = seen; j < full; j++) row[j] = -1e30f;
-            float known = *norm;
-            if (!again && !full) { /* no keys: no weights */
+            if (!full) { /* no keys: no weights */
                 *norm = 0;
-            } else if (!again) {
-                float high[8];
-                for (int l = 0; l < 8; l++) high[l] = row[l];
-                for (int j = 8; j < full; j += 8)
-                    for (int l = 0; l < 8; l++) high[l] = row[j + l] > high[l] ? row[j + l] : high[l];
-                float most = high[0];
-                for (int l = 1; l < 8; l++) most = high[l] > most ? high[l] : most;
-                v8 sum = {0};
-                for (int j = 0; j < full; j += 8) {
-                    v8 each = exponentials((*(v8 *)(row + j) - most) * asked->scale);
-                    *(v8 *)(row + j) = each;
-                    sum += each;
-                }
-                float powers = added_up(sum), share = 1.0f / powers;
-                *norm = most * asked->scale + logf(powers);
-                for (int j = 0; j < full; j += 8) *(v8 *)(row + j) *= share;
+            } else if (again) {
+                float known = *norm;
+                for (int j = 0; j < full; j += LANES)
+                    *(f32x8 *)(row + j) = exp8_nonpositive(*(f32x8 *)(row + j) * scale - known);
             } else {
-                for (int j = 0; j < full; j += 8)
-                    *(v8 *)(row + j) = exponentials(*(v8 *)(row + j) * asked->scale - known);
+                float high[LANES], most;
+                for (int l = 0; l < LANES; l++) high[l] = row[l];
+                for (int j = LANES; j < full; j += LANES)
+                    for (int l = 0; l < LANES; l++) high[l] = row[j + l] > high[l] ? row[j + l] : high[l];
+                most = high[0];
+                for (int l = 1; l < LANES; l++) most = high[l] > most ? high[l] : most;
+                f32x8 sum = {0};
+                for (int j = 0; j < full; j += LANES) {
+                    f32x8 power = exp8_nonpositive((*(f32x8 *)(row + j) - most) * scale);
+                    *(f32x8 *)(row + j) = power;
+                    sum += power;
+                }
+                float total = sum8(sum), reciprocal = 1.0f / total;
+                *norm = most * scale + logf(total);
+                for (int j = 0; j < full; j += LANES) *(f32x8 *)(row + j) *= reciprocal;
             }
             for (int j = seen; j < most_seen; j++) row[j] = 0;
         }
     }
 }
 
-/* Floats that a thread needs: the keys of a sentence, `tables` of (queries, keys), and a row. */
+/* Floats that a thread needs: the keys of a sequence, `tables` of (queries, keys), and a row. */
 static int64_t attention_floats(int64_t size, int64_t q, int64_t k, int64_t tables) {
     return checked_mul(checked_add(checked_add(size, checked_mul(tables, q)), 1), k);
 }
 
-static int attend_from(const Asked *asked, Before before, float *out, float *norms) {
-    int q = longest(asked->qstart, asked->sentences), k = padded(longest(asked->kstart, asked->sentences));
-    int64_t orow = (int64_t)asked->heads * asked->size;
-    int status = SUCCESS;
-#pragma omp parallel
+/* How many heads a task takes: all of them where they add to the same numbers. */
+static int heads_together(const VarlenAttention *a) { return a->received ? a->heads : 1; }
+
+int attention_forward(const VarlenAttention *a, float *out, float *log_sum_exp) {
+    int q = longest_sequence(a->query_offsets, a->sequences), k = padded(longest_sequence(a->key_offsets, a->sequences));
+    int64_t out_stride = (int64_t)a->heads * a->head_size;
+    int status = SUCCESS, together = heads_together(a);
+#pragma omp parallel if (a->sequences * a->heads > 1 && !omp_in_parallel())
     {
         int failed = SUCCESS;
-        float *kt = allocate(attention_floats(asked->size, q, k, 1), sizeof(float), &failed);
-        float *w = failed ? NULL : kt + (size_t)asked->size * k, *kept = failed ? NULL : w + (size_t)q * k;
-        report(&status, failed);
-#pragma omp for schedule(dynamic)
-        for (int s = 0; s < asked->sentences; s++)
-            for (int h = 0; h < asked->heads; h++) {
-                if (failed) continue;
-                int64_t q0 = asked->qstart[s] - before.queries, k0 = asked->kstart[s] - before.keys;
-                int queries = asked->qstart[s + 1] - asked->qstart[s];
-                int keys = asked->kstart[s + 1] - asked->kstart[s], wide = padded(keys);
-                weigh(asked, before, s, h, kt, w, norms, 0);
-                for (int i = 0; asked->received && i < queries; i++)
-                    for (int j = 0; j < reach(asked, i + 1, keys); j++) asked->received[k0 + j] += w[(int64_t)i * wide + j];
-                for (int i = 0; asked->dropped && i < queries; i++) {
-                    int seen = reach(asked, i + 1, keys);
-                    keep_weights(asked, before.queries + q0 + i, h, seen, kept);
-                    for (int j = 0; j < seen; j++) w[(int64_t)i * wide + j] *= kept[j];
-                }
-                for (int first = 0; first < queries; first += ROWS) {
-                    int end = smaller(first + ROWS, queries);
-                    product(w + (int64_t)first * wide, wide, 1, asked->v + k0 * asked->vrow + h * asked->size,
-                            asked->vrow, out + (q0 + first) * orow + h * asked->size, orow, end - first,
-                            reach(asked, end, keys), asked->size);
+        float *key_t = allocate(attention_floats(a->head_size, q, k, 1), sizeof(float), &failed);
+        float *weights = failed ? NULL : key_t + (size_t)a->head_size * k, *mask = failed ? NULL : weights + (size_t)q * k;
+        report_status(&status, failed);
+#pragma omp for collapse(2) schedule(dynamic)
+        for (int64_t s = 0; s < a->sequences; s++)
+            for (int first_head = 0; first_head < a->heads; first_head += together) {
+                for (int head = first_head; head < first_head + together && !failed; head++) {
+                    Head h = head_of(a, s, head);
+                    attention_weights(a, h, key_t, weights, log_sum_exp, 0);
+                    for (int i = 0; a->received && i < h.queries; i++)
+                        for (int j = 0; j < visible(a, i + 1, h.keys); j++)
+                            a->received[h.key + j] += weights[(int64_t)i * h.width + j];
+                    for (int i = 0; a->dropout && i < h.queries; i++) {
+                        int seen = visible(a, i + 1, h.keys);
+                        weight_mask(a, a->query_base + h.query + i, head, seen, mask);
+                        for (int j = 0; j < seen; j++) weights[(int64_t)i * h.width + j] *= mask[j];
+                    }
+                    for (int first = 0; first < h.queries; first += QUERY_BLOCK) {
+                        int end = min_int(first + QUERY_BLOCK, h.queries);
+                        small_gemm(weights + (int64_t)first * h.width, h.width, 1,
+                                   a->value + h.key * a->value_stride + head * a->head_size, a->value_stride,
+                                   out + (h.query + first) * out_stride + head * a->head_size, out_stride, end - first,
+                                   visible(a, end, h.keys), a->head_size);
+                    }
                 }
             }
-        free(kt);
+        free(key_t);
     }
     return status;
 }
 
-/* out (tokens, heads * size); norms (tokens, heads) for the way back. */
-int attend_apart(const Asked *asked, float *out, float *norms) { return attend_from(asked, (Before){0, 0}, out, norms); }
-
-static int attend_back_from(const Asked *asked, Before before, const float *out, float *norms, const float *g, float *gq,
-                            float *gk, float *gv, int64_t gqrow, int64_t gkrow) {
-    int q = longest(asked->qstart, asked->sentences), k = padded(longest(asked->kstart, asked->sentences));
-    int64_t row = (int64_t)asked->heads * asked->size;
+int attention_backward(const VarlenAttention *a, const float *out, const float *log_sum_exp, const float *grad_out,
+                       float *grad_query, float *grad_key, float *grad_value, int64_t grad_query_stride,
+                       int64_t grad_key_stride) {
+    int q = longest_sequence(a->query_offsets, a->sequences), k = padded(longest_sequence(a->key_offsets, a->sequences));
+    int64_t stride = (int64_t)a->heads * a->head_size;
+    float scale = scale_of(a);
     int status = SUCCESS;
-#pragma omp parallel
+#pragma omp parallel if (a->sequences * a->heads > 1 && !omp_in_parallel())
     {
         int failed = SUCCESS;
-        float *kt = allocate(attention_floats(asked->size, q, k, 2), sizeof(float), &failed);
-        float *w = failed ? NULL : kt + (size_t)asked->size * k, *d = failed ? NULL : w + (size_t)q * k;
-        float *kept = failed ? NULL : d + (size_t)q * k;
-        report(&status, failed);
-#pragma omp for schedule(dynamic)
-        for (int s = 0; s < asked->sentences; s++)
-            for (int h = 0; h < asked->heads; h++) {
+        float *key_t = allocate(attention_floats(a->head_size, q, k, 2), sizeof(float), &failed);
+        float *weights = failed ? NULL : key_t + (size_t)a->head_size * k, *grad = failed ? NULL : weights + (size_t)q * k;
+        float *mask = failed ? NULL : grad + (size_t)q * k;
+        report_status(&status, failed);
+#pragma omp for collapse(2) schedule(dynamic)
+        for (int64_t s = 0; s < a->sequences; s++)
+            for (int head = 0; head < a->heads; head++) {
                 if (failed) continue;
-                int64_t q0 = asked->qstart[s] - before.queries, k0 = asked->kstart[s] - before.keys;
-                int queries = asked->qstart[s + 1] - asked->qstart[s];
-                int keys = asked->kstart[s + 1] - asked->kstart[s], wide = padded(keys);
-                int64_t at = h * asked->size;
-                const float *gh = g + q0 * row + at, *oh = out + q0 * row + at;
-                weigh(asked, before, s, h, kt, w, norms, 1);
-                turned(asked->v + k0 * asked->vrow + at, asked->vrow, keys, asked->size, kt);
-                for (int first = 0; first < queries; first += ROWS) {
-                    int end = smaller(first + ROWS, queries), seen = reach(asked, end, keys), full = padded(seen);
-                    product(gh + first * row, row, 1, kt, wide, d + (int64_t)first * wide, wide, end - first,
-                            asked->size, full);
+                Head h = head_of(a, s, head);
+                int64_t at = (int64_t)head * a->head_size;
+                const float *g = grad_out + h.query * stride + at, *o = out + h.query * stride + at;
+                attention_weights(a, h, key_t, weights, (float *)log_sum_exp, 1); /* which are only read */
+                transpose_padded(a->value + h.key * a->value_stride + at, a->value_stride, h.keys, a->head_size, key_t);
+                for (int first = 0; first < h.queries; first += QUERY_BLOCK) {
+                    int end = min_int(first + QUERY_BLOCK, h.queries), seen = visible(a, end, h.keys), full = padded(seen);
+                    small_gemm(g + first * stride, stride, 1, key_t, h.width, grad + (int64_t)first * h.width, h.width,
+                               end - first, a->head_size, full);
                     for (int i = first; i < end; i++) {
-                        float *wi = w + (int64_t)i * wide, *di = d + (int64_t)i * wide, mean = 0;
+                        float *w = weights + (int64_t)i * h.width, *d = grad + (int64_t)i * h.width, mean = 0;
 #pragma omp simd reduction(+ : mean)
-                        for (int c = 0; c < asked->size; c++) mean += gh[i * row + c] * oh[i * row + c];
-                        if (asked->dropped) {
-                            keep_weights(asked, before.queries + q0 + i, h, seen, kept);
-                            for (int j = 0; j < seen; j++) di[j] = wi[j] * (di[j] * kept[j] - mean) * asked->scale;
-                            for (int j = 0; j < seen; j++) wi[j] *= kept[j];
+                        for (int c = 0; c < a->head_size; c++) mean += g[i * stride + c] * o[i * stride + c];
+                        if (a->dropout) {
+                            weight_mask(a, a->query_base + h.query + i, head, seen, mask);
+                            for (int j = 0; j < seen; j++) d[j] = w[j] * (d[j] * mask[j] - mean) * scale;
+                            for (int j = 0; j < seen; j++) w[j] *= mask[j];
                         } else {
-                            for (int j = 0; j < full; j += 8)
-                                for (int l = 0; l < 8; l++) di[j + l] = wi[j + l] * (di[j + l] - mean) * asked->scale;
+                            for (int j = 0; j < full; j += LANES)
+                                for (int l = 0; l < LANES; l++) d[j + l] = w[j + l] * (d[j + l] - mean) * scale;
                         }
                     }
-                    product(d + (int64_t)first * wide, wide, 1, asked->k + k0 * asked->krow + at, asked->krow,
-                            gq + (q0 + first) * gqrow + at, gqrow, end - first, seen, asked->size);
+                    small_gemm(grad + (int64_t)first * h.width, h.width, 1, a->key + h.key * a->key_stride + at, a->key_stride,
+                               grad_query + (h.query + first) * grad_query_stride + at, grad_query_stride, end - first, seen,
+                               a->head_size);
                 }
-                for (int first = 0; first < keys; first += ROWS) { /* keys are seen by queries from `begin` on */
-                    int begin = asked->causal ? first : 0, many = smaller(ROWS, keys - first);
-                    int64_t corner = (int64_t)begin * wide + first;
-                    product(d + corner, 1, wide, asked->q + (q0 + begin) * asked->qrow + at, asked->qrow,
-                            gk + (k0 + first) * gkrow + at, gkrow, many, queries - begin, asked->size);
-                    product(w + corner, 1, wide, gh + begin * row, row, gv + (k0 + first) * gkrow + at, gkrow, many,
-                            queries - begin, asked->size);
+                for (int first = 0; first < h.keys; first += QUERY_BLOCK) { /* keys are seen by queries from `begin` on */
+                    int begin = a->causal ? min_int(first, h.queries) : 0, count = min_int(QUERY_BLOCK, h.keys - first);
+                    int64_t corner = (int64_t)begin * h.width + first;
+                    small_gemm(grad + corner, 1, h.width, a->query + (h.query + begin) * a->query_stride + at, a->query_stride,
+                               grad_key + (h.key + first) * grad_key_stride + at, grad_key_stride, count, h.queries - begin,
+                               a->head_size);
+                    small_gemm(weights + corner, 1, h.width, g + begin * stride, stride,
+                               grad_value + (h.key + first) * grad_key_stride + at, grad_key_stride, count, h.queries - begin,
+                               a->head_size);
                 }
             }
-        free(kt);
+        free(key_t);
     }
     return status;
-}
-
-/* Gradients of queries, keys and values from the one of `out`; their rows begin gqrow and gkrow floats after the last. */
-int attend_apart_backward(const Asked *asked, const float *out, float *norms, const float *g, float *gq, float *gk,
-                          float *gv, int64_t gqrow, int64_t gkrow) {
-    return attend_back_from(asked, (Before){0, 0}, out, norms, g, gq, gk, gv, gqrow, gkrow);
 }

@@ -1,4 +1,5 @@
-/* ---- A checksum of weights, to notice any change however it was written. ---- */
+/* Checksums of weights, to notice any change however it was written. */
+#include "engine.h"
 
 typedef uint32_t u8 __attribute__((vector_size(32), aligned(4)));
 #define CHAINS 8                /* vectors in flight, so that no multiplication waits for the last one */
@@ -12,7 +13,7 @@ static uint64_t fingerprint_block(const uint8_t *bytes, int64_t size, uint64_t s
         for (int l = 0; l < 8; l++) lanes[c][l] = 0x9e3779b9u * (8 * c + l + 1) ^ (uint32_t)seed;
     int64_t at = 0;
     for (; at + 32 * CHAINS <= size; at += 32 * CHAINS)
-        EACH(c, CHAINS) lanes[c] = (lanes[c] ^ *(const u8 *)(bytes + at + 32 * c)) * 0x85ebca6bu;
+        UNROLL(c, CHAINS) lanes[c] = (lanes[c] ^ *(const u8 *)(bytes + at + 32 * c)) * 0x85ebca6bu;
     for (int c = 0; c < CHAINS; c++)
         for (int l = 0; l < 8; l++) {
             result = (result ^ lanes[c][l]) * 0xff51afd7ed558ccdu;

@@ -1,119 +1,133 @@
-/* ---- The loss: scores (rows, words) without bias become their own gradient. ---- */
+/* Label-smoothed cross entropy and its gradient, while a row of logits is in the cache. */
+#include "engine.h"
 
-/* Divergence from targets that give `sure` to the gold word and `spread` to every other but padding. losses has
- * one place a row. With gbias, scores are replaced by the gradient and gbias receives its sum over rows. */
-int smoothed_rows(float *scores, const float *bias, const int64_t *gold, int64_t rows, int64_t words,
-                  int64_t padding, float sure, float spread, double *losses, float *gbias) {
-    int threads = rows * words > SMALL ? omp_get_max_threads() : 1, ran = 1, status = SUCCESS;
-    float *sums = gbias ? allocate_zeros(checked_mul(threads, words), sizeof(float), &status) : NULL;
-    if (status) return status;
-#pragma omp parallel num_threads(threads)
-    {
-        float *sum = gbias ? sums + (size_t)omp_get_thread_num() * words : NULL;
-        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < rows; row++) {
-            float *s = scores + row * words;
-            int64_t g = gold[row];
-            float most = -INFINITY, all = 0, powers = 0;
+typedef struct {
+    const float *bias;
+    int64_t vocabulary, padding;
+    float confidence, off_value, weight;
+    int backward;
+} Smoothing;
+
+/* Adds the bias; the largest logit and the sum of all. */
+static float add_bias(const Smoothing *l, float *s, float *sum) {
+    float most = -INFINITY, all = 0;
+    const float *bias = l->bias;
+    if (bias)
 #pragma omp simd reduction(max : most) reduction(+ : all)
-            for (int64_t i = 0; i < words; i++) {
-                float each = s[i] + bias[i];
-                s[i] = each;
-                most = each > most ? each : most;
-                all += each;
-            }
-            float at_gold = s[g], at_padding = s[padding];
-#pragma omp simd reduction(+ : powers)
-            for (int64_t i = 0; i < words; i++) {
-                float each = exponential(s[i] - most);
-                s[i] = each;
-                powers += each;
-            }
-            double norm = (double)most + log((double)powers);
-            losses[row] = -((double)(sure - spread) * (at_gold - norm) +
-                            (double)spread * ((double)all - at_padding - (double)(words - 1) * norm));
-            if (!sum) continue;
-            float share = 1.0f / powers;
+        for (int64_t i = 0; i < l->vocabulary; i++) {
+            float logit = s[i] + bias[i];
+            s[i] = logit;
+            most = logit > most ? logit : most;
+            all += logit;
+        }
+    else
+#pragma omp simd reduction(max : most) reduction(+ : all)
+        for (int64_t i = 0; i < l->vocabulary; i++) {
+            most = s[i] > most ? s[i] : most;
+            all += s[i];
+        }
+    *sum = all;
+    return most;
+}
+
+/* The divergence without its constant part, from logits at the label and at padding, their sum, and log sum exp. */
+static double divergence(const Smoothing *l, float at_label, float at_padding, float all, double log_sum_exp) {
+    return -((double)(l->confidence - l->off_value) * (at_label - log_sum_exp) +
+             (double)l->off_value * ((double)all - at_padding - (double)(l->vocabulary - 1) * log_sum_exp));
+}
+
+/* A row of logits becomes its gradient. */
+static double smoothed_row(const Smoothing *l, float *s, int64_t label) {
+    float all, most = add_bias(l, s, &all), total = 0, at_label = s[label], at_padding = s[l->padding];
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < l->vocabulary; i++) {
+        float power = exp_nonpositive(s[i] - most);
+        s[i] = power;
+        total += power;
+    }
+    if (l->backward) {
+        float reciprocal = 1.0f / total, off_value = l->off_value;
 #pragma omp simd
-            for (int64_t i = 0; i < words; i++) {
-                float each = s[i] * share - spread;
-                s[i] = each;
-                sum[i] += each;
-            }
-            s[padding] += spread;
-            sum[padding] += spread;
-            s[g] -= sure - spread;
-            sum[g] -= sure - spread;
+        for (int64_t i = 0; i < l->vocabulary; i++) s[i] = s[i] * reciprocal - off_value;
+        s[l->padding] += off_value;
+        s[label] -= l->confidence - off_value;
+    }
+    return divergence(l, at_label, at_padding, all, (double)most + log((double)total));
+}
+
+/* Two rows of logits become their gradients. */
+static double r_drop_row(const Smoothing *l, float *s, float *t, int64_t label) {
+    float *both[2] = {s, t}, norms[2], forward = 0, backward = 0, weight = l->weight, off_value = l->off_value;
+    double loss = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        float *x = both[pass], all, most = add_bias(l, x, &all), total = 0;
+#pragma omp simd reduction(+ : total)
+        for (int64_t i = 0; i < l->vocabulary; i++) total += exp_nonpositive(x[i] - most);
+        double log_sum_exp = (double)most + log((double)total);
+        norms[pass] = (float)log_sum_exp;
+        loss += 0.5 * divergence(l, x[label], x[l->padding], all, log_sum_exp);
+    }
+#pragma omp simd reduction(+ : forward, backward)
+    for (int64_t i = 0; i < l->vocabulary; i++) {
+        float a = s[i] - norms[0], b = t[i] - norms[1];
+        forward += exp_nonpositive(a < 0 ? a : 0) * (a - b);
+        backward += exp_nonpositive(b < 0 ? b : 0) * (b - a);
+    }
+    if (l->backward) {
+#pragma omp simd
+        for (int64_t i = 0; i < l->vocabulary; i++) {
+            float a = s[i] - norms[0], b = t[i] - norms[1];
+            float p = exp_nonpositive(a < 0 ? a : 0), q = exp_nonpositive(b < 0 ? b : 0), distance = a - b;
+            s[i] = 0.5f * (p - off_value + weight * (p * (distance - forward) + p - q));
+            t[i] = 0.5f * (q - off_value + weight * (q * (-distance - backward) + q - p));
+        }
+        for (int pass = 0; pass < 2; pass++) {
+            both[pass][l->padding] += 0.5f * off_value;
+            both[pass][label] -= 0.5f * (l->confidence - off_value);
         }
     }
-    for (int t = 0; gbias && t < ran; t++)
-        for (int64_t i = 0; i < words; i++) gbias[i] += sums[(size_t)t * words + i];
-    free(sums);
+    return loss + 0.5 * (double)weight * ((double)forward + (double)backward);
+}
+
+static void add_row(float *sum, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) sum[i] += x[i];
+}
+
+/* Threads divide the rows; each sums up a bias gradient of its own. */
+static int loss_of_rows(const Smoothing *l, float *first, float *second, const int64_t *labels, int64_t rows, double *losses,
+                        float *grad_bias) {
+    int alone = rows * l->vocabulary <= PARALLEL_MIN || omp_in_parallel(), status = SUCCESS;
+    int threads = alone ? 1 : omp_get_max_threads(), ran = 1;
+    float *others = grad_bias && threads > 1 ? allocate_zeros(checked_mul(threads - 1, l->vocabulary), sizeof(float), &status) : NULL;
+    if (status) return status;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        int thread = omp_get_thread_num();
+        float *sum = thread && grad_bias ? others + (thread - 1) * l->vocabulary : grad_bias;
+        if (thread == 0) ran = omp_get_num_threads();
+#pragma omp for schedule(static)
+        for (int64_t r = 0; r < rows; r++) {
+            float *s = first + r * l->vocabulary, *t = second ? second + r * l->vocabulary : NULL;
+            losses[r] = t ? r_drop_row(l, s, t, labels[r]) : smoothed_row(l, s, labels[r]);
+            if (sum) add_row(sum, s, l->vocabulary);
+            if (sum && t) add_row(sum, t, l->vocabulary);
+        }
+    }
+    for (int t = 0; others && t < ran - 1; t++) add_row(grad_bias, others + t * l->vocabulary, l->vocabulary);
+    free(others);
     return SUCCESS;
 }
 
-/* R-Drop: two passes over the same rows. What `smoothed_rows` does to each, by half, and `weight` times half of
- * KL(p, q) + KL(q, p) between them. With gbias, both become their gradients. */
-int twin_rows(float *first, float *second, const float *bias, const int64_t *gold, int64_t rows, int64_t words,
-              int64_t padding, float sure, float spread, float weight, double *losses, float *gbias) {
-    int threads = rows * words > SMALL ? omp_get_max_threads() : 1, ran = 1, status = SUCCESS;
-    float *sums = gbias ? allocate_zeros(checked_mul(threads, words), sizeof(float), &status) : NULL;
-    if (status) return status;
-#pragma omp parallel num_threads(threads)
-    {
-        float *sum = gbias ? sums + (size_t)omp_get_thread_num() * words : NULL;
-        if (omp_get_thread_num() == 0) ran = omp_get_num_threads();
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < rows; row++) {
-            float *both[2] = {first + row * words, second + row * words}, norms[2];
-            int64_t g = gold[row];
-            double loss = 0;
-            for (int side = 0; side < 2; side++) {
-                float *s = both[side], most = -INFINITY, all = 0, powers = 0;
-#pragma omp simd reduction(max : most) reduction(+ : all)
-                for (int64_t i = 0; i < words; i++) {
-                    float each = s[i] + bias[i];
-                    s[i] = each;
-                    most = each > most ? each : most;
-                    all += each;
-                }
-#pragma omp simd reduction(+ : powers)
-                for (int64_t i = 0; i < words; i++) powers += exponential(s[i] - most);
-                double norm = (double)most + log((double)powers);
-                norms[side] = (float)norm;
-                loss -= 0.5 * ((double)(sure - spread) * (s[g] - norm) +
-                               (double)spread * ((double)all - s[padding] - (double)(words - 1) * norm));
-            }
-            float *s = both[0], *t = both[1], ahead = 0, back = 0;
-#pragma omp simd reduction(+ : ahead, back)
-            for (int64_t i = 0; i < words; i++) {
-                float a = s[i] - norms[0], b = t[i] - norms[1];
-                ahead += exponential(a < 0 ? a : 0) * (a - b);
-                back += exponential(b < 0 ? b : 0) * (b - a);
-            }
-            losses[row] = loss + 0.5 * (double)weight * ((double)ahead + (double)back);
-            if (!sum) continue;
-#pragma omp simd
-            for (int64_t i = 0; i < words; i++) {
-                float a = s[i] - norms[0], b = t[i] - norms[1];
-                float p = exponential(a < 0 ? a : 0), q = exponential(b < 0 ? b : 0), apart = a - b;
-                float of_s = 0.5f * (p - spread + weight * (p * (apart - ahead) + p - q));
-                float of_t = 0.5f * (q - spread + weight * (q * (-apart - back) + q - p));
-                s[i] = of_s;
-                t[i] = of_t;
-                sum[i] += of_s + of_t;
-            }
-            for (int side = 0; side < 2; side++) {
-                both[side][padding] += 0.5f * spread;
-                both[side][g] -= 0.5f * (sure - spread);
-            }
-            sum[padding] += spread;
-            sum[g] -= sure - spread;
-        }
-    }
-    for (int t = 0; gbias && t < ran; t++)
-        for (int64_t i = 0; i < words; i++) gbias[i] += sums[(size_t)t * words + i];
-    free(sums);
-    return SUCCESS;
+int smoothed_cross_entropy(float *logits, const float *bias, const int64_t *labels, int64_t rows, int64_t vocabulary,
+                           int64_t padding, float confidence, float off_value, int backward, double *losses,
+                           float *grad_bias) {
+    Smoothing l = {bias, vocabulary, padding, confidence, off_value, 0, backward};
+    return loss_of_rows(&l, logits, NULL, labels, rows, losses, backward ? grad_bias : NULL);
+}
+
+int r_drop_cross_entropy(float *first, float *second, const float *bias, const int64_t *labels, int64_t rows,
+                         int64_t vocabulary, int64_t padding, float confidence, float off_value, float weight, int backward,
+                         double *losses, float *grad_bias) {
+    Smoothing l = {bias, vocabulary, padding, confidence, off_value, weight, backward};
+    return loss_of_rows(&l, first, second, labels, rows, losses, backward ? grad_bias : NULL);
 }

@@ -1,15 +1,13 @@
-/* ---- Checked memory: sizes that cannot overflow, allocations that can fail, and what an exported function returns. ---- */
-
-/* Return codes; library.py raises MemoryError, ValueError and RuntimeError for them. */
-enum { SUCCESS, OUT_OF_MEMORY, SIZES_OVERFLOW, ARENA_EXHAUSTED };
+/* Checked memory: sizes that cannot overflow, allocations that can fail, and parts of one allocation. */
+#include "engine.h"
 
 /* Sizes that do not fit become INT64_MAX, which no allocation accepts; so do negative ones. */
-static int64_t checked_mul(int64_t a, int64_t b) {
+int64_t checked_mul(int64_t a, int64_t b) {
     int64_t result;
     return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
-static int64_t checked_add(int64_t a, int64_t b) {
+int64_t checked_add(int64_t a, int64_t b) {
     int64_t result;
     return a < 0 || b < 0 || __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
 }
@@ -39,33 +37,29 @@ static void *allocate_with(int64_t count, int64_t size, int zeroed, int *status)
     return memory;
 }
 
-static void *allocate(int64_t count, int64_t size, int *status) { return allocate_with(count, size, 0, status); }
-static void *allocate_zeros(int64_t count, int64_t size, int *status) { return allocate_with(count, size, 1, status); }
+void *allocate(int64_t count, int64_t size, int *status) { return allocate_with(count, size, 0, status); }
+void *allocate_zeros(int64_t count, int64_t size, int *status) { return allocate_with(count, size, 1, status); }
 
 /* Inside a parallel region each thread has a status of its own, and reports it here; no thread leaves the region early. */
-static void report(int *shared, int status) {
+void report_status(int *shared, int status) {
     if (status) __atomic_store_n(shared, status, __ATOMIC_RELAXED);
 }
 
-static int reported(const int *shared) { return __atomic_load_n(shared, __ATOMIC_RELAXED); }
-
-/* Consecutive parts of one allocation. Asked for more than is left, it returns NULL and remembers it. */
-typedef struct {
-    float *next, *end;
-    int exhausted;
-} Arena;
+int shared_status(const int *shared) { return __atomic_load_n(shared, __ATOMIC_RELAXED); }
 
 #define ARENA_STEP 16 /* floats: parts begin at multiples of it */
 
-static Arena arena_of(float *memory, int64_t count) { return (Arena){memory, memory + count, 0}; }
+Arena arena_of(float *memory, int64_t capacity) { return (Arena){memory, 0, capacity, 0}; }
+Arena counting_arena(void) { return (Arena){NULL, 0, INT64_MAX / 2, 0}; }
 
-static float *take(Arena *arena, int64_t count) {
-    if (arena->exhausted || count < 0 || count > arena->end - arena->next) {
+/* Asked for more than is left, it returns NULL and the arena stays exhausted. */
+float *take(Arena *arena, int64_t count) {
+    if (arena->exhausted || count < 0 || count > arena->capacity - arena->used) {
         arena->exhausted = 1;
         return NULL;
     }
-    float *taken = arena->next;
-    int64_t rounded = (count + ARENA_STEP - 1) / ARENA_STEP * ARENA_STEP;
-    arena->next = rounded < arena->end - taken ? taken + rounded : arena->end;
+    float *taken = arena->base ? arena->base + arena->used : NULL;
+    int64_t left = arena->capacity - arena->used;
+    arena->used += min64(left, count > left - ARENA_STEP ? left : round_up(count, ARENA_STEP));
     return taken;
 }

@@ -1,0 +1,84 @@
+/* Nearest neighbours: which tokens followed hidden states like this one (Khandelwal et al. 2021). */
+#include "engine.h"
+
+#define KEY_BLOCK 1024 /* keys that stay in the cache while queries are compared with them: whole panels of gemm.c */
+#define QUERY_ROWS 36
+
+/* The nearest so far, best first, of equal ones the first place; `fits` are those of the next `keys_now` keys. */
+static int insert_nearest(const float *fits, int64_t first, int64_t keys_now, int count, int found, float *best, int64_t *places) {
+    for (int64_t i = 0; i < keys_now; i += DROPOUT_BLOCK) {
+        int64_t until = i + DROPOUT_BLOCK < keys_now ? i + DROPOUT_BLOCK : keys_now;
+        if (found == count && until - i == DROPOUT_BLOCK) { /* hardly any block has one */
+            float least = best[count - 1];
+            int any = 0;
+            for (int l = 0; l < DROPOUT_BLOCK; l++) any |= fits[i + l] > least;
+            if (!any) continue;
+        }
+        for (int64_t j = i; j < until; j++) {
+            if (found == count && !(fits[j] > best[count - 1])) continue;
+            int at = found < count ? found++ : count - 1;
+            for (; at > 0 && best[at - 1] < fits[j]; at--) best[at] = best[at - 1], places[at] = places[at - 1];
+            best[at] = fits[j], places[at] = first + j;
+        }
+    }
+    return found;
+}
+
+int nearest_keys(const Datastore *store, const float *query, int64_t rows, int64_t d_model, int count, float *best,
+                 int64_t *places) {
+    int64_t groups = (rows + QUERY_ROWS - 1) / QUERY_ROWS;
+    int status = SUCCESS;
+#pragma omp parallel if (groups > 1)
+    {
+        int failed = SUCCESS;
+        float *fits = allocate(QUERY_ROWS * KEY_BLOCK, sizeof(float), &failed);
+        report_status(&status, failed);
+#pragma omp for schedule(dynamic)
+        for (int64_t g = 0; g < groups; g++) {
+            if (failed) continue;
+            int64_t row = g * QUERY_ROWS, rows_now = rows - row < QUERY_ROWS ? rows - row : QUERY_ROWS;
+            int found = 0, more = 0;
+            for (int64_t first = 0; first < store->entries; first += KEY_BLOCK, found = more) {
+                int64_t keys_now = store->entries - first < KEY_BLOCK ? store->entries - first : KEY_BLOCK;
+                gemm(query + row * d_model, rows_now, store->keys + first * d_model, store->offsets + first, d_model, keys_now, keys_now, 0,
+                         fits);
+                for (int64_t r = 0; r < rows_now; r++)
+                    more = insert_nearest(fits + r * keys_now, first, keys_now, count, found, best + (row + r) * count,
+                                  places + (row + r) * count);
+            }
+        }
+        free(fits);
+    }
+    return status;
+}
+
+int mix_neighbours(const Datastore *store, const float *query, int64_t rows, int64_t d_model, float *logits,
+                   int64_t vocabulary) {
+    int count = store->count, status = SUCCESS;
+    int64_t *places = allocate(checked_mul(rows, count), sizeof(int64_t), &status);
+    float *best = allocate(checked_mul(rows, count), sizeof(float), &status);
+    if (!status) status = nearest_keys(store, query, rows, d_model, count, best, places);
+    if (status) {
+        free(places), free(best);
+        return status;
+    }
+    float kept = logf(1 - store->weight), sharp = store->sharpness * store->sharpness;
+    for (int64_t r = 0; r < rows; r++) {
+        float *s = logits + r * vocabulary, *near = best + r * count, most = -INFINITY, rest = 0, all = 0;
+        const int64_t *at = places + r * count;
+        int64_t i = 0;
+        f32x8 powers = {0};
+        for (int64_t j = 0; j < vocabulary; j++) most = s[j] > most ? s[j] : most;
+        for (; i + 8 <= vocabulary; i += 8) powers += exp8_nonpositive(*(const f32x8 *)(s + i) - most);
+        for (; i < vocabulary; i++) rest += exp_nonpositive(s[i] - most);
+        float shift = kept - (most + logf(rest + sum8(powers))), nearest_one = near[0];
+        for (i = 0; i < vocabulary; i++) s[i] += shift;
+        for (i = 0; i < count; i++) all += near[i] = expf(sharp * (near[i] - nearest_one));
+        for (i = 0; i < count; i++) {
+            float *word = s + store->ids[at[i]];
+            *word = logf(expf(*word) + store->weight * near[i] / all);
+        }
+    }
+    free(places), free(best);
+    return SUCCESS;
+}

@@ -1,0 +1,248 @@
+"""Token loss of a batch with its gradient in one native call: translation and language models.
+
+Each thread takes chunks of its own sequences through embedding, encoder, decoder, output layer and back, and waits for the
+others only to add up the gradients. The plain reference is `training.loss.SmoothedKL` over the model's logits.
+"""
+
+import ctypes
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Learned, Sinusoidal
+from regard.engine.header import header
+from regard.engine.library import data_ptr, library, refuse_second_order
+from regard.engine.plan import Stack, supports
+from regard.engine.stack import GradientLayout, StackSpec, StackStructs, max_length
+from regard.models.gpt import GptWriter
+from regard.models.transformer import Transformer
+
+C = header().structs
+
+
+@dataclass(frozen=True)
+class PackedIds:
+    """Token ids (tokens,) of packed sequences, and where each begins: (sequences + 1,) int32."""
+
+    ids: Tensor
+    offsets: Tensor
+
+    def twice(self) -> "PackedIds":
+        """The same sequences once more after themselves."""
+        second = self.offsets[1:] + self.offsets[-1]
+        return PackedIds(torch.cat((self.ids, self.ids)), torch.cat((self.offsets, second)))
+
+    @property
+    def sequences(self) -> int:
+        return len(self.offsets) - 1
+
+
+def translation_loss(
+    model: nn.Module,
+    source: PackedIds,
+    target: PackedIds,
+    labels: Tensor,
+    *,
+    padding: int,
+    smoothing: float,
+    r_drop: float = 0.0,
+) -> Tensor | None:
+    """Label-smoothed divergence of a batch of sentence pairs, summed over the labels; None where the plan refuses the model.
+
+    Args:
+        target: The targets shifted right.
+        labels: (target tokens,), what is to be predicted.
+        padding: The id that gets no probability from label smoothing.
+        r_drop: Weight of the distance between two passes (Wu et al. 2021).
+
+    Raises:
+        ValueError: A token id is outside the vocabulary, or a sequence is longer than the model allows.
+        MemoryError: There is not enough memory for this batch.
+    """
+    plan = supports(model, "token loss")
+    if plan is None or plan.kind != "encoder-decoder" or source.ids.device.type != "cpu":
+        return None
+    assert isinstance(model, Transformer)
+    weight, bias = model.output
+    check_ids(source.ids, len(model.source_embedding.weight), "source")
+    check_ids(target.ids, len(model.target_embedding.weight), "target")
+    check_ids(labels, len(weight), "target")
+    spec, tables = StackSpec(), []
+    scales = []
+    for stack, embedding, side in zip(
+        plan.stacks, (model.source_embedding, model.target_embedding), (source, target), strict=True
+    ):
+        tables += [spec.place(embedding.weight), spec.place(position_table(stack, max_length(side.offsets)))]
+        scales.append(embedding.scale)
+        spec.add(stack, stack.dropout)
+    tables += [spec.place(weight), spec.place(bias)]
+    if r_drop:
+        source, target = source.twice(), target.twice()
+    return _loss(spec, tables, scales, source, target, labels, padding, smoothing, r_drop)
+
+
+def language_model_loss(model: nn.Module, text: PackedIds, labels: Tensor) -> Tensor | None:
+    """Cross entropy of the next token, summed over `labels` (tokens,); None where the plan refuses the model.
+
+    Raises:
+        ValueError: A token id is outside the vocabulary, or a text is longer than the model allows.
+        MemoryError: There is not enough memory for this batch.
+    """
+    plan = supports(model, "token loss")
+    if plan is None or plan.kind != "GPT" or text.ids.device.type != "cpu":
+        return None
+    assert isinstance(model, GptWriter)
+    (stack,), weight = plan.stacks, model.gpt.token_embedding.weight
+    check_ids(text.ids, len(weight), "token")
+    check_ids(labels, len(weight), "next token")
+    spec = StackSpec()
+    tables = [-1, -1, spec.place(weight), spec.place(position_table(stack, max_length(text.offsets)))]
+    spec.add(stack, stack.dropout)
+    return _loss(spec, [*tables, tables[2], -1], [1.0, 1.0], None, text, labels, 0, 0.0, 0.0)
+
+
+def _loss(
+    spec: StackSpec,
+    tables: list[int],
+    scales: list[float],
+    source: PackedIds | None,
+    target: PackedIds,
+    labels: Tensor,
+    padding: int,
+    smoothing: float,
+    r_drop: float,
+) -> Tensor:
+    vocabulary = len(spec.tensors[tables[4]])
+    numbers = [*scales, 1 - smoothing, smoothing / (vocabulary - 2) if smoothing else 0.0, r_drop]
+    with_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in spec.tensors)
+    if len(labels) * (2 if r_drop else 1) != len(target.ids):
+        raise ValueError(f"{len(labels)} labels for {len(target.ids)} target tokens")
+    loss, _ = token_loss(
+        None if source is None else source.ids, None if source is None else source.offsets, target.ids,
+        target.offsets, labels, spec.tensors, spec.settings, spec.numbers, spec.seeds(), tables, numbers, padding,
+        with_gradient,
+    )  # fmt: skip
+    return cast(Tensor, loss + len(labels) * entropy_term(smoothing, vocabulary)).float()
+
+
+def check_ids(ids: Tensor, vocabulary: int, side: str) -> None:
+    """Refuse ids outside the vocabulary, before C reads a table at them."""
+    if ids.numel():
+        low, high = ids.aminmax()
+        if int(low) < 0 or int(high) >= vocabulary:
+            wrong = int(low) if int(low) < 0 else int(high)
+            raise ValueError(f"{side} token id {wrong} is outside the vocabulary of {vocabulary:,}")
+
+
+def position_table(stack: Stack, length: int) -> Tensor | None:
+    """What is added to the embeddings at each position, (length or more, d_model); None without added positions."""
+    position = stack.position
+    if isinstance(position, Learned):
+        position.check_length(length)
+        return position.table
+    if not isinstance(position, Sinusoidal):
+        return None
+    return position.table if len(position.table) >= length else position.at(0, length).contiguous()
+
+
+@torch.library.custom_op("regard::token_loss", mutates_args=())
+def token_loss(
+    source: Tensor | None,
+    source_offsets: Tensor | None,
+    target: Tensor,
+    target_offsets: Tensor,
+    labels: Tensor,
+    tensors: Sequence[Tensor],
+    settings: Sequence[int],
+    numbers: Sequence[float],
+    seeds: Sequence[int],
+    tables: Sequence[int],
+    loss_numbers: Sequence[float],
+    padding: int,
+    with_gradient: bool,
+) -> tuple[Tensor, Tensor]:
+    """The loss without its constant part (float64), and the gradient of all tensors in one array, which may be empty.
+
+    Args:
+        tables: Places of source embedding, source positions, target embedding, target positions, output weight and bias.
+        loss_numbers: Scales of the two embeddings, confidence, off value, R-Drop weight.
+    """
+    source_scale, target_scale, confidence, off_value, r_drop = loss_numbers
+    length = max(max_length(target_offsets), 0 if source_offsets is None else max_length(source_offsets))
+    structs = StackStructs(tensors, settings, numbers, seeds, length)
+    if source is None:
+        structs.stacks.insert(0, C["Stack"]())
+    passes = 2 if r_drop else 1
+    loss, gradient = (
+        torch.empty((), dtype=torch.float64),
+        torch.empty(structs.layout.total if with_gradient else 0),
+    )
+    task = C["TokenLoss"](
+        *structs.stacks,
+        C["Embedding"](*structs.pointers(*tables[:2]), source_scale),
+        C["Embedding"](*structs.pointers(*tables[2:4]), target_scale),
+        None if source is None else data_ptr(source),
+        *map(data_ptr, (target, labels)),
+        None if source_offsets is None else data_ptr(source_offsets),
+        data_ptr(target_offsets),
+        (len(target_offsets) - 1) // passes,
+        passes,
+        C["Linear"](*structs.pointers(*tables[4:])),
+        len(tensors[tables[4]]),
+        padding,
+        structs.layout.total,
+        confidence,
+        off_value,
+        r_drop,
+    )
+    library().token_loss(ctypes.byref(task), data_ptr(loss), data_ptr(gradient) if with_gradient else None)
+    return loss, gradient
+
+
+@token_loss.register_fake
+def _(
+    source: Tensor | None,
+    source_offsets: Tensor | None,
+    target: Tensor,
+    target_offsets: Tensor,
+    labels: Tensor,
+    tensors: Sequence[Tensor],
+    settings: Sequence[int],
+    numbers: Sequence[float],
+    seeds: Sequence[int],
+    tables: Sequence[int],
+    loss_numbers: Sequence[float],
+    padding: int,
+    with_gradient: bool,
+) -> tuple[Tensor, Tensor]:
+    size = GradientLayout(tensors).total if with_gradient else 0
+    return target.new_empty((), dtype=torch.float64), target.new_empty(size, dtype=torch.float32)
+
+
+def _save_gradient(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    tensors = inputs[5]
+    ctx.layout = GradientLayout(tensors)
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1], *tensors)
+
+
+@refuse_second_order
+def _scale_gradient(ctx: Any, upstream: Tensor, *_: Tensor | None) -> tuple[Any, ...]:
+    gradient, *tensors = ctx.saved_tensors
+    if not len(gradient):
+        raise RuntimeError("the token loss was computed without its gradient")
+    return *(None,) * 5, ctx.layout.split(gradient * upstream.float(), tensors), *(None,) * 7
+
+
+token_loss.register_autograd(_scale_gradient, setup_context=_save_gradient)
+
+
+def entropy_term(smoothing: float, vocabulary: int) -> float:
+    """sum of t log t over one smoothed target: what makes a cross entropy a divergence."""
+    label = (1 - smoothing) * math.log(1 - smoothing) if smoothing < 1 else 0.0
+    rest = smoothing * math.log(smoothing / (vocabulary - 2)) if smoothing > 0 else 0.0
+    return label + rest
