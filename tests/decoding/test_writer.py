@@ -11,8 +11,8 @@ from regard.decoding import Chance, Limits
 from regard.decoding.sampling import draw, within_share
 from regard.decoding.writer import Unfolding, Wish, Writer
 from regard.errors import RegardError
-from regard.models.build import build_gpt
-from regard.models.ngram import counted
+from regard.nn.build import build_gpt
+from regard.nn.ngram import counted
 from regard.text import Tokenizer
 
 CORPUS = "the quick brown fox jumps over the lazy dog; größer, ja. "

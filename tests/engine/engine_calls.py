@@ -16,10 +16,10 @@ from regard.engine.library import kernels
 from regard.engine.search import SearchSettings, native_search
 from regard.engine.structs import Around, Asked, Looked, Remembered, Thought
 from regard.engine.train_step import PairBatch, fused_token_loss
-from regard.models.build import build, build_gpt
-from regard.models.ensemble import Ensemble
-from regard.models.neighbours import Neighbours, Remembering
-from regard.models.transformer import Transformer
+from regard.nn.build import build, build_gpt
+from regard.nn.ensemble import Ensemble
+from regard.nn.knn import Neighbours, Remembering
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 
 Result = list[Tensor]

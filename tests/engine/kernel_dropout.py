@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.score import ScaledDot
 from regard.engine.ops import draw_seed
-from regard.layers import Dropout, FeedForward
-from regard.layers.dropout import dropout_threshold
+from regard.nn import Dropout, FeedForward
+from regard.nn.dropout import dropout_threshold
+from regard.nn.scores import ScaledDot
 
-ATTEND = sys.modules["regard.attention.attend"]  # the package has a function of that name
+ATTEND = sys.modules["regard.nn.attention"]  # the package has a function of that name
 
 
 def dropout_bytes(numbers: Tensor, seed: int) -> Tensor:

@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.attention import Additive, Alibi, Position, Relative, Rotary, ScaledDot
 from regard.config import TransformerModel
 from regard.engine.plan import describe, plan
-from regard.layers import EncoderBlock, ScaledEmbedding
-from regard.models.build import build
-from regard.models.transformer import Transformer
+from regard.nn import Additive, Alibi, EncoderBlock, Position, Relative, Rotary, ScaledDot, ScaledEmbedding
+from regard.nn.build import build
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 
 WORDS, PADDING = 75, Tokenizer.padding

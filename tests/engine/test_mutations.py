@@ -21,9 +21,9 @@ from regard.engine import Plan, Unsupported, attach, plan
 from regard.engine.generate import native_gpt
 from regard.engine.plan import supports
 from regard.engine.search import native_search
-from regard.models.build import build_gpt
-from regard.models.interface import Decodable
-from regard.models.transformer import Transformer
+from regard.nn.build import build_gpt
+from regard.nn.seq2seq import Decodable
+from regard.nn.transformer import Transformer
 from regard.text import LetterTokenizer, Tokenizer
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective

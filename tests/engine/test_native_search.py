@@ -11,11 +11,11 @@ from regard.config import TransformerModel
 from regard.decoding import Hypothesis, Limits, Options, search
 from regard.engine.ops import top_of_rows
 from regard.engine.search import NativeSearch, SearchSettings, native_search
-from regard.models.build import build
-from regard.models.ensemble import Ensemble
-from regard.models.interface import Decodable
-from regard.models.neighbours import Neighbours, Remembering
-from regard.models.transformer import Transformer
+from regard.nn.build import build
+from regard.nn.ensemble import Ensemble
+from regard.nn.knn import Neighbours, Remembering
+from regard.nn.seq2seq import Decodable
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 
 WORDS = 75

@@ -7,15 +7,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention import Apart, Ends, MultiHead
-from regard.attention.attend import plain
-from regard.attention.heads import join, split
-from regard.attention.score import ScaledDot
 from regard.engine import ops
 from regard.engine.token_merging import match
 from regard.engine.token_merging import weighted_sum as native_weighted_sum
-from regard.layers import FeedForward
-from regard.layers.merging import matched, weighted_sum
+from regard.nn import Apart, Ends, FeedForward, MultiHead
+from regard.nn.attention import join, plain, split
+from regard.nn.scores import ScaledDot
+from regard.nn.token_reduction import matched, weighted_sum
 
 LENGTHS = [(3, 5), (1, 1), (17, 9), (8, 8), (2, 40), (33, 16)]
 SEED = 0x1234_5678_9ABC_DEF0 >> 1

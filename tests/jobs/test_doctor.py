@@ -8,10 +8,9 @@ import torch
 from typer.testing import CliRunner
 
 from regard.app.cli import cli
-from regard.attention import Cache
 from regard.evaluation import bleu
 from regard.jobs import doctor, folder
-from regard.layers import Residual
+from regard.nn import Cache, Residual
 from regard.training import checkpoint, objective
 from regard.training.state import Training
 
@@ -68,7 +67,7 @@ def forgetful_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_that_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.models.transformer import Transformer
+    from regard.nn.transformer import Transformer
 
     honest = Transformer.step
 

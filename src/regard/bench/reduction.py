@@ -16,11 +16,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from regard.attention import Apart, Ends
 from regard.bench.subjects import Subject, subject_of
 from regard.engine.allocator import tuned_allocator
 from regard.engine.forward import packed_blocks, reducer_for
-from regard.layers import Pruning, Reducer, operations, reduced
+from regard.nn import Apart, Ends, Pruning, Reducer, operations, reduced
 
 GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
 """Shares of the tokens that are gone before the last layer."""

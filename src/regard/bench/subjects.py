@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Ends
 from regard.config import ClassificationRecipe, TaggingRecipe
 from regard.data.examples import Example, all_batches
 from regard.data.image_batches import as_numbers
@@ -23,9 +22,9 @@ from regard.jobs.reducing import walked_by
 from regard.jobs.tagging import Tagging
 from regard.jobs.texts import file_of
 from regard.jobs.vision import measure
-from regard.layers import Merging, Pruning, Reducer, Walked
-from regard.models.bert import Bert
-from regard.models.vit import Vit
+from regard.nn import Ends, Merging, Pruning, Reducer, Walked
+from regard.nn.bert import Bert
+from regard.nn.vit import Vit
 
 TIMED = 4096
 """Tokens in a turn, about."""

@@ -12,18 +12,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import Apart, Ends, Noted, Position
-from regard.attention.heads import join, split
 from regard.engine import ops
 from regard.engine.plan import Plan, Stack, Sublayer, supports
 from regard.engine.token_merging import NativeMerging
-from regard.layers import Blocks, Left, Merging, Reducer, reduced
-from regard.layers.dropout import dropout_threshold
-from regard.layers.feedforward import ACTIVATIONS
-from regard.models.bert import Bert
-from regard.models.gpt import Gpt
-from regard.models.transformer import Transformer
-from regard.models.vit import Vit
+from regard.nn import Apart, Blocks, Ends, Left, Merging, Noted, Position, Reducer, reduced
+from regard.nn.attention import join, split
+from regard.nn.bert import Bert
+from regard.nn.dropout import dropout_threshold
+from regard.nn.feed_forward import ACTIVATIONS
+from regard.nn.gpt import Gpt
+from regard.nn.transformer import Transformer
+from regard.nn.vit import Vit
 
 
 def attach(model: nn.Module) -> nn.Module:

@@ -14,27 +14,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from regard.attention import Attention, Gaussian, Learned, MultiHead, Position, Rotary, ScaledDot, Sinusoidal
 from regard.engine.library import find_library, kernels
-from regard.layers import (
+from regard.nn import (
+    Attention,
     Blocks,
     DecoderBlock,
     Dropout,
     EncoderBlock,
     FeedForward,
+    Gaussian,
+    Learned,
     Merging,
+    MultiHead,
+    Position,
     Pruning,
     Residual,
+    Rotary,
+    ScaledDot,
     ScaledEmbedding,
     SelfAttention,
+    Sinusoidal,
 )
-from regard.layers.dropout import dropout_threshold
-from regard.models.bert import Bert
-from regard.models.ensemble import Ensemble
-from regard.models.gpt import Gpt, GptWriter
-from regard.models.neighbours import Neighbours, Remembering
-from regard.models.transformer import Decoder, Encoder, Transformer
-from regard.models.vit import Sinusoidal2d, Vit
+from regard.nn.bert import Bert
+from regard.nn.dropout import dropout_threshold
+from regard.nn.ensemble import Ensemble
+from regard.nn.gpt import Gpt, GptWriter
+from regard.nn.knn import Neighbours, Remembering
+from regard.nn.transformer import Decoder, Encoder, Transformer
+from regard.nn.vit import Sinusoidal2d, Vit
 
 Use = Literal["hidden states", "training step", "beam search", "generation"]
 """The native entry points."""

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Learned, Sinusoidal
 from regard.engine.gemm import prepack
 from regard.engine.library import data_ptr, library, optional_ptr
 from regard.engine.plan import (
@@ -30,8 +29,9 @@ from regard.engine.plan import (
 )
 from regard.engine.plan import Stack as StackPlan
 from regard.engine.structs import Remembered, Stack, Wanted
-from regard.models.interface import Hypothesis
-from regard.models.neighbours import Neighbours
+from regard.nn import Learned, Sinusoidal
+from regard.nn.knn import Neighbours
+from regard.nn.seq2seq import Hypothesis
 
 MAX_FORBIDDEN = 8
 """Token ids that may be excluded from every translation."""

@@ -12,14 +12,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Ends, Learned, Sinusoidal
 from regard.engine.library import data_ptr, first_order, library, optional_ptr
 from regard.engine.loss import entropy_term
 from regard.engine.ops import draw_seed
 from regard.engine.plan import Plan, Stack, Sublayer, supports
 from regard.engine.structs import Lesson, Side
 from regard.engine.structs import Sublayer as SublayerStruct
-from regard.models.transformer import Transformer
+from regard.nn import Ends, Learned, Sinusoidal
+from regard.nn.transformer import Transformer
 
 FEED_FORWARD, SELF_ATTENTION, CROSS_ATTENTION = range(3)
 """The kinds of sublayers, as learning.c counts them."""

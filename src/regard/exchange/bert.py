@@ -33,8 +33,8 @@ from regard.exchange.folders import (
     weights_file,
     write_files,
 )
-from regard.models.build import Head, build_bert
-from regard.models.tensors import check_shapes, shapes_in
+from regard.nn.build import Head, build_bert
+from regard.tensor_files import check_shapes, shapes_in
 from regard.text import BertTokenizer
 
 NAMES = (

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from regard import disk
-from regard.attention import Learned, Sinusoidal
 from regard.decoding import Engine, Hypothesis, Limits, Options
 from regard.errors import RegardError
 from regard.exchange.packages import needed
-from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
-from regard.models.pairs import PairModel
-from regard.models.transformer import Decoder, Encoder, Transformer
+from regard.nn import DecoderBlock, EncoderBlock, FeedForward, Learned, Residual, Sinusoidal
+from regard.nn.seq2seq import PairModel
+from regard.nn.transformer import Decoder, Encoder, Transformer
 from regard.text import SPECIALS, Tokenizer
 
 Quantization = Literal["int8"]

@@ -26,9 +26,9 @@ from regard.exchange.folders import (
     weights_file,
     write_files,
 )
-from regard.models.build import build_gpt
-from regard.models.gpt import GptWriter
-from regard.models.tensors import check_shapes, shapes_in
+from regard.nn.build import build_gpt
+from regard.nn.gpt import GptWriter
+from regard.tensor_files import check_shapes, shapes_in
 from regard.text import GptTokenizer, Tokenizer, gpt_tokenizer
 
 PASSED_OVER = (

@@ -18,16 +18,16 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import disk
-from regard.attention.positions import sinusoids
 from regard.config import RnnModel, TransformerModel, TranslationRecipe, read_recipe, to_toml
 from regard.decoding import Options
 from regard.errors import RegardError
 from regard.exchange.folders import expect, read_config
 from regard.exchange.tokenizer_files import read_tokenizer
-from regard.models.build import build
-from regard.models.pairs import PairModel
-from regard.models.tensors import check_shapes, shapes_in, write_tensors
-from regard.models.transformer import Transformer
+from regard.nn.build import build
+from regard.nn.positions import sinusoids
+from regard.nn.seq2seq import PairModel
+from regard.nn.transformer import Transformer
+from regard.tensor_files import check_shapes, shapes_in, write_tensors
 from regard.text import Tokenizer
 
 WEIGHTS, CONFIG, GENERATION = "model.safetensors", "config.json", "generation_config.json"

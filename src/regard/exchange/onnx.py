@@ -16,13 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from regard import disk
-from regard.attention import Recorder
 from regard.errors import RegardError
 from regard.exchange.onnx_graphs import Graph, graphs
 from regard.exchange.onnx_readers import graph as reading
 from regard.exchange.packages import needed
-from regard.models.interface import State
-from regard.models.pairs import PairModel
+from regard.nn import Recorder
+from regard.nn.seq2seq import PairModel, State
 
 READER, STEP, WHOLE = "encoder.onnx", "decoder.onnx", "classifier.onnx"
 OPSET = 18

@@ -11,13 +11,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Cache, KeyValue, Sinusoidal, padding_mask
 from regard.decoding import Options
-from regard.layers import LayerState
-from regard.layers.recurrent import as_state
-from regard.models.pairs import PairModel
-from regard.models.rnn import Rnn, RnnState, turned
-from regard.models.transformer import Transformer
+from regard.nn import Cache, KeyValue, LayerState, Sinusoidal, padding_mask
+from regard.nn.recurrent import as_state
+from regard.nn.rnn import Rnn, RnnState, turned
+from regard.nn.seq2seq import PairModel
+from regard.nn.transformer import Transformer
 
 BATCH, LENGTH, PAST = "batch", "length", "past"
 """The axes whose sizes are open."""

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import padding_mask
 from regard.config import VitModel
 from regard.exchange.onnx_graphs import BATCH, LENGTH, Graph
-from regard.models.bert import (
+from regard.nn import padding_mask
+from regard.nn.bert import (
     Bert,
     BertAnswerer,
     BertClassifier,
@@ -19,8 +19,8 @@ from regard.models.bert import (
     BertTagger,
     pool,
 )
-from regard.models.gpt import GptClassifier
-from regard.models.vit import VitClassifier
+from regard.nn.gpt import GptClassifier
+from regard.nn.vit import VitClassifier
 
 BertLike = BertReader | BertPretrainer | BertClassifier | BertTagger | BertAnswerer
 

@@ -24,9 +24,9 @@ from regard.disk import cache_folder
 from regard.engine import describe, find_library
 from regard.evaluation import measure
 from regard.jobs.folder import RunFolder
-from regard.layers import Residual
-from regard.models.build import build
-from regard.models.pairs import PairModel
+from regard.nn import Residual
+from regard.nn.build import build
+from regard.nn.seq2seq import PairModel
 from regard.training import checkpoint
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective

@@ -9,7 +9,6 @@ from statistics import fmean
 
 import torch
 
-from regard.attention import Recorder
 from regard.config import TranslationRecipe
 from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
@@ -23,9 +22,10 @@ from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
 from regard.limits import MAX_BATCH_SIZE, check_range
 from regard.look.payload import Layer, Looked, Side
-from regard.models.build import build
-from regard.models.ensemble import Ensemble
-from regard.models.neighbours import Remembering
+from regard.nn import Recorder
+from regard.nn.build import build
+from regard.nn.ensemble import Ensemble
+from regard.nn.knn import Remembering
 from regard.text import Tokenizer
 
 

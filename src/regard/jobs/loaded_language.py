@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from regard.attention import Recorder
 from regard.config import LanguageRecipe
 from regard.decoding.writer import Wish, Writer, Written
 from regard.errors import RegardError
@@ -19,8 +18,9 @@ from regard.jobs.texts import Measured, file_of
 from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
 from regard.look.payload import Layer, Looked
-from regard.models.gpt import GptWriter
-from regard.models.ngram import Ngram
+from regard.nn import Recorder
+from regard.nn.gpt import GptWriter
+from regard.nn.ngram import Ngram
 from regard.text import Tokenizer, load
 
 LOOKED_AT = 40

@@ -11,9 +11,9 @@ from torch import Tensor
 from regard import disk
 from regard.errors import RegardError
 from regard.jobs.folder import RunFolder
-from regard.models.neighbours import Neighbours
-from regard.models.pairs import PairModel
-from regard.models.tensors import write_tensors
+from regard.nn.knn import Neighbours
+from regard.nn.seq2seq import PairModel
+from regard.tensor_files import write_tensors
 
 FILE = "neighbours.safetensors"
 

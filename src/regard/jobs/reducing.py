@@ -6,12 +6,11 @@ from typing import Any, TypeVar
 
 import torch
 
-from regard.attention import Ends
 from regard.config import LoopSettings, Reduction
 from regard.data.examples import TextBatch
 from regard.errors import RegardError
-from regard.layers import Walked
-from regard.models.bert import Bert
+from regard.nn import Ends, Walked
+from regard.nn.bert import Bert
 from regard.training.state import Scores
 
 WORTH = "worth"

@@ -1,7 +1,7 @@
 """`regard remember`: a translation run keeps sentence pairs, and asks them when it translates.
 
 At every place of every remembered translation, the vector that the model would make the next word of is kept
-with the word that stood there; see `models/neighbours.py`. Nothing is trained: how many neighbours are asked,
+with the word that stood there; see `nn/knn.py`. Nothing is trained: how many neighbours are asked,
 and how much they are believed, is what foretells the words of validation sentences best.
 """
 
@@ -26,8 +26,8 @@ from regard.jobs.journal import Audience, Nobody
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.neighbours import keep
 from regard.jobs.vocabulary import Vocabulary
-from regard.models.neighbours import Neighbours
-from regard.models.pairs import PairModel
+from regard.nn.knn import Neighbours
+from regard.nn.seq2seq import PairModel
 
 MOST = 1_000_000
 """Words that are remembered: each is compared with at every step, so that more would take too long."""

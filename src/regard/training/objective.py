@@ -10,8 +10,7 @@ from regard.data.batches import Batch
 from regard.engine.forward import transformer_rows
 from regard.engine.loss import smoothed_kl, twin_kl
 from regard.engine.train_step import PairBatch, fused_token_loss
-from regard.models.interface import Trainable
-from regard.models.pairs import PairModel
+from regard.nn.seq2seq import PairModel, Trainable
 from regard.training.loss import SmoothedKL
 
 
