@@ -39,7 +39,7 @@ def made(kind: str, tokens: str = "characters", **changes: object) -> Writer:
         model: nn.Module = counted([np.array(tokenizer.encode(CORPUS * 3))], tokenizer.size, 3)
         return Writer(model, tokenizer, None, torch.device("cpu"))
     model = gpt(tokenizer.size, **changes)
-    return Writer(model, tokenizer, model.gpt.longest, torch.device("cpu"))
+    return Writer(model, tokenizer, model.gpt.max_length, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("tokens", ["characters", "bytes", "gpt"])

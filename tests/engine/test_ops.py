@@ -62,7 +62,7 @@ def test_linear_layers_side_by_side_are_one_product() -> None:
 def test_linear_relu_dropout(size: tuple[int, int, int], threshold: int) -> None:
     torch.manual_seed(0)
     rows, narrow, wide = size
-    layer = FeedForward(narrow, wide).widen
+    layer = FeedForward(narrow, wide).fc1
     nn.init.normal_(layer.bias)
     x = torch.randn(rows, narrow, requires_grad=True)
     out = ops.linear_relu_dropout(x, layer, threshold, seed=99)
@@ -106,7 +106,7 @@ def test_varlen_attention(causal: bool, heads: int, size: int, threshold: int) -
 
 def plain_with_masks(scores: Tensor, values: Tensor, mask: Apart, threshold: int) -> Tensor:
     if not threshold:
-        return plain(scores, values, may_look=mask.mask())
+        return plain(scores, values, mask=mask.mask())
     weights = torch.softmax(
         scores.masked_fill(~mask.mask(), -torch.inf).masked_fill(~mask.queries.real[:, None, :, None], 0), -1
     )
@@ -183,9 +183,9 @@ def test_attention_takes_a_packed_batch_in_place_of_a_mask() -> None:
     attention = MultiHead(16, 2).eval()
     ids = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0], [1, 2, 3, 4]])
     x, ends = torch.randn(3, 4, 16), Ends.of(ids, 0)
-    side = attention(x, attention.remember(x), may_look=(ids != 0).unsqueeze(1))
+    side = attention(x, attention.project_kv(x), mask=(ids != 0).unsqueeze(1))
     flat = x[ends.real]
-    out = attention(flat, attention.remember(flat), may_look=Apart(ends, ends))
+    out = attention(flat, attention.project_kv(flat), mask=Apart(ends, ends))
     assert torch.allclose(out, side[ends.real], atol=1e-6)
 
 

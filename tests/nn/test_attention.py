@@ -91,15 +91,13 @@ def test_equals_pytorch(dtype, padded, masked, cross, recorded):
         attn_mask=~visible if masked else None,
         average_attn_weights=False,
     )
-    may_look = None
+    mask = None
     if padded:
-        may_look = padding.unsqueeze(1)
+        mask = padding.unsqueeze(1)
     if masked:
-        may_look = visible.unsqueeze(0) if may_look is None else may_look & visible
+        mask = visible.unsqueeze(0) if mask is None else mask & visible
     record = Recorder()
-    mixed = ours(
-        query, ours.remember(source), may_look=may_look, record=record.under("here") if recorded else None
-    )
+    mixed = ours(query, ours.project_kv(source), mask=mask, record=record.under("here") if recorded else None)
     close(mixed, expected)
     if recorded:
         close(record["here"], weights)
@@ -114,28 +112,28 @@ def test_equals_pytorch_with_keys_and_values_of_other_sizes(dtype, key_size, val
     values = torch.randn(BATCH, KEYS, value_size or 12, dtype=dtype)
     padding, visible = masks(QUERIES, KEYS)
     expected, _ = theirs(query, keys, values, key_padding_mask=~padding, attn_mask=~visible)
-    close(ours(query, ours.remember(keys, values), may_look=padding.unsqueeze(1) & visible), expected)
+    close(ours(query, ours.project_kv(keys, values), mask=padding.unsqueeze(1) & visible), expected)
 
 
 def test_equals_pytorch_without_biases():
     ours, theirs = pair(torch.float64, bias=False)
     x = torch.randn(BATCH, QUERIES, 12, dtype=torch.float64)
     assert not [name for name, _ in ours.named_parameters() if "bias" in name]
-    close(ours(x, ours.remember(x)), theirs(x, x, x)[0])
+    close(ours(x, ours.project_kv(x)), theirs(x, x, x)[0])
 
 
 def test_equals_pytorch_with_an_added_bias():
     ours, theirs = pair(torch.float64)
     x = torch.randn(BATCH, QUERIES, 12, dtype=torch.float64)
     bias = torch.randn(QUERIES, QUERIES, dtype=torch.float64)
-    close(ours(x, ours.remember(x), bias=bias), theirs(x, x, x, attn_mask=bias)[0])
+    close(ours(x, ours.project_kv(x), bias=bias), theirs(x, x, x, attn_mask=bias)[0])
 
 
 def test_the_gradients_equal_pytorchs():
     ours, theirs = pair(torch.float64)
     x = torch.randn(BATCH, QUERIES, 12, dtype=torch.float64)
     one, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    ours(one, ours.remember(one)).square().sum().backward()
+    ours(one, ours.project_kv(one)).square().sum().backward()
     theirs(other, other, other)[0].square().sum().backward()
     close(one.grad, other.grad)
     together = torch.cat([ours.query.weight.grad, ours.key.weight.grad, ours.value.weight.grad])
@@ -158,7 +156,7 @@ def test_every_head_is_scaled_by_its_own_size_and_joined_in_order():
         )
         weights = torch.softmax(torch.einsum("bqd,bkd->bqk", query, key) / math.sqrt(4), -1)
         heads.append(torch.einsum("bqk,bkd->bqd", weights, value))
-    mixed = attention(x, attention.remember(x))
+    mixed = attention(x, attention.project_kv(x))
     close(mixed, attention.output(torch.cat(heads, -1)))
     for order in itertools.permutations(range(3)):
         joined = attention.output(torch.cat([heads[h] for h in order], -1))
@@ -171,17 +169,17 @@ def test_swapping_two_heads_throughout_changes_nothing_and_swapping_the_join_doe
     torch.manual_seed(5)
     attention = MultiHead(8, 2).double()
     x = torch.randn(2, 4, 8, dtype=torch.float64)
-    before = attention(x, attention.remember(x))
+    before = attention(x, attention.project_kv(x))
     swap = torch.tensor([4, 5, 6, 7, 0, 1, 2, 3])
     with torch.no_grad():
         for layer in (attention.query, attention.key, attention.value):
             layer.weight.copy_(layer.weight[swap])
             if layer.bias is not None:
                 layer.bias.copy_(layer.bias[swap])
-    wrong = attention(x, attention.remember(x))
+    wrong = attention(x, attention.project_kv(x))
     with torch.no_grad():
         attention.output.weight.copy_(attention.output.weight[:, swap])
-    close(attention(x, attention.remember(x)), before)
+    close(attention(x, attention.project_kv(x)), before)
     assert (wrong - before).abs().max() > 0.01
 
 
@@ -217,7 +215,7 @@ def test_a_mask_of_the_wrong_rank_is_refused_by_its_shape(shape):
     attention = MultiHead(8, 2)
     x = torch.randn(3, 5, 8)
     with pytest.raises(ValueError, match=r"a mask is \(batch or 1, query or 1, key\)") as refusal:
-        attention(x, attention.remember(x), may_look=torch.ones(shape, dtype=torch.bool))
+        attention(x, attention.project_kv(x), mask=torch.ones(shape, dtype=torch.bool))
     assert str(shape) in str(refusal.value)
     assert "padding_mask, length_mask and causal_mask" in str(refusal.value)
 
@@ -226,15 +224,15 @@ def test_a_mask_holds_for_all_heads_or_has_an_axis_for_them():
     torch.manual_seed(0)
     attention = MultiHead(8, 2).double()
     x = torch.randn(3, 5, 8, dtype=torch.float64)
-    memory = attention.remember(x)
+    memory = attention.project_kv(x)
     shared = causal_mask(5)
     close(
-        attention(x, memory, may_look=shared),
-        attention(x, memory, may_look=shared.unsqueeze(1).expand(3, 2, 5, 5)),
+        attention(x, memory, mask=shared),
+        attention(x, memory, mask=shared.unsqueeze(1).expand(3, 2, 5, 5)),
     )
     record = Recorder()
     apart = torch.stack([shared[0], torch.ones(5, 5, dtype=torch.bool)]).unsqueeze(0)
-    attention(x, memory, may_look=apart, record=record.under("a"))
+    attention(x, memory, mask=apart, record=record.under("a"))
     assert (record["a"][:, 0].triu(1) == 0).all()
     assert (record["a"][:, 1] > 0).all()
 
@@ -245,7 +243,7 @@ def test_a_mask_of_numbers_is_refused_by_heads(recorded):
     x = torch.randn(1, 3, 8)
     record = Recorder().under("a") if recorded else None
     with pytest.raises((TypeError, ValueError)):
-        attention(x, attention.remember(x), may_look=causal_mask(3).float(), record=record)
+        attention(x, attention.project_kv(x), mask=causal_mask(3).float(), record=record)
 
 
 def test_heads_that_do_not_divide_the_size_are_refused():
@@ -264,14 +262,14 @@ def test_without_projections_it_is_the_score_and_a_weighted_mean(score):
     query = torch.randn(2, 1, 6, dtype=torch.float64)
     attention = Attention(score).double()
     weights = torch.softmax(score(query, states), -1)
-    close(attention(query, attention.remember(states)), weights @ states)
+    close(attention(query, attention.project_kv(states)), weights @ states)
 
 
 def test_a_memory_may_be_asked_again_and_again():
     torch.manual_seed(0)
     attention = MultiHead(8, 2).double()
     source, query = (torch.randn(2, n, 8, dtype=torch.float64) for n in (6, 4))
-    memory = attention.remember(source)
+    memory = attention.project_kv(source)
     steps = [attention(query[:, i : i + 1], memory) for i in range(4)]
     close(torch.cat(steps, 1), attention(query, memory))
 
@@ -284,7 +282,7 @@ def test_relative_positions_are_refused_with_another_score():
 def test_attention_dropout_acts_while_training_only():
     torch.manual_seed(0)
     attention, x = MultiHead(8, 2, dropout=0.5), torch.randn(2, 6, 8)
-    memory = attention.remember(x)
+    memory = attention.project_kv(x)
     attention.eval()
     calm = attention(x, memory)
     assert torch.equal(attention(x, memory), calm)
@@ -300,12 +298,12 @@ def test_gradients_of_multi_head_attention_are_right_with_every_scheme(make_posi
     torch.manual_seed(0)
     attention = MultiHead(4, 2, position=make_position(4, 2)).double()
     x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
-    may_look = torch.tensor([[[True, False, False], [True, True, False], [False, False, False]]])
+    mask = torch.tensor([[[True, False, False], [True, True, False], [False, False, False]]])
     record = Recorder().under("a") if recorded else None
 
     def look(x, *_):
         placed = attention.position.embed(x)
-        return attention(placed, attention.remember(placed), may_look=may_look, record=record)
+        return attention(placed, attention.project_kv(placed), mask=mask, record=record)
 
     # The parameters are changed in place by gradcheck, so naming them as inputs is enough.
     assert gradcheck(look, (x, *attention.parameters()))
@@ -318,7 +316,7 @@ def test_more_queries_than_keys_need_no_places_where_attention_does_not_ask_for_
     torch.manual_seed(0)
     attention = MultiHead(8, 2, position=Sinusoidal(8)).double()
     query, source = (torch.randn(2, n, 8, dtype=torch.float64) for n in (5, 2))
-    memory = attention.remember(source)
+    memory = attention.project_kv(source)
     one_by_one = [attention(query[:, i : i + 1], memory) for i in range(5)]
     close(attention(query, memory), torch.cat(one_by_one, 1))
 
@@ -329,7 +327,7 @@ def test_more_queries_than_keys_must_say_where_they_stand(position, keys):
     """They "stand where the last keys stand", and there are not enough of those."""
     attention = MultiHead(8, 2, position=position)
     query, source = torch.randn(1, 3, 8), torch.randn(1, keys, 8)
-    memory = attention.remember(source)
+    memory = attention.project_kv(source)
     assert attention(query, memory, positions=torch.arange(3)).shape == (1, 3, 8)
     with pytest.raises(ValueError, match="position"):
         attention(query, memory)

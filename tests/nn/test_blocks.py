@@ -10,9 +10,9 @@ from torch.autograd import gradcheck
 from regard.nn import (
     Alibi,
     BlockShape,
-    Cache,
     DecoderBlock,
     EncoderBlock,
+    KvCache,
     Learned,
     MultiHead,
     Position,
@@ -70,8 +70,8 @@ def copy_attention(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
 
 
 def copy_feed_forward(ours: Residual, theirs: nn.Module, norm: nn.LayerNorm) -> None:
-    ours.sublayer.widen.load_state_dict(theirs.linear1.state_dict())
-    ours.sublayer.narrow.load_state_dict(theirs.linear2.state_dict())
+    ours.sublayer.fc1.load_state_dict(theirs.linear1.state_dict())
+    ours.sublayer.fc2.load_state_dict(theirs.linear2.state_dict())
     ours.norm.load_state_dict(norm.state_dict())
 
 
@@ -114,13 +114,13 @@ def test_an_encoder_block_equals_pytorchs(dtype, norm, activation, masked):
     ours, theirs = encoders(dtype, norm, activation)
     x = torch.randn(3, 6, D_MODEL, dtype=dtype)
     padding, causal = length_mask(torch.tensor([6, 4, 1]), 6), causal_mask(6)
-    may_look = {"none": None, "padding": padding, "causal": causal, "both": padding & causal}[masked]
+    mask = {"none": None, "padding": padding, "causal": causal, "both": padding & causal}[masked]
     expected = theirs(
         x,
         src_mask=~causal[0] if masked in ("causal", "both") else None,
         src_key_padding_mask=~padding[:, 0] if masked in ("padding", "both") else None,
     )
-    close(ours(x, may_look=may_look), expected)
+    close(ours(x, mask=mask), expected)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -138,7 +138,7 @@ def test_a_decoder_block_equals_pytorchs(dtype, norm, activation):
         tgt_key_padding_mask=~own[:, 0],
         memory_key_padding_mask=~source[:, 0],
     )
-    close(ours(x, ours.remember(encoded), may_look=causal & own, may_look_source=source), expected)
+    close(ours(x, ours.project_kv(encoded), mask=causal & own, source_mask=source), expected)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -146,11 +146,11 @@ def test_the_gradients_of_a_decoder_block_equal_pytorchs(norm):
     ours, theirs = decoders(torch.float64, norm, "relu")
     x, encoded = (torch.randn(2, n, D_MODEL, dtype=torch.float64) for n in (4, 3))
     leaves = [[t.clone().requires_grad_() for t in (x, encoded)] for _ in range(2)]
-    ours(leaves[0][0], ours.remember(leaves[0][1]), may_look=causal_mask(4)).sin().sum().backward()
+    ours(leaves[0][0], ours.project_kv(leaves[0][1]), mask=causal_mask(4)).sin().sum().backward()
     theirs(*leaves[1], tgt_mask=~causal_mask(4)[0]).sin().sum().backward()
     for mine, other in zip(*leaves, strict=True):
         close(mine.grad, other.grad)
-    close(ours.feed_forward.sublayer.widen.weight.grad, theirs.linear1.weight.grad)
+    close(ours.feed_forward.sublayer.fc1.weight.grad, theirs.linear1.weight.grad)
 
 
 # Padding
@@ -173,7 +173,7 @@ def test_padding_never_changes_a_block_or_its_gradients(norm, dtype, seed, lengt
     def run(padding: int) -> tuple[Tensor, Tensor]:
         junk = torch.full((1, padding, D_MODEL), content, dtype=dtype)
         whole = torch.cat([x, junk], 1).requires_grad_()
-        out = block(whole, may_look=length_mask(torch.tensor([length]), length + padding))[:, :length]
+        out = block(whole, mask=length_mask(torch.tensor([length]), length + padding))[:, :length]
         out.sin().sum().backward()
         assert (whole.grad[:, length:] == 0).all()
         return out.detach(), whole.grad[:, :length]
@@ -186,12 +186,12 @@ def test_a_longer_padded_source_never_changes_a_decoder_block():
     torch.manual_seed(0)
     block = DecoderBlock(shape()).double()
     x, encoded, junk = (torch.randn(2, n, D_MODEL, dtype=torch.float64) for n in (4, 3, 5))
-    bare = block(x, block.remember(encoded), may_look=causal_mask(4))
+    bare = block(x, block.project_kv(encoded), mask=causal_mask(4))
     padded = block(
         x,
-        block.remember(torch.cat([encoded, 1e6 * junk], 1)),
-        may_look=causal_mask(4),
-        may_look_source=length_mask(torch.tensor([3, 3]), 8),
+        block.project_kv(torch.cat([encoded, 1e6 * junk], 1)),
+        mask=causal_mask(4),
+        source_mask=length_mask(torch.tensor([3, 3]), 8),
     )
     close(padded, bare)
 
@@ -213,13 +213,11 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
     block = DecoderBlock(shape("pre"), SCHEMES[scheme], cross=cross).to(dtype).eval()
     embed = block.self_attention.sublayer.attention.position.embed
     x, encoded = (torch.randn(2, n, D_MODEL, dtype=dtype) for n in (2 + sum(chunks), 4))
-    may_look_source, index, cache = length_mask(torch.tensor([4, 2]), 4), torch.tensor(rows), Cache(room=2)
+    source_mask, index, cache = length_mask(torch.tensor([4, 2]), 4), torch.tensor(rows), KvCache(room=2)
     with torch.no_grad():
-        source = block.remember(encoded) if cross else None
-        whole = block(embed(x), source, may_look=causal_mask(x.size(1)), may_look_source=may_look_source)
-        first = block(
-            embed(x[:, :2]), source, may_look=causal_mask(2), may_look_source=may_look_source, cache=cache
-        )
+        source = block.project_kv(encoded) if cross else None
+        whole = block(embed(x), source, mask=causal_mask(x.size(1)), source_mask=source_mask)
+        first = block(embed(x[:, :2]), source, mask=causal_mask(2), source_mask=source_mask, cache=cache)
         close(first, whole[:, :2])
 
         cache, source = cache.select(index), source and source.select(index)
@@ -228,8 +226,8 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
             step = block(
                 embed(chunk, start),
                 source,
-                may_look=causal_mask(chunk.size(1), end),
-                may_look_source=may_look_source[index],
+                mask=causal_mask(chunk.size(1), end),
+                source_mask=source_mask[index],
                 cache=cache,
             )
             close(step, whole[index, start:end])
@@ -245,9 +243,9 @@ def test_the_gradients_of_an_encoder_block_are_right(norm, activation):
     block = EncoderBlock(BlockShape(4, 2, 3, dropout=0.0, norm=norm, activation=activation)).double()
     shake(block)
     x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
-    may_look = length_mask(torch.tensor([2]), 3)
+    mask = length_mask(torch.tensor([2]), 3)
     # The parameters are changed in place by gradcheck, so naming them as inputs is enough.
-    assert gradcheck(lambda x, *_: block(x, may_look=may_look), (x, *block.parameters()))
+    assert gradcheck(lambda x, *_: block(x, mask=mask), (x, *block.parameters()))
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -260,7 +258,7 @@ def test_the_gradients_of_a_decoder_block_are_right(norm):
     source = length_mask(torch.tensor([2]), 3)
 
     def run(x, encoded, *_):
-        return block(x, block.remember(encoded), may_look=causal_mask(2), may_look_source=source)
+        return block(x, block.project_kv(encoded), mask=causal_mask(2), source_mask=source)
 
     assert gradcheck(run, (x, encoded, *block.parameters()))
 
@@ -298,13 +296,13 @@ def test_without_cross_attention_a_decoder_block_sees_itself_alone():
     encoder = EncoderBlock(shape())
     encoder.load_state_dict(alone.state_dict())
     x = torch.randn(2, 4, D_MODEL)
-    assert torch.equal(alone(x, may_look=causal_mask(4)), encoder(x, may_look=causal_mask(4)))
+    assert torch.equal(alone(x, mask=causal_mask(4)), encoder(x, mask=causal_mask(4)))
     with pytest.raises(ValueError, match="built without cross-attention"):
-        alone.remember(x)
+        alone.project_kv(x)
 
 
 def test_a_forgotten_source_is_refused():
-    with pytest.raises(ValueError, match="pass what `remember` gave"):
+    with pytest.raises(ValueError, match="pass what `project_kv` gave"):
         DecoderBlock(shape())(torch.zeros(1, 2, D_MODEL))
 
 
@@ -312,7 +310,7 @@ def test_self_attention_looks_at_itself():
     torch.manual_seed(0)
     attention = MultiHead(8, 2)
     x = torch.randn(2, 3, 8)
-    assert torch.equal(SelfAttention(attention)(x), attention(x, attention.remember(x)))
+    assert torch.equal(SelfAttention(attention)(x), attention(x, attention.project_kv(x)))
 
 
 def test_dropout_acts_while_training_only():

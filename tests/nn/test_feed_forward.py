@@ -33,16 +33,16 @@ def apply(formula, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("activation", list(FORMULAS))
 def test_each_activation_is_its_formula(activation):
     made, x = network(activation), torch.randn(5, 4, dtype=torch.float64)
-    wide = x @ made.widen.weight.T + made.widen.bias
-    expected = apply(FORMULAS[activation], wide) @ made.narrow.weight.T + made.narrow.bias
+    wide = x @ made.fc1.weight.T + made.fc1.bias
+    expected = apply(FORMULAS[activation], wide) @ made.fc2.weight.T + made.fc2.bias
     torch.testing.assert_close(made(x), expected, rtol=0, atol=1e-10)
 
 
 def test_swiglu_is_gated_by_silu():
     made, x = network("swiglu"), torch.randn(5, 4, dtype=torch.float64)
-    wide = x @ made.widen.weight.T + made.widen.bias
+    wide = x @ made.fc1.weight.T + made.fc1.bias
     gate = apply(FORMULAS["silu"], x @ made.gate.weight.T + made.gate.bias)
-    expected = (gate * wide) @ made.narrow.weight.T + made.narrow.bias
+    expected = (gate * wide) @ made.fc2.weight.T + made.fc2.bias
     torch.testing.assert_close(made(x), expected, rtol=0, atol=1e-10)
 
 
@@ -71,9 +71,9 @@ def test_only_swiglu_has_a_third_matrix_and_two_thirds_of_the_width_make_up_for_
 def test_dropout_falls_on_the_wide_layer_while_training():
     torch.manual_seed(0)
     made = FeedForward(4, 4000, dropout=0.5)
-    torch.nn.init.ones_(made.narrow.weight)
-    torch.nn.init.zeros_(made.widen.weight)
-    torch.nn.init.ones_(made.widen.bias)
+    torch.nn.init.ones_(made.fc2.weight)
+    torch.nn.init.zeros_(made.fc1.weight)
+    torch.nn.init.ones_(made.fc1.bias)
     x = torch.zeros(1, 4)
     trained = made(x)
     # Every output component is the same sum over the wide layer: what is dropped is dropped for all of them.

@@ -10,18 +10,18 @@ from regard.engine.library import kernels
 from regard.engine.search import nearest
 from regard.nn import Gaussian, attend, knn
 from regard.nn.build import build
-from regard.nn.knn import Neighbours, Remembering
-from regard.nn.seq2seq import PairModel
+from regard.nn.knn import Datastore, KnnModel
+from regard.nn.seq2seq import Seq2SeqModel
 from regard.text import Tokenizer
 
 WORDS, WIDTH = 30, 16
 in_c = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
 
 
-def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Neighbours:
+def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Datastore:
     torch.manual_seed(places)
     keys, words = torch.randn(places, WIDTH).half(), torch.randint(4, WORDS, (places,))
-    return Neighbours(keys, words, count=count, weight=weight, sharpness=sharpness)
+    return Datastore(keys, words, count=count, weight=weight, sharpness=sharpness)
 
 
 def test_all_places_asked_is_kernel_regression_by_the_attention_core() -> None:
@@ -57,7 +57,7 @@ def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.Monke
 @in_c
 def test_of_equal_places_the_first_is_asked() -> None:
     keys = torch.ones(100, WIDTH).half()
-    known = Neighbours(keys, torch.arange(100) % WORDS, count=5, weight=0.5, sharpness=1.0)
+    known = Datastore(keys, torch.arange(100) % WORDS, count=5, weight=0.5, sharpness=1.0)
     _, places = nearest(known, torch.randn(3, WIDTH), 5)
     assert places.tolist() == [[0, 1, 2, 3, 4]] * 3
 
@@ -74,21 +74,21 @@ def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
 def test_what_cannot_be_asked_is_refused() -> None:
     keys, words = torch.randn(3, WIDTH), torch.zeros(3)
     with pytest.raises(ValueError, match="4 neighbours cannot be asked of 3 places"):
-        Neighbours(keys, words, count=4, weight=0.5, sharpness=1.0)
+        Datastore(keys, words, count=4, weight=0.5, sharpness=1.0)
     with pytest.raises(ValueError, match="3 places with 2 words"):
-        Neighbours(keys, words[:2], count=1, weight=0.5, sharpness=1.0)
+        Datastore(keys, words[:2], count=1, weight=0.5, sharpness=1.0)
     with pytest.raises(ValueError, match="keys of 16 numbers"):
-        Remembering(model("rnn"), Neighbours(keys, words, count=1, weight=0.5, sharpness=1.0))
+        KnnModel(model("rnn"), Datastore(keys, words, count=1, weight=0.5, sharpness=1.0))
 
 
-def model(kind: str) -> PairModel:
+def model(kind: str) -> Seq2SeqModel:
     torch.manual_seed(1)
     config = (
         TransformerModel(encoder_layers=1, decoder_layers=2, d_model=WIDTH, heads=2, d_ff=32)
         if kind == "transformer"
         else RnnModel("rnn", embedding=16, hidden=24, attention="luong")
     )
-    return cast(PairModel, build(config, WORDS, WORDS, Tokenizer.padding).eval())
+    return cast(Seq2SeqModel, build(config, WORDS, WORDS, Tokenizer.padding).eval())
 
 
 @pytest.mark.parametrize("kind", ["transformer", "rnn"])
@@ -98,7 +98,7 @@ def test_a_model_finds_the_word_it_remembers_of_the_same_place(kind: str) -> Non
     gold = torch.tensor([11, 12, 1, 13, 14, 1])
     with torch.no_grad():
         keys = alone.rows(source, target, torch.arange(6))
-        asked = Remembering(alone, Neighbours(keys, gold, count=2, weight=0.9, sharpness=100.0))
+        asked = KnnModel(alone, Datastore(keys, gold, count=2, weight=0.9, sharpness=100.0))
         state = asked.start(source)
         for place in range(3):
             scores, state = asked.step(target[:, place], state)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.nn import Cache, KeyValue, MultiHead
+from regard.nn import KeyValue, KvCache, MultiHead
 
 
 def entry(start: int, length: int, batch: int = 3, heads: int = 2, size: int = 4) -> KeyValue:
@@ -16,7 +16,7 @@ def entry(start: int, length: int, batch: int = 3, heads: int = 2, size: int = 4
 
 
 def test_what_is_appended_is_all_there_in_order():
-    cache = Cache(room=4)
+    cache = KvCache(room=4)
     cache.extend(entry(0, 2))
     memory = cache.extend(entry(2, 1))
     whole = entry(0, 3)
@@ -29,7 +29,7 @@ def test_what_is_appended_is_all_there_in_order():
 @pytest.mark.parametrize("room", [1, 2, 3, 64])
 @pytest.mark.parametrize("lengths", [[1] * 9, [5, 1, 20], [70, 1], [3, 60, 2]])
 def test_it_grows_beyond_its_room(room, lengths):
-    cache, start = Cache(room), 0
+    cache, start = KvCache(room), 0
     for length in lengths:
         memory = cache.extend(entry(start, length))
         start += length
@@ -40,7 +40,7 @@ def test_it_grows_beyond_its_room(room, lengths):
 
 
 def test_within_its_room_new_keys_are_written_in_place():
-    cache = Cache(room=8)
+    cache = KvCache(room=8)
     first = cache.extend(entry(0, 2))
     second = cache.extend(entry(2, 3))
     assert first.keys.data_ptr() == second.keys.data_ptr()
@@ -49,7 +49,7 @@ def test_within_its_room_new_keys_are_written_in_place():
 
 @pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 1], [2], [0, 2, 2, 1, 0]], ids=str)
 def test_select_reorders_repeats_and_drops(rows):
-    cache = Cache(room=4)
+    cache = KvCache(room=4)
     cache.extend(entry(0, 3))
     index = torch.tensor(rows)
     chosen = cache.select(index)
@@ -61,7 +61,7 @@ def test_select_reorders_repeats_and_drops(rows):
 
 
 def test_a_selected_cache_and_its_origin_go_their_own_ways():
-    cache = Cache(room=8)
+    cache = KvCache(room=8)
     cache.extend(entry(0, 2))
     chosen = cache.select(torch.tensor([0, 1, 2]))
     ours = cache.extend(entry(2, 1))
@@ -73,7 +73,7 @@ def test_a_selected_cache_and_its_origin_go_their_own_ways():
 
 
 def test_an_empty_cache_can_be_selected_from():
-    chosen = Cache().select(torch.tensor([1, 0]))
+    chosen = KvCache().select(torch.tensor([1, 0]))
     assert chosen.length == 0
     assert chosen.extend(entry(0, 1)).length == 1
 
@@ -87,17 +87,17 @@ def test_a_memory_is_selected_the_same_way():
 
 def test_gradients_are_refused():
     attention, x = MultiHead(8, 2), torch.randn(1, 2, 8)
-    cache = Cache()
+    cache = KvCache()
     with pytest.raises(ValueError, match=r"keeps no gradients: decode under torch\.no_grad\(\)"):
-        attention.remember(x, cache=cache)
+        attention.project_kv(x, cache=cache)
     assert cache.length == 0
     with torch.no_grad():
-        assert attention.remember(x, cache=cache).length == 2
+        assert attention.project_kv(x, cache=cache).length == 2
 
 
 @pytest.mark.parametrize(("held", "given"), [(0, 1), (2, 0), (2, 1), (2, 5)])
 def test_keys_at_the_wrong_place_are_refused_by_both_places(held, given):
-    cache = Cache()
+    cache = KvCache()
     if held:
         cache.extend(entry(0, held))
     with pytest.raises(ValueError, match=f"next key stands at {held}, not at {given}"):
@@ -109,14 +109,14 @@ def test_keys_at_the_wrong_place_are_refused_by_both_places(held, given):
 @pytest.mark.parametrize(("held", "given"), [(3, 1), (1, 3), (3, 2)])
 def test_keys_of_another_number_of_sentences_are_refused(room, held, given):
     """One sentence's keys written to all would be a silent mistake: `select` was forgotten."""
-    cache = Cache(room)
+    cache = KvCache(room)
     cache.extend(entry(0, 2, batch=held))
     with pytest.raises((ValueError, RuntimeError)):
         cache.extend(entry(2, 1, batch=given))
 
 
 def test_places_count_on_from_what_is_cached():
-    attention, cache = MultiHead(8, 2), Cache()
+    attention, cache = MultiHead(8, 2), KvCache()
     with torch.no_grad():
-        attention.remember(torch.randn(1, 3, 8), cache=cache)
-        assert attention.remember(torch.randn(1, 2, 8), cache=cache).positions.tolist() == [0, 1, 2, 3, 4]
+        attention.project_kv(torch.randn(1, 3, 8), cache=cache)
+        assert attention.project_kv(torch.randn(1, 2, 8), cache=cache).positions.tolist() == [0, 1, 2, 3, 4]

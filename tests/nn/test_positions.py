@@ -19,7 +19,7 @@ quick = settings(max_examples=40, deadline=None, derandomize=True)
 
 def look(attention: MultiHead, x: torch.Tensor) -> torch.Tensor:
     placed = attention.position.embed(x)
-    return attention(placed, attention.remember(placed))
+    return attention(placed, attention.project_kv(placed))
 
 
 def test_without_positions_attention_sees_a_set():
@@ -40,9 +40,9 @@ def test_no_scheme_changes_nothing():
     x, places = torch.randn(1, 2, 3, 4), torch.arange(3)
     nothing = Position()
     assert nothing.embed(x) is x
-    assert nothing.turn(x, places) is x
+    assert nothing.rotate(x, places) is x
     assert nothing.bias(x, places, places) is None
-    assert nothing.mix(x, places, places) is None
+    assert nothing.value_bias(x, places, places) is None
 
 
 @pytest.mark.parametrize("scheme", [Relative(4, reach=3), Rotary(4), Alibi(2)], ids=lambda s: type(s).__name__)
@@ -52,7 +52,7 @@ def test_relative_rotary_and_alibi_see_distances_not_places(scheme):
     x = torch.randn(2, 6, 8, dtype=torch.float64)
     here = look(attention, x)
     far = torch.arange(5000, 5006)
-    there = attention(x, attention.remember(x, positions=far), positions=far)
+    there = attention(x, attention.project_kv(x, positions=far), positions=far)
     torch.testing.assert_close(there, here, rtol=0, atol=1e-9)
 
 
@@ -144,7 +144,7 @@ def test_relative_positions_are_shaws_equations_3_and_4(reach, queries, keys):
     attention = MultiHead(6, 2, position=Relative(3, reach)).double()
     source = torch.randn(2, keys, 6, dtype=torch.float64)
     query = source[:, keys - queries :]
-    mixed = attention(query, attention.remember(source))
+    mixed = attention(query, attention.project_kv(source))
 
     scheme, size, rows = attention.position, 3, []
     for b in range(2):
@@ -201,7 +201,7 @@ def test_rotary_products_depend_on_the_distance_only(seed, half, query_place, ke
     scheme = Rotary(2 * half)
 
     def product(a: int, b: int) -> torch.Tensor:
-        return (scheme.turn(query, torch.tensor([a])) * scheme.turn(key, torch.tensor([b]))).sum()
+        return (scheme.rotate(query, torch.tensor([a])) * scheme.rotate(key, torch.tensor([b]))).sum()
 
     torch.testing.assert_close(
         product(query_place + shift, key_place + shift), product(query_place, key_place), rtol=0, atol=1e-8
@@ -211,7 +211,7 @@ def test_rotary_products_depend_on_the_distance_only(seed, half, query_place, ke
 def test_rotary_turns_neighbouring_components_like_complex_numbers():
     torch.manual_seed(0)
     x, places = torch.randn(2, 5, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 50, 4000])
-    turned = Rotary(8).turn(x, places)
+    turned = Rotary(8).rotate(x, places)
     for row, place in enumerate(places.tolist()):
         for i in range(4):
             pair = complex(*x[1, row, 2 * i : 2 * i + 2].tolist())
@@ -223,7 +223,7 @@ def test_rotary_turns_neighbouring_components_like_complex_numbers():
 
 def test_rotary_products_do_change_with_the_distance():
     scheme, ones = Rotary(4), torch.ones(1, 4, dtype=torch.float64)
-    products = [(ones * scheme.turn(ones, torch.tensor([k]))).sum().item() for k in range(4)]
+    products = [(ones * scheme.rotate(ones, torch.tensor([k]))).sum().item() for k in range(4)]
     assert products[0] == pytest.approx(4)
     assert len({round(p, 6) for p in products}) == 4
 
@@ -231,9 +231,9 @@ def test_rotary_products_do_change_with_the_distance():
 def test_rotary_keeps_the_type_and_stays_exact_far_away():
     x = torch.randn(1, 4)
     place = torch.tensor([1_000_000])
-    assert Rotary(4).turn(x, place).dtype == torch.float32
+    assert Rotary(4).rotate(x, place).dtype == torch.float32
     torch.testing.assert_close(
-        Rotary(4).turn(x, place), Rotary(4).turn(x.double(), place).float(), rtol=0, atol=1e-6
+        Rotary(4).rotate(x, place), Rotary(4).rotate(x.double(), place).float(), rtol=0, atol=1e-6
     )
 
 

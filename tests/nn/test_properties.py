@@ -8,11 +8,11 @@ from torch import Tensor
 
 from regard.nn import (
     Additive,
-    Cache,
     Concat,
     Dot,
     Gaussian,
     General,
+    KvCache,
     MultiHead,
     Recorder,
     ScaledDot,
@@ -54,14 +54,14 @@ def noise(seed: int, *shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def ignore(weights: Tensor) -> None:
-    """A watch that wants nothing, and so makes `attend` take the plain path."""
+    """A record that wants nothing, and so makes `attend` take the plain path."""
 
 
 # Padding
 
 
 @pytest.mark.parametrize("name", list(SCORES))
-@pytest.mark.parametrize("watch", [None, ignore], ids=["", "watched"])
+@pytest.mark.parametrize("record", [None, ignore], ids=["", "watched"])
 @quick
 @given(
     dtype=dtypes,
@@ -71,7 +71,7 @@ def ignore(weights: Tensor) -> None:
     content=filler,
     size=st.integers(1, 4),
 )
-def test_padding_never_changes_what_a_score_gives(name, watch, dtype, seed, length, more, content, size):
+def test_padding_never_changes_what_a_score_gives(name, record, dtype, seed, length, more, content, size):
     torch.manual_seed(seed)
     score = SCORES[name](size).to(dtype)
     query, keys, values = (noise(seed + i, 2, n, size, dtype=dtype) for i, n in enumerate((3, length, length)))
@@ -87,8 +87,8 @@ def test_padding_never_changes_what_a_score_gives(name, watch, dtype, seed, leng
             k,
             v,
             score=score,
-            may_look=length_mask(torch.tensor([length, length]), length + padding),
-            watch=watch,
+            mask=length_mask(torch.tensor([length, length]), length + padding),
+            record=record,
         )
         mixed.sin().sum().backward()
         assert (k.grad[:, length:] == 0).all()
@@ -124,15 +124,15 @@ def test_padding_never_changes_self_attention_or_its_gradients(
     sentences = [noise(seed + i, 1, n, 4, dtype=dtype) for i, n in enumerate(lengths)]
     names = [name for name, _ in attention.named_parameters()]
 
-    def run(x: Tensor, may_look: Tensor, real: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def run(x: Tensor, mask: Tensor, real: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         """Output and input gradient at the real places, and the gradients of the parameters."""
         attention.zero_grad()
         x = x.clone().requires_grad_()
         placed = attention.position.embed(x)
         record = Recorder().under("a") if recorded else None
         if causal:
-            may_look = may_look & causal_mask(x.size(1))
-        mixed = attention(placed, attention.remember(placed), may_look=may_look, record=record)
+            mask = mask & causal_mask(x.size(1))
+        mixed = attention(placed, attention.project_kv(placed), mask=mask, record=record)
         mixed[real].sin().sum().backward()
         assert (x.grad[~real] == 0).all()
         gradients = [torch.zeros(()) if p.grad is None else p.grad.clone() for p in attention.parameters()]
@@ -142,8 +142,8 @@ def test_padding_never_changes_self_attention_or_its_gradients(
     batch = torch.full((len(lengths), size, 4), content, dtype=dtype)
     for row, sentence in enumerate(sentences):
         batch[row, : sentence.size(1)] = sentence[0]
-    may_look = length_mask(torch.tensor(lengths), size)
-    padded, padded_grad, padded_params = run(batch, may_look, may_look[:, 0])
+    mask = length_mask(torch.tensor(lengths), size)
+    padded, padded_grad, padded_params = run(batch, mask, mask[:, 0])
 
     alone = [
         run(s, torch.ones(1, 1, s.size(1), dtype=torch.bool), torch.ones(1, s.size(1), dtype=torch.bool))
@@ -173,9 +173,9 @@ def test_permuting_keys_together_with_values_changes_nothing(name, dtype, seed, 
     score = SCORES[name](size).to(dtype)
     query, key, value = (noise(seed + i, 2, n, size, dtype=dtype) for i, n in enumerate((3, keys, keys)))
     order, mask = torch.randperm(keys), torch.rand(2, 3, keys) < 0.6
-    before = attend(query, key, value, score=score, may_look=mask if masked else None)
+    before = attend(query, key, value, score=score, mask=mask if masked else None)
     after = attend(
-        query, key[:, order], value[:, order], score=score, may_look=mask[..., order] if masked else None
+        query, key[:, order], value[:, order], score=score, mask=mask[..., order] if masked else None
     )
     close(after, before)
 
@@ -188,8 +188,8 @@ def test_permuting_what_is_looked_at_changes_nothing_for_several_heads(dtype, se
     query, source = noise(seed, 2, 3, 6, dtype=dtype), noise(seed + 1, 2, keys, 6, dtype=dtype)
     order, mask = torch.randperm(keys), torch.rand(2, 3, keys) < 0.6
     record = Recorder().under("a") if recorded else None
-    before = attention(query, attention.remember(source), may_look=mask, record=record)
-    after = attention(query, attention.remember(source[:, order]), may_look=mask[..., order], record=record)
+    before = attention(query, attention.project_kv(source), mask=mask, record=record)
+    after = attention(query, attention.project_kv(source[:, order]), mask=mask[..., order], record=record)
     close(after, before)
 
 
@@ -207,15 +207,15 @@ def test_permuting_what_is_looked_at_changes_nothing_for_several_heads(dtype, se
 def test_weights_are_shares_of_what_may_be_seen(dtype, seed, shape, spread, open_share):
     torch.manual_seed(seed)
     scores = (spread * noise(seed, *shape, dtype=dtype)).requires_grad_()
-    may_look = torch.rand(shape) < open_share
-    weights = masked_softmax(scores, may_look=may_look)
+    mask = torch.rand(shape) < open_share
+    weights = masked_softmax(scores, mask=mask)
     assert (weights >= 0).all()
-    assert (weights[~may_look] == 0).all()
-    sees = may_look.any(-1)
+    assert (weights[~mask] == 0).all()
+    sees = mask.any(-1)
     close(weights.sum(-1), sees.to(dtype))
     weights.square().sum().backward()
     assert scores.grad.isfinite().all()
-    assert (scores.grad[~may_look] == 0).all()
+    assert (scores.grad[~mask] == 0).all()
 
 
 @quick
@@ -224,11 +224,9 @@ def test_the_weights_a_layer_records_are_shares_too(make_position, dtype, seed, 
     torch.manual_seed(seed)
     attention, record = MultiHead(8, 2, position=make_position(8, 2)).to(dtype), Recorder()
     source = noise(seed, 2, keys, 8, dtype=dtype)
-    may_look = torch.rand(2, queries, keys) < 0.5
-    attention(
-        source[:, keys - queries :], attention.remember(source), may_look=may_look, record=record.under("a")
-    )
-    weights, over_heads = record["a"], may_look.unsqueeze(1).expand(2, 2, queries, keys)
+    mask = torch.rand(2, queries, keys) < 0.5
+    attention(source[:, keys - queries :], attention.project_kv(source), mask=mask, record=record.under("a"))
+    weights, over_heads = record["a"], mask.unsqueeze(1).expand(2, 2, queries, keys)
     assert (weights >= 0).all()
     assert (weights[~over_heads] == 0).all()
     close(weights.sum(-1), over_heads.any(-1).to(dtype))
@@ -241,11 +239,11 @@ def test_a_query_that_sees_nothing_yields_zeros(make_position, recorded, dtype, 
     torch.manual_seed(seed)
     attention = MultiHead(4, 2, position=make_position(4, 2)).to(dtype)
     x = noise(seed, 2, length, 4, dtype=dtype).requires_grad_()
-    may_look = torch.ones(2, length, length, dtype=torch.bool)
-    may_look[0, blind % length] = False
+    mask = torch.ones(2, length, length, dtype=torch.bool)
+    mask[0, blind % length] = False
     placed = attention.position.embed(x)
     record = Recorder().under("a") if recorded else None
-    mixed = attention(placed, attention.remember(placed), may_look=may_look, record=record)
+    mixed = attention(placed, attention.project_kv(placed), mask=mask, record=record)
     assert torch.equal(mixed[0, blind % length], attention.output.bias)  # a projection of zeros
     assert mixed.isfinite().all()
     mixed.square().sum().backward()
@@ -259,7 +257,7 @@ def test_nobody_sees_anything(make_position, recorded):
     attention = MultiHead(4, 2, position=make_position(4, 2))
     x = torch.randn(2, 3, 4, requires_grad=True)
     record = Recorder().under("a") if recorded else None
-    mixed = attention(x, attention.remember(x), may_look=torch.zeros(1, 1, 3, dtype=torch.bool), record=record)
+    mixed = attention(x, attention.project_kv(x), mask=torch.zeros(1, 1, 3, dtype=torch.bool), record=record)
     assert (mixed == 0).all()  # the biases start at zero
     mixed.sum().backward()
     assert (x.grad == 0).all()
@@ -276,12 +274,12 @@ class Line:
 
     def whole(self, x: Tensor) -> Tensor:
         placed = self.attention.position.embed(x)
-        return self.attention(placed, self.attention.remember(placed), may_look=causal_mask(x.size(1)))
+        return self.attention(placed, self.attention.project_kv(placed), mask=causal_mask(x.size(1)))
 
-    def step(self, x: Tensor, cache: Cache) -> Tensor:
+    def step(self, x: Tensor, cache: KvCache) -> Tensor:
         placed = self.attention.position.embed(x, cache.length)
-        memory = self.attention.remember(placed, cache=cache)
-        return self.attention(placed, memory, may_look=causal_mask(x.size(1), memory.length))
+        memory = self.attention.project_kv(placed, cache=cache)
+        return self.attention(placed, memory, mask=causal_mask(x.size(1), memory.length))
 
 
 @quick
@@ -291,7 +289,7 @@ class Line:
 def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed, chunks, room):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), Cache(room)
+    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), KvCache(room)
     with torch.no_grad():
         steps = [line.step(chunk, cache) for chunk in x.split(chunks, dim=1)]
         close(torch.cat(steps, 1), line.whole(x))
@@ -301,7 +299,7 @@ def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed,
 def test_token_by_token_equals_the_whole_causal_pass(make_position, dtype):
     torch.manual_seed(0)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = torch.randn(2, 40, 8, dtype=dtype), Cache(room=4)
+    x, cache = torch.randn(2, 40, 8, dtype=dtype), KvCache(room=4)
     with torch.no_grad():
         steps = [line.step(x[:, i : i + 1], cache) for i in range(40)]
         torch.testing.assert_close(torch.cat(steps, 1), line.whole(x), rtol=0, atol=TOLERANCE[dtype])
@@ -321,7 +319,7 @@ def test_selected_rows_go_on_as_if_they_had_been_there_from_the_start(
 ):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, index, cache = noise(seed, 3, before + sum(after), 8, dtype=dtype), torch.tensor(rows), Cache(room)
+    x, index, cache = noise(seed, 3, before + sum(after), 8, dtype=dtype), torch.tensor(rows), KvCache(room)
     with torch.no_grad():
         line.step(x[:, :before], cache)
         cache = cache.select(index)

@@ -24,8 +24,8 @@ RNNS = [
 ]
 
 
-def softmax(scores: np.ndarray, may_look: np.ndarray) -> np.ndarray:
-    powers = np.where(may_look, np.exp(scores - scores.max(-1, keepdims=True)), 0.0)
+def softmax(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    powers = np.where(mask, np.exp(scores - scores.max(-1, keepdims=True)), 0.0)
     return powers / powers.sum(-1, keepdims=True)
 
 
@@ -43,12 +43,12 @@ class Watched:
             assert named.get("record") is None
             query, memory = given
             places = memory.positions[max(0, memory.length - query.size(-2)) :]
-            asked = attention.position.turn(split(attention.query(query), attention.heads), places)
+            asked = attention.position.rotate(split(attention.query(query), attention.heads), places)
             scores = attention.score.compare(asked, memory.keys)
             bias = attention.position.bias(asked, places, memory.positions)
             scores = scores if bias is None else scores + bias
-            may_look = named.get("may_look")
-            seen = torch.ones(1, 1, 1, dtype=torch.bool) if may_look is None else may_look
+            mask = named.get("mask")
+            seen = torch.ones(1, 1, 1, dtype=torch.bool) if mask is None else mask
             self.weights[name].append(softmax(scores.numpy(), seen.unsqueeze(1).numpy()))
 
         return compute

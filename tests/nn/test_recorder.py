@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.nn import BlockShape, Cache, DecoderBlock, EncoderBlock, MultiHead, Recorder, causal_mask
+from regard.nn import BlockShape, DecoderBlock, EncoderBlock, KvCache, MultiHead, Recorder, causal_mask
 
 SHAPE = BlockShape(d_model=16, heads=4, d_ff=32, dropout=0.0)
 
@@ -42,8 +42,8 @@ def decode(
     for number, block in enumerate(decoder):
         x = block(
             x,
-            block.remember(encoded),
-            may_look=causal_mask(x.size(1)),
+            block.project_kv(encoded),
+            mask=causal_mask(x.size(1)),
             record=below.under(number) if below is not None else None,
         )
     return x
@@ -80,10 +80,10 @@ def test_heads_as_arrays_have_names_of_their_own(decoder):
 def test_what_is_recorded_are_the_weights_used():
     torch.manual_seed(0)
     attention, x, record = MultiHead(8, 2).double(), torch.randn(2, 4, 8, dtype=torch.float64), Recorder()
-    mixed = attention(x, attention.remember(x), may_look=causal_mask(4), record=record.under("a"))
+    mixed = attention(x, attention.project_kv(x), mask=causal_mask(4), record=record.under("a"))
     weights = record["a"]
     assert not weights.requires_grad
-    rebuilt = attention.output((weights @ attention.remember(x).values).transpose(1, 2).flatten(2))
+    rebuilt = attention.output((weights @ attention.project_kv(x).values).transpose(1, 2).flatten(2))
     torch.testing.assert_close(rebuilt, mixed, rtol=0, atol=1e-10)
 
 
@@ -108,12 +108,12 @@ def test_nothing_is_left_on_the_modules(decoder, recorded):
 def test_steps_are_joined_and_earlier_ones_padded_with_zeros():
     torch.manual_seed(0)
     attention, x = MultiHead(8, 2).eval(), torch.randn(2, 5, 8)
-    whole, stepwise, cache = Recorder(), Recorder(), Cache()
+    whole, stepwise, cache = Recorder(), Recorder(), KvCache()
     with torch.no_grad():
-        attention(x, attention.remember(x), may_look=causal_mask(5), record=whole.under("a"))
+        attention(x, attention.project_kv(x), mask=causal_mask(5), record=whole.under("a"))
         for i in range(5):
             step = x[:, i : i + 1]
-            attention(step, attention.remember(step, cache=cache), record=stepwise.under("a"))
+            attention(step, attention.project_kv(step, cache=cache), record=stepwise.under("a"))
     assert stepwise["a"].shape == (2, 2, 5, 5)
     assert (stepwise["a"].triu(1) == 0).all()
     torch.testing.assert_close(stepwise["a"], whole["a"], rtol=0, atol=1e-6)

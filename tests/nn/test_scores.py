@@ -62,7 +62,7 @@ def test_additive_attention_over_equal_keys_averages_the_values_that_may_be_seen
         keys,
         values,
         score=Additive(20, 2, 8).to(dtype),
-        may_look=length_mask(torch.tensor([2, 6]), 10),
+        mask=length_mask(torch.tensor([2, 6]), 10),
     )
     expected = torch.tensor([[[2, 3, 4, 5]], [[10, 11, 12, 13]]], dtype=dtype)
     torch.testing.assert_close(mixed, expected, rtol=0, atol=tolerance)
@@ -71,7 +71,7 @@ def test_additive_attention_over_equal_keys_averages_the_values_that_may_be_seen
 def test_i_am_good():
     words = torch.tensor([[1, 3, 2], [1, 1, 3], [1, 2, 1]], dtype=torch.float64)
     seen = []
-    mixed = attend(words, words, words, score=Dot(), watch=seen.append)
+    mixed = attend(words, words, words, score=Dot(), record=seen.append)
     expected = [[1, 2.957691, 2.011295], [1, 1.540148, 2.722573], [1, 2.864164, 2.000000]]
     torch.testing.assert_close(mixed, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=5e-7)
     # The text prints .97 and .90 for .976 and .909, so that its rows sum to 1; the mixed values above are exact.
@@ -94,7 +94,7 @@ def test_one_query_and_four_keys():
         scores, torch.tensor([[0.36, 2.4, -0.36, 0.36]], dtype=torch.float64), rtol=0, atol=1e-12
     )
     seen = []
-    mixed = attend(query, keys, values, score=Dot(), watch=seen.append)
+    mixed = attend(query, keys, values, score=Dot(), record=seen.append)
     assert [round(w, 3) for w in seen[0][0].tolist()] == [0.098, 0.756, 0.048, 0.098]
     assert [round(m, 2) for m in mixed[0].tolist()] == [1.98, 2.98, 3.98, 4.98]
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.config import BertModel, VitModel
 from regard.engine import attach, detach
-from regard.nn import Ends, Left, Merging, Noted
+from regard.nn import AttentionStats, Ends, Merging, ReducedTokens
 from regard.nn.build import build_bert, build_vit
 from regard.nn.token_reduction import matched, merged, operations
 
@@ -117,7 +117,9 @@ def test_near_merges_stretches_only() -> None:
 
 
 def test_a_merged_token_is_the_mean_weighed_by_size() -> None:
-    left = Left(torch.tensor([[1.0], [4.0], [7.0]]), Ends(torch.tensor([3])), torch.tensor([1.0, 3.0, 2.0]))
+    left = ReducedTokens(
+        torch.tensor([[1.0], [4.0], [7.0]]), Ends(torch.tensor([3])), torch.tensor([1.0, 3.0, 2.0])
+    )
     found = merged(left, torch.tensor([0, 0, 1]), Ends(torch.tensor([2])))
     assert found.x.flatten().tolist() == [pytest.approx((1 + 12) / 4), 7.0]
     assert found.size.tolist() == [4.0, 2.0]
@@ -195,11 +197,11 @@ def test_noted_keys_and_attention() -> None:
 
     ends = Ends(torch.tensor([5, 9]))
     x = torch.randn(14, 32, generator=torch.Generator().manual_seed(5))
-    noted = Noted()
+    noted = AttentionStats()
     with torch.no_grad():
-        block.self_attention(x, may_look=Apart(ends, ends), noted=noted)
+        block.self_attention(x, mask=Apart(ends, ends), noted=noted)
         attention = block.self_attention.sublayer.attention
-        memory = attention.remember(block.self_attention.norm(x))
+        memory = attention.project_kv(block.self_attention.norm(x))
     assert torch.allclose(noted.keys, memory.keys.mean(0))
     assert noted.received[:5].sum().item() == pytest.approx(5, abs=1e-4)
     assert noted.received[5:].sum().item() == pytest.approx(9, abs=1e-4)

@@ -7,7 +7,7 @@ from torch import nn
 from regard.config import BertModel, Reduction, TextTrain
 from regard.engine import Plan, plan
 from regard.engine.forward import PackedBlock
-from regard.nn import Apart, Ends, Noted
+from regard.nn import Apart, AttentionStats, Ends
 from regard.nn.build import build_bert
 from regard.training.optimiser import make_optimiser
 from regard.training.update import update
@@ -36,13 +36,13 @@ def test_importance_is_attention_received(native: bool) -> None:
     ids, segments = texts(9, 5)
     ends = Ends.of(ids, 0)
     x = model.embedded(ids[ends.real], segments[ends.real], ends.places)
-    noted, seen = Noted(), []
+    noted, seen = AttentionStats(), []
     block = model.blocks[0]
     planned = plan(model)
     assert isinstance(planned, Plan)
     runner = PackedBlock(planned.stacks[0].blocks[0]) if native else block
     with torch.no_grad():
-        runner.self_attention(x, may_look=Apart(ends, ends), noted=noted)
+        runner.self_attention(x, mask=Apart(ends, ends), noted=noted)
         block.self_attention(x[:9].unsqueeze(0), record=seen.append)
     assert torch.allclose(noted.received[:9], seen[0][0].mean(0).sum(0), atol=1e-5)
 

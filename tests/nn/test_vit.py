@@ -62,7 +62,7 @@ def reference(model: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
             )
             layer.self_attn.in_proj_bias.copy_(torch.cat([own.query.bias, torch.zeros(32), own.value.bias]))
         pairs = [
-            (layer.self_attn.out_proj, own.output), (layer.linear1, forward.widen), (layer.linear2, forward.narrow),
+            (layer.self_attn.out_proj, own.output), (layer.linear1, forward.fc1), (layer.linear2, forward.fc2),
             (layer.norm1, block.self_attention.norm), (layer.norm2, block.feed_forward.norm),
         ]  # fmt: skip
         for theirs, ours in pairs:

@@ -230,10 +230,8 @@ def reach(subject: Subject, length: int, rounds: int) -> Reach:
         *others, final = blocks
         with torch.no_grad():
             for block in others:
-                y = block(y, may_look=mask)
-            return cast(
-                Tensor, final(y, may_look=mask) if last is None else final(y, may_look=last[1], places=last[0])
-            )
+                y = block(y, mask=mask)
+            return cast(Tensor, final(y, mask=mask) if last is None else final(y, mask=last[1], places=last[0]))
 
     def merged() -> object:
         with torch.no_grad():

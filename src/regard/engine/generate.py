@@ -26,7 +26,7 @@ class NativeGpt:
     """Whether a row has the same bits in any batch."""
 
     def __init__(self, model: GptWriter, plan: Plan) -> None:
-        self.longest = model.gpt.longest
+        self.longest = model.gpt.max_length
         table = model.gpt.token_embedding.weight
         self.words = len(table)
         self.weights = PackedWeights(

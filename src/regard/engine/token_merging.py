@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.engine.library import data_ptr, first_order, library
 from regard.engine.ops import check_lengths
-from regard.nn import Ends, Left, Merging, Noted
+from regard.nn import AttentionStats, Ends, Merging, ReducedTokens
 
 
 class NativeMerging:
@@ -19,7 +19,7 @@ class NativeMerging:
     def reduces(self, layer: int) -> bool:
         return self.merging.reduces(layer)
 
-    def reduce(self, layer: int, left: Left, noted: Noted) -> Left:
+    def reduce(self, layer: int, left: ReducedTokens, noted: AttentionStats) -> ReducedTokens:
         return self.merging.reduce(layer, left, noted, match=match, combine=weighted_sum)
 
 

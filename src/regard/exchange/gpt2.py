@@ -211,8 +211,8 @@ def modules_of(model: GptWriter) -> dict[str, nn.Module]:
             f"h.{number}.attn.c_attn": attention.sublayer.attention,
             f"h.{number}.attn.c_proj": attention.sublayer.attention.output,
             f"h.{number}.ln_2": forward.norm,
-            f"h.{number}.mlp.c_fc": forward.sublayer.widen,
-            f"h.{number}.mlp.c_proj": forward.sublayer.narrow,
+            f"h.{number}.mlp.c_fc": forward.sublayer.fc1,
+            f"h.{number}.mlp.c_proj": forward.sublayer.fc2,
         }
     return found | {"ln_f": gpt.decoder.norm}
 

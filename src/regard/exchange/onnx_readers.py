@@ -59,7 +59,7 @@ def said(model: BertLike, ids: Tensor, segments: Tensor) -> Tensor:
     """What a BERT says, texts side by side: labels (batch, labels), a score for each token, or a vector."""
     bert = cast(Bert, model.bert)
     padding = bert.padding
-    hidden = bert.blocks(bert.embedded(ids, segments), may_look=padding_mask(ids, padding))
+    hidden = bert.blocks(bert.embedded(ids, segments), mask=padding_mask(ids, padding))
     match model:
         case BertClassifier():
             return model.judged(hidden[:, 0])

@@ -30,8 +30,8 @@ NAMES = (
     (r"\.self_attention\.sublayer\.attention\.output\.", ".attention.output.dense."),
     (r"\.self_attention\.sublayer\.attention\.", ".attention.attention."),
     (r"\.self_attention\.norm\.", ".layernorm_before."),
-    (r"\.feed_forward\.sublayer\.widen\.", ".intermediate.dense."),
-    (r"\.feed_forward\.sublayer\.narrow\.", ".output.dense."),
+    (r"\.feed_forward\.sublayer\.fc1\.", ".intermediate.dense."),
+    (r"\.feed_forward\.sublayer\.fc2\.", ".output.dense."),
     (r"\.feed_forward\.norm\.", ".layernorm_after."),
     (r"^labels\.", "classifier."),
 )

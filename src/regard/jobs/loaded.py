@@ -25,7 +25,7 @@ from regard.look.payload import Layer, Looked, Side
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
-from regard.nn.knn import Remembering
+from regard.nn.knn import KnnModel
 from regard.text import Tokenizer
 
 
@@ -67,7 +67,7 @@ class LoadedTranslator:
         self.model.to(device()).eval()
         self.models = [self.model, *(each.model for each in beside)]
         self.neighbours = remembered(folder, self.model) if remembering else None
-        self.asked = self.model if self.neighbours is None else Remembering(self.model, self.neighbours)
+        self.asked = self.model if self.neighbours is None else KnnModel(self.model, self.neighbours)
         for other in beside:
             if other.vocabulary.digest() != self.vocabulary.digest():
                 raise RegardError(

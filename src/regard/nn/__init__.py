@@ -4,17 +4,17 @@
 >>> from regard.nn import MultiHead, causal_mask
 >>> attention = MultiHead(d_model=8, heads=2)
 >>> x = torch.randn(1, 5, 8)
->>> attention(x, attention.remember(x), may_look=causal_mask(5)).shape
+>>> attention(x, attention.project_kv(x), mask=causal_mask(5)).shape
 torch.Size([1, 5, 8])
 """
 
-from regard.nn.apart import Apart, Ends, Noted
+from regard.nn.apart import Apart, AttentionStats, Ends
 from regard.nn.attention import Attention, MultiHead, attend, masked_softmax
-from regard.nn.blocks import Blocks, BlockShape, DecoderBlock, EncoderBlock
+from regard.nn.blocks import BlockShape, DecoderBlock, EncoderBlock, EncoderStack
 from regard.nn.dropout import Dropout
 from regard.nn.embeddings import ScaledEmbedding
 from regard.nn.feed_forward import FeedForward
-from regard.nn.kv_cache import Cache, KeyValue
+from regard.nn.kv_cache import KeyValue, KvCache
 from regard.nn.masks import causal_mask, combine, length_mask, padding_mask
 from regard.nn.positions import Alibi, Learned, Position, Relative, Rotary, Sinusoidal
 from regard.nn.recorder import Recorder
@@ -22,12 +22,12 @@ from regard.nn.recurrent import LayerState, Recurrent
 from regard.nn.residual import Residual, SelfAttention
 from regard.nn.scores import Additive, Concat, Dot, Gaussian, General, ScaledDot, Score
 from regard.nn.token_reduction import (
-    Faded,
-    Left,
     Merging,
     Pruning,
+    ReducedTokens,
     Reducer,
-    Walked,
+    SoftPruned,
+    TokenCounts,
     kept_share,
     operations,
     reduced,
@@ -38,30 +38,29 @@ __all__ = [
     "Alibi",
     "Apart",
     "Attention",
+    "AttentionStats",
     "BlockShape",
-    "Blocks",
-    "Cache",
     "Concat",
     "DecoderBlock",
     "Dot",
     "Dropout",
     "EncoderBlock",
+    "EncoderStack",
     "Ends",
-    "Faded",
     "FeedForward",
     "Gaussian",
     "General",
     "KeyValue",
+    "KvCache",
     "LayerState",
     "Learned",
-    "Left",
     "Merging",
     "MultiHead",
-    "Noted",
     "Position",
     "Pruning",
     "Recorder",
     "Recurrent",
+    "ReducedTokens",
     "Reducer",
     "Relative",
     "Residual",
@@ -71,7 +70,8 @@ __all__ = [
     "Score",
     "SelfAttention",
     "Sinusoidal",
-    "Walked",
+    "SoftPruned",
+    "TokenCounts",
     "attend",
     "causal_mask",
     "combine",

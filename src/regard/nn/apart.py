@@ -63,15 +63,15 @@ class Apart:
 
     def mask(self) -> Tensor:
         """The same as a boolean mask for sentences side by side: (sentences, 1, query, key)."""
-        may_look = self.keys.real.unsqueeze(1)
-        order = causal_mask(self.queries.real.size(1), device=may_look.device) if self.causal else None
-        seen = combine(may_look, order)
+        mask = self.keys.real.unsqueeze(1)
+        order = causal_mask(self.queries.real.size(1), device=mask.device) if self.causal else None
+        seen = combine(mask, order)
         assert seen is not None
         return seen.unsqueeze(1)
 
 
 @dataclass
-class Noted:
+class AttentionStats:
     """What is to be known of an attention within sentences besides its result; filled in while it looks."""
 
     keys: Tensor | None = None

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn.apart import Apart, Noted
-from regard.nn.kv_cache import Cache, KeyValue
+from regard.nn.apart import Apart, AttentionStats
+from regard.nn.kv_cache import KeyValue, KvCache
 from regard.nn.masks import length_mask
 from regard.nn.positions import Position
 from regard.nn.recorder import Recorder
 from regard.nn.scores import ScaledDot, Score, check_equal_sizes
 
-Watch = Callable[[Tensor], object]
+Record = Callable[[Tensor], object]
 """Called with the weights (..., query, key) before dropout."""
 
 Addition = Callable[[Tensor], Tensor | None]
@@ -27,7 +27,7 @@ Addition = Callable[[Tensor], Tensor | None]
 
 
 def masked_softmax(
-    scores: Tensor, valid_lengths: Tensor | None = None, *, may_look: Tensor | None = None
+    scores: Tensor, valid_lengths: Tensor | None = None, *, mask: Tensor | None = None
 ) -> Tensor:
     """Softmax over the keys that may be seen; the others get weight exactly 0.
 
@@ -35,17 +35,17 @@ def masked_softmax(
     (batch, query), or a boolean mask. A query that may see nothing gets zeros, never NaN.
     """
     if valid_lengths is not None:
-        if may_look is not None:
-            raise ValueError("masked_softmax takes valid_lengths or may_look, not both")
-        may_look = length_mask(valid_lengths, scores.size(-1))
-        while may_look.dim() < scores.dim():  # the batch is the first axis; what lies between is shared
-            may_look = may_look.unsqueeze(1)
-    if may_look is None:
+        if mask is not None:
+            raise ValueError("masked_softmax takes valid_lengths or mask, not both")
+        mask = length_mask(valid_lengths, scores.size(-1))
+        while mask.dim() < scores.dim():  # the batch is the first axis; what lies between is shared
+            mask = mask.unsqueeze(1)
+    if mask is None:
         return torch.softmax(scores, dim=-1)
     # The lowest finite number, not -inf: a row of nothing but -inf would be 0/0, forward and backward.
     lowest = torch.finfo(scores.dtype).min
-    weights = torch.softmax(scores.masked_fill(~may_look, lowest), dim=-1)
-    return weights.masked_fill(~may_look, 0.0)
+    weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)
+    return weights.masked_fill(~mask, 0.0)
 
 
 def attend(
@@ -54,20 +54,20 @@ def attend(
     values: Tensor,
     *,
     score: Score | None = None,
-    may_look: Tensor | None = None,
+    mask: Tensor | None = None,
     bias: Tensor | None = None,
     dropout: float = 0.0,
-    watch: Watch | None = None,
+    record: Record | None = None,
 ) -> Tensor:
     """Mix the values by how well their keys fit the query.
 
     query (..., query, size), keys (..., key, size), values (..., key, value size) -> (..., query, value size).
     The score is scaled dot product unless given; `keys` are raw keys. `bias` is added to the scores,
-    `dropout` falls on the weights, and `watch` is shown the weights.
+    `dropout` falls on the weights, and `record` is shown the weights.
     """
     score = ScaledDot() if score is None else score
     return attend_prepared(
-        query, score.prepare(keys), values, score, may_look=may_look, bias=bias, dropout=dropout, watch=watch
+        query, score.prepare(keys), values, score, mask=mask, bias=bias, dropout=dropout, record=record
     )
 
 
@@ -77,24 +77,22 @@ def attend_prepared(
     values: Tensor,
     score: Score,
     *,
-    may_look: Tensor | Apart | None = None,
+    mask: Tensor | Apart | None = None,
     bias: Tensor | None = None,
     dropout: float = 0.0,
-    watch: Watch | None = None,
+    record: Record | None = None,
     addition: Addition | None = None,
-    noted: Noted | None = None,
+    noted: AttentionStats | None = None,
 ) -> Tensor:
     """`attend` for keys that went through `score.prepare` already; picks the path."""
-    if isinstance(may_look, Apart):
-        return within_sentences(
-            query, prepared, values, score, may_look, bias=bias, dropout=dropout, noted=noted
-        )
-    if may_look is not None and may_look.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean, True = may look; this one is {may_look.dtype}")
-    if is_plain_scaled_dot(score) and watch is None and addition is None:
-        return fused(query, prepared, values, may_look=may_look, bias=bias, dropout=dropout)
+    if isinstance(mask, Apart):
+        return within_sentences(query, prepared, values, score, mask, bias=bias, dropout=dropout, noted=noted)
+    if mask is not None and mask.dtype != torch.bool:
+        raise TypeError(f"a mask is boolean, True = may look; this one is {mask.dtype}")
+    if is_plain_scaled_dot(score) and record is None and addition is None:
+        return fused(query, prepared, values, mask=mask, bias=bias, dropout=dropout)
     scores = score(query, prepared, prepared=True)  # (..., query, key)
-    return plain(scores, values, may_look=may_look, bias=bias, dropout=dropout, watch=watch, addition=addition)
+    return plain(scores, values, mask=mask, bias=bias, dropout=dropout, record=record, addition=addition)
 
 
 def is_plain_scaled_dot(score: Score) -> bool:
@@ -111,14 +109,14 @@ def within_sentences(
     *,
     bias: Tensor | None = None,
     dropout: float = 0.0,
-    noted: Noted | None = None,
+    noted: AttentionStats | None = None,
 ) -> Tensor:
     """`attend_prepared` for a packed batch, (heads, tokens, size): unpacked with padding, and packed again.
 
     `bias` (tokens,) is added to the scores of each key.
     """
 
-    def watch(weights: Tensor) -> None:  # (sentences, heads, query, key)
+    def record(weights: Tensor) -> None:  # (sentences, heads, query, key)
         assert noted is not None
         asked = apart.queries.real[:, None, :, None]
         noted.received = weights.detach().mul(asked).sum(2).mean(1)[apart.keys.real]
@@ -129,10 +127,10 @@ def within_sentences(
         apart.keys.side_by_side(prepared),
         apart.keys.side_by_side(values),
         score,
-        may_look=apart.mask(),
+        mask=apart.mask(),
         bias=beside,
         dropout=dropout,
-        watch=None if noted is None else watch,
+        record=None if noted is None else record,
     )
     return apart.queries.end_to_end(mixed)
 
@@ -141,18 +139,18 @@ def plain(
     scores: Tensor,
     values: Tensor,
     *,
-    may_look: Tensor | None = None,
+    mask: Tensor | None = None,
     bias: Tensor | None = None,
     dropout: float = 0.0,
-    watch: Watch | None = None,
+    record: Record | None = None,
     addition: Addition | None = None,
 ) -> Tensor:
     """The mechanism written out: mask, softmax, mix."""
     if bias is not None:
         scores = scores + bias
-    weights = masked_softmax(scores, may_look=may_look)
-    if watch is not None:
-        watch(weights)
+    weights = masked_softmax(scores, mask=mask)
+    if record is not None:
+        record(weights)
     if dropout:
         weights = functional.dropout(weights, dropout)
     mixed = weights @ values
@@ -165,33 +163,33 @@ def fused(
     keys: Tensor,
     values: Tensor,
     *,
-    may_look: Tensor | None = None,
+    mask: Tensor | None = None,
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """Scaled dot-product attention in PyTorch's one kernel; equal to `plain` with `ScaledDot`."""
     check_equal_sizes(query, keys)
     blind = None
-    if may_look is not None and query.device.type != "cpu":
-        # The CPU kernels give zeros to a query that may see nothing (tested); other devices do not promise it.
-        may_look, blind = open_blind(may_look)
-    mask = may_look
+    if mask is not None and query.device.type != "cpu":
+        # The CPU kernels give zeros to a query that may attend to nothing (tested); others may not.
+        mask, blind = open_blind(mask)
+    added = mask
     if bias is not None:
-        mask = bias.to(query.dtype)
-        if may_look is not None:
-            mask = mask.masked_fill(~may_look, float("-inf"))
-    mixed = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask, dropout_p=dropout)
+        added = bias.to(query.dtype)
+        if mask is not None:
+            added = added.masked_fill(~mask, float("-inf"))
+    mixed = functional.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=dropout)
     return mixed if blind is None else mixed.masked_fill(blind, 0.0)
 
 
-def open_blind(may_look: Tensor) -> tuple[Tensor, Tensor]:
+def open_blind(mask: Tensor) -> tuple[Tensor, Tensor]:
     """Let queries that may see nothing see everything, and say which: their result is thrown away."""
-    blind = ~may_look.any(-1, keepdim=True)
-    return may_look | blind, blind
+    blind = ~mask.any(-1, keepdim=True)
+    return mask | blind, blind
 
 
 class Attention(nn.Module):
-    """A query looks at a memory; `remember` makes the memory once, `forward` asks it as often as needed.
+    """A query looks at a memory; `project_kv` makes the memory once, `forward` asks it as often as needed.
 
     The projections are identities unless given; `heads` splits what they put out.
     """
@@ -223,12 +221,12 @@ class Attention(nn.Module):
                 f"not for {type(self.score).__name__}"
             )
 
-    def remember(
+    def project_kv(
         self,
         source: Tensor,
         values: Tensor | None = None,
         *,
-        cache: Cache | None = None,
+        cache: KvCache | None = None,
         positions: Tensor | None = None,
     ) -> KeyValue:
         """Project keys and values once: source (batch, key, size).
@@ -240,7 +238,7 @@ class Attention(nn.Module):
         start = cache.length if cache is not None else 0
         if positions is None:
             positions = torch.arange(start, start + keys.size(-2), device=keys.device)
-        turned = self.position.turn(split(keys, self.heads), positions)
+        turned = self.position.rotate(split(keys, self.heads), positions)
         memory = KeyValue(self.score.prepare(turned), split(values, self.heads), positions)
         return memory if cache is None else cache.extend(memory)
 
@@ -249,15 +247,15 @@ class Attention(nn.Module):
         query: Tensor,
         memory: KeyValue,
         *,
-        may_look: Tensor | Apart | None = None,
+        mask: Tensor | Apart | None = None,
         bias: Tensor | None = None,
         positions: Tensor | None = None,
         record: Recorder | None = None,
-        noted: Noted | None = None,
+        noted: AttentionStats | None = None,
     ) -> Tensor:
         """Let each query (batch, query, size) look at the memory: (batch, query, size).
 
-        `may_look` is (batch or 1, query or 1, key), or with an axis for heads after the batch. The queries
+        `mask` is (batch or 1, query or 1, key), or with an axis for heads after the batch. The queries
         stand where the last keys stand, unless `positions` (query,) says otherwise; only position schemes
         that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size); then a bias is
         (tokens,), one for each key, and `noted` receives how much attention each of them got.
@@ -266,18 +264,20 @@ class Attention(nn.Module):
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
         if noted is not None:
             noted.keys = memory.keys.detach().mean(0)
-        asked = self.position.turn(split(self.query(query), self.heads), positions)
+        asked = self.position.rotate(split(self.query(query), self.heads), positions)
         placed = self.position.bias(asked, positions, memory.positions)
         mixed = attend_prepared(
             asked,
             memory.keys,
             memory.values,
             self.score,
-            may_look=over_heads(may_look),
+            mask=over_heads(mask),
             bias=placed if bias is None else bias if placed is None else bias + placed,
             dropout=self.dropout if self.training else 0.0,
-            watch=record,
-            addition=partial(self.position.mix, query_positions=positions, key_positions=memory.positions)
+            record=record,
+            addition=partial(
+                self.position.value_bias, query_positions=positions, key_positions=memory.positions
+            )
             if self.position.needs_weights
             else None,
             noted=noted,
@@ -339,13 +339,13 @@ def join(x: Tensor) -> Tensor:
     return x.transpose(-2, -3).flatten(-2)
 
 
-def over_heads(may_look: Tensor | Apart | None) -> Tensor | Apart | None:
+def over_heads(mask: Tensor | Apart | None) -> Tensor | Apart | None:
     """Give a mask (batch, query, key) its axis for heads; refuse what could be read in two ways."""
-    if may_look is None or isinstance(may_look, Apart) or may_look.dim() == 4:
-        return may_look
-    if may_look.dim() != 3:
+    if mask is None or isinstance(mask, Apart) or mask.dim() == 4:
+        return mask
+    if mask.dim() != 3:
         raise ValueError(
             "a mask is (batch or 1, query or 1, key), or with an axis for heads after the batch; this one has "
-            f"the shape {tuple(may_look.shape)} (see padding_mask, length_mask and causal_mask)"
+            f"the shape {tuple(mask.shape)} (see padding_mask, length_mask and causal_mask)"
         )
-    return may_look.unsqueeze(1)
+    return mask.unsqueeze(1)

@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 from regard.config import BertModel, Pooling
 from regard.nn.apart import Ends
-from regard.nn.blocks import Blocks, BlockShape, EncoderBlock
+from regard.nn.blocks import BlockShape, EncoderBlock, EncoderStack
 from regard.nn.dropout import Dropout
 from regard.nn.feed_forward import ACTIVATIONS
 from regard.nn.masks import padding_mask
 from regard.nn.positions import Learned
 from regard.nn.recorder import Recorder
-from regard.nn.token_reduction import Faded, Left, Merging, Pruning, reduced
+from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, SoftPruned, reduced
 
 STARTING_SPREAD = 0.02
 """Standard deviation of fresh weights, as BERT has it."""
@@ -28,7 +28,7 @@ class BertAccelerator(Protocol):
     def hidden(self, ids: Tensor, segments: Tensor, places: Tensor | None) -> Tensor | None:
         """As `Bert.forward`."""
 
-    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> Left | None:
+    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> ReducedTokens | None:
         """As `Bert.reduced`."""
 
 
@@ -46,7 +46,7 @@ class Bert(nn.Module):
         self.position_embedding = Learned(config.d_model, config.longest)
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.dropout = Dropout(config.dropout)
-        self.blocks = Blocks(EncoderBlock(shape_of(config)) for _ in range(config.layers))
+        self.blocks = EncoderStack(EncoderBlock(shape_of(config)) for _ in range(config.layers))
         self.pooler = nn.Linear(config.d_model, config.d_model)
         self.reduction: Merging | Pruning | None = None
         """What makes tokens fewer from block to block, where anything does; never where it is recorded."""
@@ -73,9 +73,7 @@ class Bert(nn.Module):
             if native is not None:
                 return native
         x = self.embedded(ids, segments)
-        hidden = self.blocks(
-            x, may_look=padding_mask(ids, self.padding), record=record and record.under("encoder")
-        )
+        hidden = self.blocks(x, mask=padding_mask(ids, self.padding), record=record and record.under("encoder"))
         return cast(Tensor, hidden if places is None else hidden.flatten(0, 1).index_select(0, places))
 
     def first(self, ids: Tensor, segments: Tensor) -> Tensor:
@@ -84,7 +82,7 @@ class Bert(nn.Module):
             return cast(Tensor, self(ids, segments, places=firsts(ids)))
         return self.reduced(ids, segments, Ends.of(ids, self.padding), firsts=True).x
 
-    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> Left:
+    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> ReducedTokens:
         """What is left of the tokens at the end; with `firsts` the vectors at [CLS] alone."""
         assert self.reduction is not None
         if self.accelerator is not None:
@@ -94,7 +92,7 @@ class Bert(nn.Module):
         x = self.embedded(ids[ends.real], segments[ends.real], ends.places)
         return reduced(self.blocks, x, ends, self.reduction, firsts=firsts)
 
-    def faded(self, ids: Tensor, segments: Tensor) -> Faded:
+    def faded(self, ids: Tensor, segments: Tensor) -> SoftPruned:
         """The texts side by side, tokens counted by how much of them pruning keeps while it is learned."""
         assert isinstance(self.reduction, Pruning)
         return self.reduction.fade(self.blocks, self.embedded(ids, segments), ids != self.padding)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.nn.apart import Apart
 from regard.nn.attention import Attention, MultiHead
 from regard.nn.feed_forward import Activation, FeedForward
-from regard.nn.kv_cache import Cache, KeyValue
+from regard.nn.kv_cache import KeyValue, KvCache
 from regard.nn.positions import Position
 from regard.nn.recorder import Recorder
 from regard.nn.residual import Placement, Residual, SelfAttention
@@ -57,7 +57,7 @@ class EncoderBlock(nn.Module):
         self,
         x: Tensor,
         *,
-        may_look: Tensor | Apart | None = None,
+        mask: Tensor | Apart | None = None,
         record: Recorder | None = None,
         places: Tensor | None = None,
         bias: Tensor | None = None,
@@ -70,25 +70,23 @@ class EncoderBlock(nn.Module):
         if places is not None:
             among = self.self_attention.norm(x) if self.self_attention.placement == "pre" else x
             x = x.index_select(0, places)
-        x = self.self_attention(
-            x, among=among, may_look=may_look, bias=bias, record=record and record.under("self")
-        )
+        x = self.self_attention(x, among=among, mask=mask, bias=bias, record=record and record.under("self"))
         return cast(Tensor, self.feed_forward(x))
 
 
-class Blocks(nn.ModuleList):
+class EncoderStack(nn.ModuleList):
     """Encoder blocks one after another: the encoder of every model that has one."""
 
     def forward(
         self,
         x: Tensor,
         *,
-        may_look: Tensor | Apart | None = None,
+        mask: Tensor | Apart | None = None,
         record: Recorder | None = None,
     ) -> Tensor:
         """x (..., length, d_model) -> the same shape."""
         for number, block in enumerate(self):
-            x = block(x, may_look=may_look, record=record and record.under(number))
+            x = block(x, mask=mask, record=record and record.under(number))
         return x
 
 
@@ -101,30 +99,28 @@ class DecoderBlock(nn.Module):
         self.cross_attention = shape.residual(shape.attention()) if cross else None
         self.feed_forward = shape.residual(shape.feed_forward())
 
-    def remember(self, encoded: Tensor) -> KeyValue:
+    def project_kv(self, encoded: Tensor) -> KeyValue:
         """The encoder's output as this block's cross-attention sees it, computed once a sentence."""
         if self.cross_attention is None:
             raise ValueError("this decoder block was built without cross-attention")
-        return cast(Attention, self.cross_attention.sublayer).remember(encoded)
+        return cast(Attention, self.cross_attention.sublayer).project_kv(encoded)
 
     def forward(
         self,
         x: Tensor,
         source: KeyValue | Tensor | None = None,
         *,
-        may_look: Tensor | Apart | None = None,
-        may_look_source: Tensor | Apart | None = None,
-        cache: Cache | None = None,
+        mask: Tensor | Apart | None = None,
+        source_mask: Tensor | Apart | None = None,
+        cache: KvCache | None = None,
         record: Recorder | None = None,
     ) -> Tensor:
-        """x (batch, length, d_model), source from `remember`, or the encoder's output -> the shape of x."""
-        x = self.self_attention(x, may_look=may_look, cache=cache, record=record and record.under("self"))
+        """x (batch, length, d_model), source from `project_kv`, or the encoder's output -> the shape of x."""
+        x = self.self_attention(x, mask=mask, cache=cache, record=record and record.under("self"))
         if self.cross_attention is not None:
             if source is None:
-                raise ValueError("this decoder block looks at a source: pass what `remember` gave")
+                raise ValueError("this decoder block looks at a source: pass what `project_kv` gave")
             if isinstance(source, Tensor):
-                source = self.remember(source)
-            x = self.cross_attention(
-                x, source, may_look=may_look_source, record=record and record.under("cross")
-            )
+                source = self.project_kv(source)
+            x = self.cross_attention(x, source, mask=source_mask, record=record and record.under("cross"))
         return cast(Tensor, self.feed_forward(x))

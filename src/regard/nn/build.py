@@ -8,7 +8,7 @@ from regard.config import BertModel, GptModel, Pooling, Reduction, RnnModel, Tra
 from regard.nn.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
 from regard.nn.gpt import SYMBOLS, Gpt, GptClassifier, GptWriter
 from regard.nn.rnn import Rnn
-from regard.nn.seq2seq import PairModel
+from regard.nn.seq2seq import Seq2SeqModel
 from regard.nn.token_reduction import Merging, Pruning
 from regard.nn.transformer import Transformer
 from regard.nn.vit import Vit, VitClassifier
@@ -16,7 +16,7 @@ from regard.nn.vit import Vit, VitClassifier
 
 def build(
     config: TransformerModel | RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int
-) -> PairModel:
+) -> Seq2SeqModel:
     """A model with fresh weights."""
     match config:
         case TransformerModel():

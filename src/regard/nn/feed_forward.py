@@ -32,16 +32,16 @@ class FeedForward(nn.Module):
         if activation not in ("swiglu", *ACTIVATIONS):
             raise ValueError(f"activation {activation!r} is none of {', '.join(ACTIVATIONS)}, swiglu")
         self.activation = activation
-        self.widen = projection(d_model, d_ff)
+        self.fc1 = projection(d_model, d_ff)
         self.gate = projection(d_model, d_ff) if activation == "swiglu" else None
-        self.narrow = projection(d_ff, d_model)
+        self.fc2 = projection(d_ff, d_model)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., d_model) -> (..., d_model)."""
-        wide = self.widen(x)
+        wide = self.fc1(x)
         if self.gate is not None:
             wide = functional.silu(self.gate(x)) * wide
         else:
             wide = ACTIVATIONS[self.activation](wide)
-        return cast(Tensor, self.narrow(self.dropout(wide)))
+        return cast(Tensor, self.fc2(self.dropout(wide)))

@@ -11,7 +11,7 @@ from regard.config import GptModel
 from regard.nn.apart import Ends
 from regard.nn.blocks import DecoderBlock
 from regard.nn.dropout import Dropout
-from regard.nn.kv_cache import Cache
+from regard.nn.kv_cache import KvCache
 from regard.nn.masks import causal_mask
 from regard.nn.positions import Learned
 from regard.nn.recorder import Recorder
@@ -44,7 +44,7 @@ class Gpt(nn.Module):
 
     def __init__(self, config: GptModel, vocabulary: int, symbols: int = 0) -> None:
         super().__init__()
-        self.longest = config.longest
+        self.max_length = config.longest
         self.token_embedding = nn.Embedding(vocabulary, config.d_model)
         self.symbol_embedding = nn.Embedding(symbols, config.d_model) if symbols else None
         self.decoder = Decoder(config, config.layers, cross=False)
@@ -58,7 +58,7 @@ class Gpt(nn.Module):
         hidden = self.decoder(
             self.embed(ids.clamp(min=0)),
             # Padding stands at the end, where no real token may look anyway.
-            may_look=causal_mask(ids.size(1), device=ids.device),
+            mask=causal_mask(ids.size(1), device=ids.device),
             record=record and record.under("decoder"),
             dropout=self.dropout,
         )
@@ -98,7 +98,7 @@ class GptWriter(nn.Module):
 
     def start(self, source: Tensor) -> "GptState":
         """Read ids (texts, length), of which there may be none; more than the window are not read."""
-        state = GptState([Cache(self.gpt.longest) for _ in self.gpt.decoder.blocks], source[:, :0])
+        state = GptState([KvCache(self.gpt.max_length) for _ in self.gpt.decoder.blocks], source[:, :0])
         return self.read(source, state) if source.size(1) else state
 
     def step(
@@ -108,8 +108,8 @@ class GptWriter(nn.Module):
 
         A window that is full slides: its later half is read anew, from the first place on.
         """
-        if state.ids.size(1) == self.gpt.longest:
-            state = self.start(state.ids[:, self.gpt.longest - self.gpt.longest // 2 :])
+        if state.ids.size(1) == self.gpt.max_length:
+            state = self.start(state.ids[:, self.gpt.max_length - self.gpt.max_length // 2 :])
         hidden = self.decoded(tokens.unsqueeze(1), state, record)
         return self.scores(hidden.squeeze(1)), state.grown(tokens.unsqueeze(1))
 
@@ -120,12 +120,12 @@ class GptWriter(nn.Module):
     def decoded(self, ids: Tensor, state: "GptState", record: Recorder | None = None) -> Tensor:
         """Tokens (texts, length) that continue those remembered."""
         length = ids.size(1)
-        may_look = None if length == 1 else causal_mask(length, state.ids.size(1) + length, device=ids.device)
+        mask = None if length == 1 else causal_mask(length, state.ids.size(1) + length, device=ids.device)
         return cast(
             Tensor,
             self.gpt.decoder(
                 self.gpt.embed(ids),
-                may_look=may_look,
+                mask=mask,
                 caches=state.caches,
                 record=record and record.under("decoder"),
             ),
@@ -136,7 +136,7 @@ class GptWriter(nn.Module):
 class GptState:
     """What was read and written so far, for each text of the batch."""
 
-    caches: list[Cache]
+    caches: list[KvCache]
     ids: Tensor  # (texts, length): the tokens whose keys and values are in the caches
 
     def grown(self, ids: Tensor) -> "GptState":
@@ -191,4 +191,4 @@ def start_weights(gpt: Gpt, config: GptModel) -> None:
 def adding(block: DecoderBlock) -> tuple[nn.Linear, nn.Linear]:
     """The two maps of a block whose result is added to the stream."""
     attention = block.self_attention.sublayer.attention
-    return cast(nn.Linear, attention.output), cast(nn.Linear, block.feed_forward.sublayer.narrow)  # type: ignore[union-attr]
+    return cast(nn.Linear, attention.output), cast(nn.Linear, block.feed_forward.sublayer.fc2)  # type: ignore[union-attr]

@@ -41,13 +41,13 @@ class KernelRegression(nn.Module):
     def sharpness(self) -> float:
         return float(cast(Gaussian, self.attention.score).sharpness)
 
-    def forward(self, x: Tensor, *, may_look: Tensor | None = None, record: Recorder | None = None) -> Tensor:
+    def forward(self, x: Tensor, *, mask: Tensor | None = None, record: Recorder | None = None) -> Tensor:
         """y at the places x: (queries,) -> (queries,)."""
-        memory = self.attention.remember(self.x.view(1, -1, 1), self.y.view(1, -1, 1))
+        memory = self.attention.project_kv(self.x.view(1, -1, 1), self.y.view(1, -1, 1))
         named = record and record.under("kernel")
-        return cast(Tensor, self.attention(x.view(1, -1, 1), memory, may_look=may_look, record=named)).view(-1)
+        return cast(Tensor, self.attention(x.view(1, -1, 1), memory, mask=mask, record=named)).view(-1)
 
     def leave_one_out(self) -> Tensor:
         """Each known point predicted from all the others: (points,). A sample never sees its own key."""
         others = ~torch.eye(len(self.x), dtype=torch.bool, device=self.x.device).unsqueeze(0)
-        return cast(Tensor, self(self.x, may_look=others))
+        return cast(Tensor, self(self.x, mask=others))

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from regard.nn.recorder import Recorder
 from regard.nn.scores import Gaussian
-from regard.nn.seq2seq import PairModel
+from regard.nn.seq2seq import Seq2SeqModel
 
 AT_ONCE = 1 << 16
 """Keys that queries are compared with at a time, where PyTorch does it."""
 
 
-class Neighbours(nn.Module):
+class Datastore(nn.Module):
     """Places of remembered translations: keys (places, width) and the words (places,) that stood there.
 
     The nearest `count` have a say of `weight` in the next word; `sharpness` favours the nearer ones of them.
@@ -64,10 +64,10 @@ class Neighbours(nn.Module):
         return fits, places
 
 
-class Remembering(nn.Module):
+class KnnModel(nn.Module):
     """A model whose neighbours have a say in every word."""
 
-    def __init__(self, model: PairModel, neighbours: Neighbours) -> None:
+    def __init__(self, model: Seq2SeqModel, neighbours: Datastore) -> None:
         super().__init__()
         width = model.output[0].size(1)
         if neighbours.keys.size(1) != width:

@@ -23,7 +23,7 @@ class KeyValue:
         return KeyValue(self.keys.index_select(0, rows), self.values.index_select(0, rows), self.positions)
 
 
-class Cache:
+class KvCache:
     """A growing memory for one attention layer: append with `extend`, reorder with `select`.
 
     Room is taken in advance and doubled when full; new keys are written in place. It is for decoding: a
@@ -56,9 +56,9 @@ class Cache:
             torch.arange(end, device=new.keys.device),
         )
 
-    def select(self, rows: Tensor) -> "Cache":
+    def select(self, rows: Tensor) -> "KvCache":
         """A cache with the sentences `rows` of this one, in that order; repeats allowed."""
-        chosen = Cache(self._room)
+        chosen = KvCache(self._room)
         chosen.length = self.length
         if self._keys is not None and self._values is not None:
             chosen._keys = self._keys.index_select(0, rows)
@@ -70,7 +70,7 @@ class Cache:
         if positions.device.type == "cpu" and len(positions) and int(positions[0]) != self.length:
             raise ValueError(
                 f"the cache holds {self.length} places, so the next key stands at {self.length}, not at "
-                f"{int(positions[0])}; pass the cache to `remember` and it counts on"
+                f"{int(positions[0])}; pass the cache to `project_kv` and it counts on"
             )
 
     def _check_sentences(self, sentences: int) -> None:

@@ -38,8 +38,8 @@ def causal_mask(queries: int, keys: int | None = None, device: torch.device | st
     keys = queries if keys is None else keys
     if keys < queries:
         raise ValueError(f"a causal mask needs a key for each query; {queries} queries, {keys} keys")
-    may_look = torch.ones(queries, keys, dtype=torch.bool, device=device)
-    return may_look.tril(keys - queries).unsqueeze(0)
+    mask = torch.ones(queries, keys, dtype=torch.bool, device=device)
+    return mask.tril(keys - queries).unsqueeze(0)
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:

@@ -1,7 +1,7 @@
 """Where a token stands: attention by itself sees a set, not a sequence.
 
 Five schemes behind one interface. Absolute ones are added to the embeddings (`embed`); the others act inside
-attention: they turn queries and keys (`turn`), add to the scores (`bias`) or to the mixed values (`mix`).
+attention: they rotate queries and keys (`rotate`), add to the scores (`bias`) or to the values (`value_bias`).
 """
 
 import math
@@ -14,7 +14,7 @@ class Position(nn.Module):
     """A position scheme; this one knows no order. A subclass overrides the hooks it needs."""
 
     needs_weights = False
-    """Whether `mix` wants the weights, which only the plain path writes down."""
+    """Whether `value_bias` wants the weights, which only the plain path writes down."""
 
     def embed(self, x: Tensor, start: int = 0) -> Tensor:
         """Add to embeddings (..., length, d_model) whose first token stands at `start`."""
@@ -24,7 +24,7 @@ class Position(nn.Module):
         """Add to embeddings (tokens, d_model) that stand at `places` (tokens,)."""
         return x
 
-    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Change queries or keys (..., length, size) that stand at `positions` (length,)."""
         return x
 
@@ -32,7 +32,7 @@ class Position(nn.Module):
         """What to add to the scores: broadcasts to (batch, heads, query, key)."""
         return None
 
-    def mix(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+    def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
         """What to add to the mixed values, from weights (batch, heads, query, key)."""
         return None
 
@@ -122,7 +122,7 @@ class Relative(Position):
         bucket = self._bucket(query_positions, key_positions)
         return by_distance.gather(-1, bucket.expand(*by_distance.shape[:-1], -1))
 
-    def mix(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         bucket = self._bucket(query_positions, key_positions)
         by_distance = weights.new_zeros(*weights.shape[:-1], 2 * self.reach + 1)
         by_distance = by_distance.scatter_add(-1, bucket.expand_as(weights), weights)
@@ -144,7 +144,7 @@ class Rotary(Position):
             raise ValueError(f"rotary positions turn pairs of components; the head size {head_size} is odd")
         self.head_size, self.base = head_size, base
 
-    def turn(self, x: Tensor, positions: Tensor) -> Tensor:
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         check_places(x, positions)
         steps = torch.arange(0, self.head_size, 2, dtype=torch.float64, device=x.device)
         angle = positions.unsqueeze(-1) * self.base ** (-steps / self.head_size)  # (length, size / 2)

@@ -4,10 +4,10 @@ from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
-from regard.nn.apart import Apart, Noted
+from regard.nn.apart import Apart, AttentionStats
 from regard.nn.attention import Attention
 from regard.nn.dropout import Dropout
-from regard.nn.kv_cache import Cache
+from regard.nn.kv_cache import KvCache
 from regard.nn.recorder import Recorder
 
 Placement = Literal["pre", "post"]
@@ -59,12 +59,12 @@ class SelfAttention(nn.Module):
         x: Tensor,
         *,
         among: Tensor | None = None,
-        may_look: Tensor | Apart | None = None,
+        mask: Tensor | Apart | None = None,
         bias: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: KvCache | None = None,
         record: Recorder | None = None,
-        noted: Noted | None = None,
+        noted: AttentionStats | None = None,
     ) -> Tensor:
-        memory = self.attention.remember(x if among is None else among, cache=cache)
-        attended = self.attention(x, memory, may_look=may_look, bias=bias, record=record, noted=noted)
+        memory = self.attention.project_kv(x if among is None else among, cache=cache)
+        attended = self.attention(x, memory, mask=mask, bias=bias, record=record, noted=noted)
         return cast(Tensor, attended)

@@ -18,7 +18,7 @@ from regard.nn.masks import padding_mask
 from regard.nn.recorder import Recorder
 from regard.nn.recurrent import LayerState, Recurrent
 from regard.nn.scores import Additive, Concat, Dot, General, Score
-from regard.nn.seq2seq import PairModel
+from regard.nn.seq2seq import Seq2SeqModel
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RnnState:
     layers: list[LayerState]
     memory: KeyValue | None = None
     """The encoder's states, where the decoder may look back at them."""
-    may_look: Tensor | None = None  # (batch, 1, source); None when nothing is padding
+    mask: Tensor | None = None  # (batch, 1, source); None when nothing is padding
     fed: Tensor | None = None
     """The attentional vector (batch, hidden) of the step before, where it is fed in."""
 
@@ -41,12 +41,12 @@ class RnnState:
         return RnnState(
             layers=[tuple(part.index_select(0, rows) for part in layer) for layer in self.layers],
             memory=self.memory and self.memory.select(rows),
-            may_look=None if self.may_look is None else self.may_look.index_select(0, rows),
+            mask=None if self.mask is None else self.mask.index_select(0, rows),
             fed=None if self.fed is None else self.fed.index_select(0, rows),
         )
 
 
-class Rnn(PairModel):
+class Rnn(Seq2SeqModel):
     """Encoder and decoder with their embeddings; `padding` is the id that stands for nothing."""
 
     def __init__(self, config: RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int) -> None:
@@ -80,8 +80,8 @@ class Rnn(PairModel):
         encoded, last = self.encoder(self.dropout(self.source_embedding(read)), lengths)
         if self.reverse:  # what is remembered stands in the order of the source again
             encoded = turned(encoded, lengths)
-        may_look = None if lengths is None else padding_mask(source, self.padding)
-        return self.decoder.begin(self.bridge(last), encoded, may_look)
+        mask = None if lengths is None else padding_mask(source, self.padding)
+        return self.decoder.begin(self.bridge(last), encoded, mask)
 
     def next_hidden(
         self, tokens: Tensor, state: RnnState, record: Recorder | None = None
@@ -124,7 +124,7 @@ class Decoder(nn.Module):
             config.cell, fed + config.embedding, config.hidden, config.layers, dropout=config.dropout
         )
 
-    def begin(self, layers: list[LayerState], encoded: Tensor, may_look: Tensor | None) -> RnnState:
+    def begin(self, layers: list[LayerState], encoded: Tensor, mask: Tensor | None) -> RnnState:
         """The state before the first token; `encoded` (batch, source, size) is what the encoder said."""
         return RnnState(layers)
 
@@ -158,15 +158,13 @@ class Attentive(Decoder):
         super().__init__(config, fed)
         self.attention = Attention(make_score(config))
 
-    def begin(self, layers: list[LayerState], encoded: Tensor, may_look: Tensor | None) -> RnnState:
-        return RnnState(layers, self.attention.remember(encoded), may_look)
+    def begin(self, layers: list[LayerState], encoded: Tensor, mask: Tensor | None) -> RnnState:
+        return RnnState(layers, self.attention.project_kv(encoded), mask)
 
     def context(self, query: Tensor, state: RnnState, record: Recorder | None) -> Tensor:
         """c = sum_i alpha_i h_i for each query (batch, query, hidden): (batch, query, encoder size)."""
         assert state.memory is not None
-        looked = self.attention(
-            query, state.memory, may_look=state.may_look, record=record and record.under("cross")
-        )
+        looked = self.attention(query, state.memory, mask=state.mask, record=record and record.under("cross"))
         return cast(Tensor, looked)
 
 
@@ -199,8 +197,8 @@ class Luong(Attentive):
         self.combine = nn.Linear(config.encoder_size + config.hidden, config.hidden, bias=False)
         nn.init.xavier_uniform_(self.combine.weight)
 
-    def begin(self, layers: list[LayerState], encoded: Tensor, may_look: Tensor | None) -> RnnState:
-        state = super().begin(layers, encoded, may_look)
+    def begin(self, layers: list[LayerState], encoded: Tensor, mask: Tensor | None) -> RnnState:
+        state = super().begin(layers, encoded, mask)
         return replace(state, fed=torch.zeros_like(state.top)) if self.fed else state
 
     def forward(self, embedded: Tensor, state: RnnState, record: Recorder | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from regard.nn.embeddings import ScaledEmbedding
 from regard.nn.recorder import Recorder
 
 
-class PairModel(nn.Module):
+class Seq2SeqModel(nn.Module):
     """Embeddings of both languages and the output table, one and the same where they are shared.
 
     A model adds what lies between: `hidden`, and `start` and `next_hidden` for the search. `padding` is the id

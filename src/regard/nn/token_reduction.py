@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn.apart import Apart, Ends, Noted
-from regard.nn.blocks import Blocks, EncoderBlock
+from regard.nn.apart import Apart, AttentionStats, Ends
+from regard.nn.blocks import EncoderBlock, EncoderStack
 from regard.nn.recorder import Recorder
 
-Walked = tuple[tuple[Tensor, Tensor], ...]
+TokenCounts = tuple[tuple[Tensor, Tensor], ...]
 """For each block, how many tokens of each sentence looked, and how many of them were thought about."""
 
 
 @dataclass(frozen=True)
-class Left:
+class ReducedTokens:
     """The tokens that are left, in order, and what became of those that were there first."""
 
     x: Tensor  # (tokens, d_model)
@@ -29,7 +29,7 @@ class Left:
     """(tokens,): how many of the first tokens each stands for; None: for itself."""
     into: Tensor | None = None
     """(first tokens,): which of the tokens left each became, -1 for none; None: nothing has changed."""
-    walked: Walked = ()
+    walked: TokenCounts = ()
 
     @property
     def bias(self) -> Tensor | None:
@@ -63,22 +63,24 @@ class Reducer(Protocol):
     def reduces(self, layer: int) -> bool:
         """Whether anything is to be done in this layer."""
 
-    def reduce(self, layer: int, left: Left, noted: Noted) -> Left: ...
+    def reduce(self, layer: int, left: ReducedTokens, noted: AttentionStats) -> ReducedTokens: ...
 
 
-def reduced(blocks: Blocks | Sequence[Any], x: Tensor, ends: Ends, by: Reducer, *, firsts: bool) -> Left:
+def reduced(
+    blocks: EncoderStack | Sequence[Any], x: Tensor, ends: Ends, by: Reducer, *, firsts: bool
+) -> ReducedTokens:
     """Tokens (tokens, d_model) through all blocks, fewer from block to block.
 
     With `firsts` only the first token of each sentence is asked for: in the last block no other is computed.
     Blocks of another implementation are called as an `EncoderBlock` is.
     """
-    left = Left(x, ends)
+    left = ReducedTokens(x, ends)
     for number, block in enumerate(cast(Iterator[EncoderBlock], blocks)):
         if firsts and number + 1 == len(blocks):
             return only_firsts(block, left)
         apart, looked = Apart(left.ends, left.ends), left.ends.lengths
-        noted = Noted() if by.reduces(number) else None
-        x = block.self_attention(left.x, may_look=apart, bias=left.bias, noted=noted)
+        noted = AttentionStats() if by.reduces(number) else None
+        x = block.self_attention(left.x, mask=apart, bias=left.bias, noted=noted)
         left = replace(left, x=x)
         if noted is not None:
             left = by.reduce(number, left, noted)
@@ -87,21 +89,21 @@ def reduced(blocks: Blocks | Sequence[Any], x: Tensor, ends: Ends, by: Reducer, 
     return left
 
 
-def only_firsts(block: EncoderBlock, left: Left) -> Left:
+def only_firsts(block: EncoderBlock, left: ReducedTokens) -> ReducedTokens:
     """The last block, for the first tokens: x becomes (sentences, d_model)."""
     ones = Ends(torch.ones_like(left.ends.lengths))
-    x = block(left.x, may_look=Apart(ones, left.ends), places=left.firsts, bias=left.bias)
+    x = block(left.x, mask=Apart(ones, left.ends), places=left.firsts, bias=left.bias)
     return replace(left, x=x, walked=(*left.walked, (left.ends.lengths, ones.lengths)))
 
 
-def kept_share(walked: Walked) -> float:
+def kept_share(walked: TokenCounts) -> float:
     """The share of the tokens that is left after a block, mean over all blocks but the last."""
     first = float(walked[0][0].sum())
     shares = [float(after.sum()) / first for _, after in walked[:-1] or walked]
     return sum(shares) / len(shares)
 
 
-def operations(walked: Walked, d_model: int, d_ff: int, *, firsts: bool) -> float:
+def operations(walked: TokenCounts, d_model: int, d_ff: int, *, firsts: bool) -> float:
     """Floating-point operations of the matrix products in the blocks, a sentence on the mean.
 
     Projections, scores, mixed values, feed-forward; with `firsts` the last block asks for one token.
@@ -148,12 +150,12 @@ class Merging(nn.Module):
     def reduce(
         self,
         layer: int,
-        left: Left,
-        noted: Noted,
+        left: ReducedTokens,
+        noted: AttentionStats,
         *,
         match: "Match | None" = None,
         combine: "Combine | None" = None,
-    ) -> Left:
+    ) -> ReducedTokens:
         """Merge what is to be merged in this layer; another implementation may match and combine."""
         amount, lengths = self.amount(layer), left.ends.lengths
         most = (lengths + 1) // 2 - int(self.first_stays)
@@ -199,7 +201,7 @@ def weighted_sum(x: Tensor, share: Tensor, into: Tensor, ends: Ends, count: int)
     return x.new_zeros(count, x.size(1)).index_add(0, into, x * share.unsqueeze(1))
 
 
-def merged(left: Left, into: Tensor, ends: Ends, combine: Combine = weighted_sum) -> Left:
+def merged(left: ReducedTokens, into: Tensor, ends: Ends, combine: Combine = weighted_sum) -> ReducedTokens:
     """The mean of the tokens that become one, each counted as often as it stands for others."""
     size = left.x.new_ones(len(into)) if left.size is None else left.size
     count = int(ends.start[-1])
@@ -215,7 +217,7 @@ LOWEST = 1e-6
 
 
 @dataclass(frozen=True)
-class Faded:
+class SoftPruned:
     """Tokens side by side through all blocks, each counted by how much of it is kept."""
 
     x: Tensor  # (sentences, length, d_model)
@@ -244,7 +246,7 @@ class Pruning(nn.Module):
     def reduces(self, layer: int) -> bool:
         return True
 
-    def reduce(self, layer: int, left: Left, noted: Noted) -> Left:
+    def reduce(self, layer: int, left: ReducedTokens, noted: AttentionStats) -> ReducedTokens:
         """Drop what got less than the threshold; the first token of a sentence stays."""
         assert noted.received is not None
         stays = noted.received >= self.thresholds[layer]
@@ -256,21 +258,21 @@ class Pruning(nn.Module):
         x = left.x.index_select(0, stays.nonzero().squeeze(1))
         return replace(left, x=x, ends=Ends(lengths), into=into)
 
-    def price(self, faded: Faded) -> Tensor:
+    def price(self, faded: SoftPruned) -> Tensor:
         """What it costs, an example, that more is kept than should be."""
         return self.weight * (faded.kept - self.keep).clamp(min=0)
 
-    def fade(self, blocks: Blocks, x: Tensor, real: Tensor) -> Faded:
+    def fade(self, blocks: EncoderStack, x: Tensor, real: Tensor) -> SoftPruned:
         """What hard pruning does, by soft steps: x (sentences, length, d_model), real (sentences, length)."""
-        may_look, share = real.unsqueeze(1), real.to(x.dtype)
+        mask, share = real.unsqueeze(1), real.to(x.dtype)
         kept = []
         for number, block in enumerate(cast(Iterator[EncoderBlock], blocks)):
             seen: list[Tensor] = []
             bias = share.clamp(min=LOWEST).log()[:, None, None, :]
-            x = block.self_attention(x, may_look=may_look, bias=bias, record=cast(Recorder, seen.append))
+            x = block.self_attention(x, mask=mask, bias=bias, record=cast(Recorder, seen.append))
             got = (seen[0].detach().mean(1) * share.detach().unsqueeze(2)).sum(1)  # (sentences, length)
             step = torch.sigmoid((got - self.thresholds[number]) / self.temperature)
             share = torch.cat([share[:, :1], (share * step)[:, 1:]], 1)
             x = block.feed_forward(x)
             kept.append((share * real).sum() / real.sum())
-        return Faded(x, torch.stack(kept[:-1] or kept).mean())
+        return SoftPruned(x, torch.stack(kept[:-1] or kept).mean())

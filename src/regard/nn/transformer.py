@@ -7,16 +7,16 @@ from typing import cast
 from torch import Tensor, nn
 
 from regard.config import GptModel, TransformerModel
-from regard.nn.blocks import Blocks, BlockShape, DecoderBlock, EncoderBlock
+from regard.nn.blocks import BlockShape, DecoderBlock, EncoderBlock, EncoderStack
 from regard.nn.dropout import Dropout
-from regard.nn.kv_cache import Cache, KeyValue
+from regard.nn.kv_cache import KeyValue, KvCache
 from regard.nn.masks import causal_mask, padding_mask
 from regard.nn.positions import Alibi, Learned, Position, Relative, Rotary, Sinusoidal
 from regard.nn.recorder import Recorder
-from regard.nn.seq2seq import PairModel
+from regard.nn.seq2seq import Seq2SeqModel
 
 
-class Transformer(PairModel):
+class Transformer(Seq2SeqModel):
     """Encoder and decoder with their embeddings; `padding` is the id that stands for nothing."""
 
     def __init__(
@@ -31,38 +31,36 @@ class Transformer(PairModel):
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
         """The decoder's last layer, teacher-forced: source (batch, source), target (batch, target) ids."""
-        may_look_source = padding_mask(source, self.padding)
-        encoded = self.encode(source, may_look_source, record)
+        source_mask = padding_mask(source, self.padding)
+        encoded = self.encode(source, source_mask, record)
         hidden = self.decoder(
             self.target_embedding(target),
             encoded,
             # Padding stands at the end, where no real token may look anyway.
-            may_look=causal_mask(target.size(1), device=target.device),
-            may_look_source=may_look_source,
+            mask=causal_mask(target.size(1), device=target.device),
+            source_mask=source_mask,
             record=record and record.under("decoder"),
             dropout=self.dropout,
         )
         return cast(Tensor, hidden)
 
-    def encode(self, source: Tensor, may_look: Tensor, record: Recorder | None = None) -> Tensor:
+    def encode(self, source: Tensor, mask: Tensor, record: Recorder | None = None) -> Tensor:
         """Source ids (batch, source) -> (batch, source, d_model)."""
         embedded = self.source_embedding(source)
         return cast(
             Tensor,
-            self.encoder(
-                embedded, may_look=may_look, record=record and record.under("encoder"), dropout=self.dropout
-            ),
+            self.encoder(embedded, mask=mask, record=record and record.under("encoder"), dropout=self.dropout),
         )
 
     def start(self, source: Tensor) -> "TransformerState":
         """Encode once; project the keys and values of cross-attention once."""
-        may_look: Tensor | None = padding_mask(source, self.padding)
-        assert may_look is not None
-        encoded = self.encode(source, may_look)
-        if may_look.all():
-            may_look = None
-        memory = self.decoder.remember(encoded)
-        return TransformerState(memory, [Cache() for _ in memory], may_look)
+        mask: Tensor | None = padding_mask(source, self.padding)
+        assert mask is not None
+        encoded = self.encode(source, mask)
+        if mask.all():
+            mask = None
+        memory = self.decoder.project_kv(encoded)
+        return TransformerState(memory, [KvCache() for _ in memory], mask)
 
     def next_hidden(
         self, tokens: Tensor, state: "TransformerState", record: Recorder | None = None
@@ -71,7 +69,7 @@ class Transformer(PairModel):
         hidden = self.decoder(
             self.target_embedding(tokens.unsqueeze(1)),
             state.memory,
-            may_look_source=state.may_look,
+            source_mask=state.mask,
             caches=state.caches,
             record=record and record.under("decoder"),
         )
@@ -83,15 +81,15 @@ class TransformerState:
     """What the decoder has read and written so far, for each sentence of the batch."""
 
     memory: list[KeyValue]
-    caches: list[Cache]
-    may_look: Tensor | None  # (batch, 1, source); None when nothing is padding
+    caches: list[KvCache]
+    mask: Tensor | None  # (batch, 1, source); None when nothing is padding
 
     def select(self, rows: Tensor) -> "TransformerState":
         return replace(
             self,
             memory=[each.select(rows) for each in self.memory],
             caches=[each.select(rows) for each in self.caches],
-            may_look=None if self.may_look is None else self.may_look.index_select(0, rows),
+            mask=None if self.mask is None else self.mask.index_select(0, rows),
         )
 
 
@@ -101,7 +99,7 @@ class Encoder(nn.Module):
     def __init__(self, config: TransformerModel) -> None:
         super().__init__()
         self.position = absolute_position(config)
-        self.blocks = Blocks(
+        self.blocks = EncoderStack(
             EncoderBlock(shape_of(config), inner_position(config)) for _ in range(config.encoder_layers)
         )
         self.norm = last_norm(config)
@@ -110,14 +108,14 @@ class Encoder(nn.Module):
         self,
         embedded: Tensor,
         *,
-        may_look: Tensor | None = None,
+        mask: Tensor | None = None,
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
         """(batch, length, d_model) embeddings -> the same shape, each token now knowing its context."""
         x = self.position.embed(embedded)
         x = x if dropout is None else dropout(x)
-        return cast(Tensor, self.norm(self.blocks(x, may_look=may_look, record=record)))
+        return cast(Tensor, self.norm(self.blocks(x, mask=mask, record=record)))
 
 
 class Decoder(nn.Module):
@@ -131,24 +129,24 @@ class Decoder(nn.Module):
         )
         self.norm = last_norm(config)
 
-    def remember(self, encoded: Tensor) -> list[KeyValue]:
+    def project_kv(self, encoded: Tensor) -> list[KeyValue]:
         """Keys and values of the source for each block, projected once a sentence."""
-        return [cast(DecoderBlock, block).remember(encoded) for block in self.blocks]
+        return [cast(DecoderBlock, block).project_kv(encoded) for block in self.blocks]
 
     def forward(
         self,
         embedded: Tensor,
         source: list[KeyValue] | Tensor | None = None,
         *,
-        may_look: Tensor | None = None,
-        may_look_source: Tensor | None = None,
-        caches: list[Cache] | None = None,
+        mask: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        caches: list[KvCache] | None = None,
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
         """(batch, target, d_model) embeddings -> the same shape; with caches the tokens continue those.
 
-        The source is what `remember` gave, or the encoder's output where it is asked once; a decoder without
+        The source is what `project_kv` gave, or the encoder's output where it is asked once; a decoder without
         cross-attention has none.
         """
         x = self.position.embed(embedded, caches[0].length if caches else 0)
@@ -157,8 +155,8 @@ class Decoder(nn.Module):
             x = block(
                 x,
                 source[number] if isinstance(source, list) else source,
-                may_look=may_look,
-                may_look_source=may_look_source,
+                mask=mask,
+                source_mask=source_mask,
                 cache=caches[number] if caches else None,
                 record=record and record.under(number),
             )

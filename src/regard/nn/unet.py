@@ -26,7 +26,7 @@ from regard.nn.masks import padding_mask
 from regard.nn.noise import Noise
 from regard.nn.positions import sinusoids
 from regard.nn.recorder import Recorder
-from regard.nn.token_reduction import Left, matched, merged
+from regard.nn.token_reduction import ReducedTokens, matched, merged
 from regard.nn.transformer import Encoder
 
 GROUPS = 8
@@ -38,13 +38,13 @@ class Prompt:
     """Prompts as each attention of the U-Net sees them: read once, asked at every step."""
 
     memory: list[KeyValue]
-    may_look: Tensor  # (prompts, 1, words)
+    mask: Tensor  # (prompts, 1, words)
     gist: Tensor  # (prompts, size): what its words say together, told to every block with the noise's strength
 
     def select(self, rows: Tensor) -> "Prompt":
         """The prompts `rows`, in that order; repeats allowed."""
         memory = [each.select(rows) for each in self.memory]
-        return Prompt(memory, self.may_look.index_select(0, rows), self.gist.index_select(0, rows))
+        return Prompt(memory, self.mask.index_select(0, rows), self.gist.index_select(0, rows))
 
 
 class Unet(nn.Module):
@@ -74,10 +74,10 @@ class Unet(nn.Module):
 
     def read(self, prompts: Tensor) -> Prompt:
         """Prompts (batch, words) as ids, for all the steps of their pictures."""
-        may_look = padding_mask(prompts, self.padding)
-        words = self.reader(self.word_embedding(prompts), may_look=may_look)
+        mask = padding_mask(prompts, self.padding)
+        words = self.reader(self.word_embedding(prompts), mask=mask)
         gist = self.gist(mean_of(words, prompts != self.padding))
-        return Prompt([look.remember(words) for look in self.looks()], may_look, gist)
+        return Prompt([look.project_kv(words) for look in self.looks()], mask, gist)
 
     def forward(
         self,
@@ -99,13 +99,13 @@ class Unet(nn.Module):
             x = self.smaller[place - 1](x) if place else x
             for number, stage in enumerate(cast(nn.ModuleList, level)):
                 named = record and record.under("down").under(x.size(-1)).under(number)
-                x = stage(x, told, words, prompt.may_look, merge, named)
+                x = stage(x, told, words, prompt.mask, merge, named)
                 seen.append(x)
         for place, level in enumerate(self.up):
             x = self.larger[place - 1](x) if place else x
             for number, stage in enumerate(cast(nn.ModuleList, level)):
                 named = record and record.under("up").under(x.size(-1)).under(number)
-                x = stage(torch.cat([x, seen.pop()], 1), told, words, prompt.may_look, merge, named)
+                x = stage(torch.cat([x, seen.pop()], 1), told, words, prompt.mask, merge, named)
         return cast(Tensor, self.last(functional.silu(self.last_norm(x))))
 
     def stages(self) -> Iterator["Stage"]:
@@ -149,7 +149,7 @@ class Stage(nn.Module):
         x: Tensor,
         told: Tensor,
         words: Iterator[KeyValue],
-        may_look: Tensor,
+        mask: Tensor,
         merge: float,
         record: Recorder | None,
     ) -> Tensor:
@@ -157,7 +157,7 @@ class Stage(nn.Module):
         x = self.block(x, told)
         if self.look is None:
             return x
-        return cast(Tensor, self.look(x, next(words), may_look, merge if self.merges else 0.0, record))
+        return cast(Tensor, self.look(x, next(words), mask, merge if self.merges else 0.0, record))
 
 
 class ResidualBlock(nn.Module):
@@ -192,18 +192,18 @@ class PixelBlock(nn.Module):
         self.cross_attention = shape.residual(cross)
         self.feed_forward = shape.residual(shape.feed_forward())
 
-    def remember(self, words: Tensor) -> KeyValue:
+    def project_kv(self, words: Tensor) -> KeyValue:
         """The words of prompts as this block sees them."""
-        return cast(Attention, self.cross_attention.sublayer).remember(words)
+        return cast(Attention, self.cross_attention.sublayer).project_kv(words)
 
     def forward(
-        self, x: Tensor, words: KeyValue, may_look: Tensor, merge: float, record: Recorder | None
+        self, x: Tensor, words: KeyValue, mask: Tensor, merge: float, record: Recorder | None
     ) -> Tensor:
         """x (batch, channels, height, width) -> the same shape."""
         height, width = x.shape[-2:]
         tokens = x.flatten(2).transpose(1, 2)  # (batch, pixels, channels)
         tokens = self.self_attention(tokens, merge=merge, record=record and record.under("self"))
-        tokens = self.cross_attention(tokens, words, may_look=may_look, record=record and record.under("cross"))
+        tokens = self.cross_attention(tokens, words, mask=mask, record=record and record.under("cross"))
         tokens = self.feed_forward(tokens)
         return cast(Tensor, tokens.transpose(1, 2).unflatten(2, (height, width)))
 
@@ -218,22 +218,22 @@ class MergedAttention(nn.Module):
     def forward(self, x: Tensor, *, merge: float = 0.0, record: Recorder | None = None) -> Tensor:
         """x (batch, tokens, channels) -> the same shape."""
         if not merge:
-            return cast(Tensor, self.attention(x, self.attention.remember(x), record=record))
+            return cast(Tensor, self.attention(x, self.attention.project_kv(x), record=record))
         left = alike_merged(x, self.attention.key(x), merge)
         assert left.bias is not None
         fewer, bias = left.x.view(len(x), -1, x.size(-1)), left.bias.view(len(x), 1, 1, -1)
-        looked = self.attention(fewer, self.attention.remember(fewer), bias=bias, record=record)
+        looked = self.attention(fewer, self.attention.project_kv(fewer), bias=bias, record=record)
         return replace(left, x=looked.flatten(0, 1)).unmerged().view_as(x)
 
 
-def alike_merged(x: Tensor, keys: Tensor, share: float) -> Left:
+def alike_merged(x: Tensor, keys: Tensor, share: float) -> ReducedTokens:
     """A share of the tokens merged with those whose keys are most like theirs: as many in each picture."""
     count, length, _ = x.shape
     many = min(length // 2, round(length * share))
     ends, fewer = (Ends(torch.full((count,), each, device=x.device)) for each in (length, length - many))
     removed = torch.full((count,), many, device=x.device)
     into = matched(keys.flatten(0, 1), ends, removed, near=False, first_stays=False)
-    return merged(Left(x.flatten(0, 1), ends), into, fewer)
+    return merged(ReducedTokens(x.flatten(0, 1), ends), into, fewer)
 
 
 def norm(channels: int) -> nn.GroupNorm:

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from regard.config import VitModel
 from regard.nn.apart import Ends
 from regard.nn.bert import STARTING_SPREAD, start_weights
-from regard.nn.blocks import Blocks, BlockShape, EncoderBlock
+from regard.nn.blocks import BlockShape, EncoderBlock, EncoderStack
 from regard.nn.dropout import Dropout
 from regard.nn.positions import Learned, Position, sinusoids
 from regard.nn.recorder import Recorder
-from regard.nn.token_reduction import Left, Merging, Pruning, Reducer, reduced
+from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, Reducer, reduced
 
 
 class VitAccelerator(Protocol):
@@ -25,7 +25,7 @@ class VitAccelerator(Protocol):
     def hidden(self, pixels: Tensor) -> Tensor | None:
         """As `Vit.forward`."""
 
-    def reduced(self, pixels: Tensor, by: Reducer) -> Left | None:
+    def reduced(self, pixels: Tensor, by: Reducer) -> ReducedTokens | None:
         """As `Vit.reduced`."""
 
 
@@ -45,7 +45,7 @@ class Vit(nn.Module):
         self.class_embedding = nn.Parameter(torch.zeros(config.d_model)) if with_class else None
         self.position_embedding = position_of(config)
         self.dropout = Dropout(config.dropout)
-        self.blocks = Blocks(EncoderBlock(shape_of(config)) for _ in range(config.layers))
+        self.blocks = EncoderStack(EncoderBlock(shape_of(config)) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.reduction: Merging | Pruning | None = None
         """What makes tokens fewer from block to block, where anything does; never where it is recorded."""
@@ -68,7 +68,7 @@ class Vit(nn.Module):
         x = self.norm(self.blocks(self.embedded(pixels), record=record and record.under("encoder")))
         return cast(Tensor, x[:, 0] if by_class else x.mean(1))
 
-    def reduced(self, pixels: Tensor, by: Reducer) -> Left:
+    def reduced(self, pixels: Tensor, by: Reducer) -> ReducedTokens:
         """What is left of the patches at the end; of the vectors only the class token's, where there is one."""
         if self.accelerator is not None:
             left = self.accelerator.reduced(pixels, by)
