@@ -36,7 +36,7 @@ from regard.config import EncoderRecipe
 from regard.exchange.bert import read
 from regard.jobs.importing import import_folder
 from regard.jobs.text_folder import open_texts, write_texts
-from regard.models.build import build_bert
+from regard.nn.build import build_bert
 
 SENTENCES = 200
 QUESTIONS = 900

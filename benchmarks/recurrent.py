@@ -25,7 +25,7 @@ from regard.data.batches import Batch, Batches
 from regard.data.parallel import ParallelCorpus
 from regard.jobs.folder import RunFolder
 from regard.jobs.vocabulary import Vocabulary, make_vocabulary
-from regard.models.build import build
+from regard.nn.build import build
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
 from regard.training.state import Training

@@ -23,7 +23,7 @@ from regard.config import TextSettings, TrainSettings, TransformerModel
 from regard.data import picturebook
 from regard.data.store import open_or_build
 from regard.jobs.vocabulary import learn
-from regard.models.build import build
+from regard.nn.build import build
 from regard.text import Tokenizer
 from regard.training import checkpoint
 from regard.training.objective import PairObjective

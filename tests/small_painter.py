@@ -7,7 +7,7 @@ import torch
 from small_images import idx
 
 from regard.config import UnetModel
-from regard.models.unet import Unet
+from regard.nn.unet import Unet
 
 SIDE, PADDING, END = 8, 2, 1
 SMALL = [

@@ -13,15 +13,14 @@ STANDS_ON: dict[str, set[str]] = {
     "limits": {"errors"},
     "disk": {"errors"},
     "config": {"limits"},
-    "attention": set(),
+    "tensor_files": set(),
+    "nn": {"config"},
     "text": {"disk"},
-    "layers": {"attention"},
-    "models": {"config", "layers"},
-    "engine": {"disk", "models"},
+    "engine": {"disk", "nn"},
     "data": {"config", "text"},
-    "training": {"engine", "data"},
-    "decoding": {"engine", "text"},
-    "look": {"attention", "errors"},
+    "training": {"engine", "data", "tensor_files"},
+    "decoding": {"engine", "text", "tensor_files"},
+    "look": {"nn", "errors"},
     "lessons": {"training", "decoding", "look"},
     "evaluation": {"decoding", "data"},
     "exchange": {"decoding"},
@@ -79,11 +78,10 @@ def test_a_room_calls_only_what_it_stands_on(path: Path) -> None:
 def test_a_step_backwards_is_noticed(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
-        "def f():\n    from regard.models.kernel import KernelRegression\n    import regard.app.cli\n"
+        "def f():\n    from regard.nn.kernel_regression import KernelRegression\n    import regard.app.cli\n"
     )
-    assert imported_rooms(wrong) == {("models", 2), ("app", 3)}
-    assert "models" not in allowed("attention")
-    assert "config" not in allowed("layers")
+    assert imported_rooms(wrong) == {("nn", 2), ("app", 3)}
+    assert "training" not in allowed("nn")
     assert "decoding" not in allowed("training")
 
 
@@ -111,6 +109,5 @@ def test_only_the_engine_touches_native_code(path: Path) -> None:
             assert name not in NATIVE, f"{path.name}:{getattr(node, 'lineno', 0)}: {name}"
 
 
-def test_models_and_layers_import_no_engine() -> None:
-    for room in ("attention", "layers", "models"):
-        assert "engine" not in allowed(room)
+def test_nn_imports_no_engine() -> None:
+    assert allowed("nn") == {"nn", "config", "limits", "errors"}

@@ -15,7 +15,7 @@ from regard import text
 from regard.config import BertModel, EmbedSettings, EncoderRecipe
 from regard.jobs.text_folder import write_texts
 from regard.look.payload import Looked
-from regard.models.build import build_bert
+from regard.nn.build import build_bert
 
 TEXTS = ["a very green house", "grey tree", "a tall old black house is very old"]
 

@@ -143,7 +143,7 @@ def write_encoder(run: Path, out: Path) -> None:
     """The BERT of a run, without its head."""
     from regard.config import EncoderRecipe
     from regard.jobs.text_folder import open_texts, write_texts
-    from regard.models.build import build_bert
+    from regard.nn.build import build_bert
 
     opened = open_texts(run)
     tokenizer = opened.tokenizer()

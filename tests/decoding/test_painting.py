@@ -14,7 +14,7 @@ from regard.decoding.painting import (
     times_of,
 )
 from regard.errors import RegardError
-from regard.models.noise import Noise
+from regard.nn.noise import Noise
 
 PROMPTS = torch.tensor([[4, 5, END], [6, END, PADDING], [7, END, PADDING]])
 NOTHING = torch.tensor([[END]])

@@ -11,7 +11,7 @@ from torch import nn
 from regard.config import RnnModel, TransformerModel
 from regard.decoding import Limits, Options, search
 from regard.decoding.sampling import Chance, sample
-from regard.models.build import build
+from regard.nn.build import build
 
 BEGIN, END, PAD, UNKNOWN = 0, 1, 2, 3
 LIMITS = Limits(BEGIN, END, (BEGIN, PAD, UNKNOWN))

@@ -11,8 +11,8 @@ from regard.decoding import Chance, Limits
 from regard.decoding.sampling import draw, within_share
 from regard.decoding.writer import Unfolding, Wish, Writer
 from regard.errors import RegardError
-from regard.models.build import build_gpt
-from regard.models.ngram import counted
+from regard.nn.build import build_gpt
+from regard.nn.ngram import counted
 from regard.text import Tokenizer
 
 CORPUS = "the quick brown fox jumps over the lazy dog; größer, ja. "
@@ -39,7 +39,7 @@ def made(kind: str, tokens: str = "characters", **changes: object) -> Writer:
         model: nn.Module = counted([np.array(tokenizer.encode(CORPUS * 3))], tokenizer.size, 3)
         return Writer(model, tokenizer, None, torch.device("cpu"))
     model = gpt(tokenizer.size, **changes)
-    return Writer(model, tokenizer, model.gpt.longest, torch.device("cpu"))
+    return Writer(model, tokenizer, model.gpt.max_length, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("tokens", ["characters", "bytes", "gpt"])

@@ -96,7 +96,7 @@ def test_bricks_are_shown_from_the_source_and_the_reference_is_there(site: Path)
     assert "The mechanism written out: mask, softmax, mix." in read["guide/01-kernel-regression.html"]
     assert "--token-file" in read["reference/commands.html"]
     assert "batch_tokens" in (site / "reference" / "recipes.html").read_text("utf-8")
-    assert "causal_mask" in (site / "reference" / "attention.html").read_text("utf-8")
+    assert "causal_mask" in (site / "reference" / "nn.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", pages(ROOT), ids=lambda page: str(page.relative_to(ROOT)))

@@ -16,10 +16,10 @@ from regard.engine.library import kernels
 from regard.engine.search import SearchSettings, native_search
 from regard.engine.structs import Around, Asked, Looked, Remembered, Thought
 from regard.engine.train_step import PairBatch, fused_token_loss
-from regard.models.build import build, build_gpt
-from regard.models.ensemble import Ensemble
-from regard.models.neighbours import Neighbours, Remembering
-from regard.models.transformer import Transformer
+from regard.nn.build import build, build_gpt
+from regard.nn.ensemble import Ensemble
+from regard.nn.knn import Datastore, KnnModel
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 
 Result = list[Tensor]
@@ -255,8 +255,8 @@ def train_step_with_two_passes() -> Result:
 def beam_search(count: int = 1, beam: int = 4, nbest: int = 2) -> Result:
     """translate: the ids and scores of some sentences."""
     models = [transformer(seed).eval() for seed in range(2, 2 + count)]
-    neighbours = Neighbours(random(40, 32), torch.arange(40) % WORDS, count=4, weight=0.3, sharpness=0.1)
-    search = native_search(Ensemble([Remembering(models[0], neighbours), *models[1:]]).eval(), 64)
+    neighbours = Datastore(random(40, 32), torch.arange(40) % WORDS, count=4, weight=0.3, sharpness=0.1)
+    search = native_search(Ensemble([KnnModel(models[0], neighbours), *models[1:]]).eval(), 64)
     assert search is not None
     never = (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown)
     found = search.translate(

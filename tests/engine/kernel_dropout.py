@@ -14,7 +14,7 @@ from regard.engine.stack import draw_seed
 from regard.layers import Dropout
 from regard.layers.dropout import dropout_threshold
 
-ATTEND = sys.modules["regard.attention.attend"]  # the package has a function of that name
+ATTEND = sys.modules["regard.nn.attention"]  # the package has a function of that name
 
 
 def dropout_bytes(numbers: Tensor, seed: int) -> Tensor:

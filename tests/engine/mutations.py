@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.attention import Additive, Alibi, Position, Relative, Rotary, ScaledDot
 from regard.config import TransformerModel
 from regard.engine.plan import describe, plan
-from regard.layers import EncoderBlock, ScaledEmbedding
-from regard.models.build import build
-from regard.models.transformer import Transformer
+from regard.nn import Additive, Alibi, EncoderBlock, Position, Relative, Rotary, ScaledDot, ScaledEmbedding
+from regard.nn.build import build
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 
 WORDS, PADDING = 75, Tokenizer.padding
@@ -103,7 +102,7 @@ def shrunk(layer: nn.Linear, out: int, size: int) -> nn.Linear:
 
 def resize(model: Transformer, d_ff: int) -> None:
     inner = network(model)
-    inner.widen, inner.narrow = shrunk(inner.widen, d_ff, 32), shrunk(inner.narrow, 32, d_ff)
+    inner.fc1, inner.fc2 = shrunk(inner.fc1, d_ff, 32), shrunk(inner.fc2, 32, d_ff)
 
 
 def without_bias(module: Any, name: str) -> None:
@@ -120,7 +119,7 @@ def patched_forward(model: Transformer) -> None:
 
 
 def numpy_write(model: Transformer) -> None:
-    network(model, "decoder").widen.weight.detach().numpy()[...] *= 1.5
+    network(model, "decoder").fc1.weight.detach().numpy()[...] *= 1.5
 
 
 def one_number(model: Transformer) -> None:
@@ -128,7 +127,7 @@ def one_number(model: Transformer) -> None:
 
 
 def swapped_data(model: Transformer) -> None:
-    weight = network(model).widen.weight
+    weight = network(model).fc1.weight
     weight.data = weight.data * 1.5
 
 
@@ -228,12 +227,10 @@ MUTATIONS = [
     ),
     Mutation(
         "LoRA subclass of nn.Linear in the feed-forward network",
-        lambda m: setattr(network(m), "widen", LoraLinear.of(network(m).widen)),
+        lambda m: setattr(network(m), "fc1", LoraLinear.of(network(m).fc1)),
     ),
     Mutation("parametrisation of query", parametrized(lambda m: attention(m).query)),
-    Mutation(
-        "parametrisation of the feed-forward network", parametrized(lambda m: network(m, "decoder").narrow)
-    ),
+    Mutation("parametrisation of the feed-forward network", parametrized(lambda m: network(m, "decoder").fc2)),
     Mutation("parametrisation of a norm", parametrized(lambda m: block(m).self_attention.norm)),
     Mutation("weight norm on query", lambda m: nn.utils.parametrizations.weight_norm(attention(m).query)),
     Mutation(
@@ -242,7 +239,7 @@ MUTATIONS = [
     Mutation("feed-forward network of one layer narrower", lambda m: resize(m, 32), honoured=True),
     Mutation("feed-forward network of one layer wider", lambda m: resize(m, 80), honoured=True),
     Mutation("feed-forward network of an odd width", lambda m: resize(m, 41), honoured=True),
-    Mutation("feed-forward network without bias", lambda m: without_bias(network(m), "widen"), honoured=True),
+    Mutation("feed-forward network without bias", lambda m: without_bias(network(m), "fc1"), honoured=True),
     Mutation("attention output without bias", lambda m: without_bias(attention(m), "output"), honoured=True),
     Mutation("query without bias", lambda m: without_bias(attention(m), "query"), honoured=True),
     Mutation(
@@ -279,8 +276,8 @@ MUTATIONS = [
         "patched method of attention",
         lambda m: setattr(
             attention(m),
-            "remember",
-            types.MethodType(lambda self, x, **_: type(self).remember(self, 2 * x), attention(m)),
+            "project_kv",
+            types.MethodType(lambda self, x, **_: type(self).project_kv(self, 2 * x), attention(m)),
         ),
     ),
     Mutation("nn.Linear.forward replaced in the class", lambda _: None, during=class_patched),
@@ -359,13 +356,13 @@ MUTATIONS = [
     Mutation("two layers share a weight", tied, honoured=True),
     Mutation(
         "weights written through .data",
-        lambda m: network(m, "decoder").widen.weight.data.mul_(1.5),
+        lambda m: network(m, "decoder").fc1.weight.data.mul_(1.5),
         honoured=True,
     ),
     Mutation("one number written through .data", one_number, honoured=True),
     Mutation("weights written through numpy", numpy_write, honoured=True),
     Mutation(
-        "weights written in place", lambda m: torch.no_grad()(network(m).widen.weight.mul_)(1.5), honoured=True
+        "weights written in place", lambda m: torch.no_grad()(network(m).fc1.weight.mul_)(1.5), honoured=True
     ),
     Mutation("parameter given other data", swapped_data, honoured=True),
     Mutation(

@@ -17,8 +17,8 @@ from regard.config import BertModel, GptModel, TransformerModel, VitModel
 from regard.data.batches import Batch, Batches
 from regard.engine import Plan, attach, plan
 from regard.engine.plan import supports
-from regard.models.build import build, build_bert, build_gpt, build_vit
-from regard.models.transformer import Transformer
+from regard.nn.build import build, build_bert, build_gpt, build_vit
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective

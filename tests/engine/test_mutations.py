@@ -21,9 +21,9 @@ from regard.engine import Plan, Unsupported, attach, plan
 from regard.engine.generate import native_gpt
 from regard.engine.plan import supports
 from regard.engine.search import native_search
-from regard.models.build import build_gpt
-from regard.models.interface import Decodable
-from regard.models.transformer import Transformer
+from regard.nn.build import build_gpt
+from regard.nn.seq2seq import Decodable
+from regard.nn.transformer import Transformer
 from regard.text import LetterTokenizer, Tokenizer
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
@@ -248,7 +248,7 @@ def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None
     frozen.freeze()
     options = Options(beam=3, nbest=2, longest=12)
     before = [each.search_ids(SENTENCES, options) for each in (checked, frozen)]
-    model.decoder.blocks[0].feed_forward.sublayer.widen.weight.data.mul_(3)  # type: ignore[union-attr,operator]
+    model.decoder.blocks[0].feed_forward.sublayer.fc1.weight.data.mul_(3)  # type: ignore[union-attr,operator]
     assert before[0] == before[1] == frozen.search_ids(SENTENCES, options)
     assert_same_search(checked.search_ids(SENTENCES, options), searched_plainly(model))
     assert checked.search_ids(SENTENCES, options) != before[0]
@@ -266,7 +266,7 @@ def gpt(**settings: object) -> nn.Module:
 GPT_MUTATIONS: dict[str, Change] = {
     "forward hook on attention": lambda m: m.gpt.decoder.blocks[0].self_attention.register_forward_hook(lambda _, __, out: out * 1.5),
     "forward hook on the model": lambda m: m.gpt.register_forward_hook(lambda _, __, out: out * 1.5),
-    "weights written through .data": lambda m: m.gpt.decoder.blocks[0].feed_forward.sublayer.widen.weight.data.mul_(2),
+    "weights written through .data": lambda m: m.gpt.decoder.blocks[0].feed_forward.sublayer.fc1.weight.data.mul_(2),
     "one number written through .data": lambda m: m.gpt.token_embedding.weight.data[3].add_(1.0),
     "heads": lambda m: setattr(m.gpt.decoder.blocks[1].self_attention.sublayer.attention, "heads", 4),
     "patched embed": lambda m: setattr(m.gpt, "embed", lambda ids: 2 * type(m.gpt).embed(m.gpt, ids)),

@@ -5,8 +5,8 @@ import torch
 
 from regard.config import GptModel
 from regard.engine.generate import NativeGpt, native_gpt
-from regard.models.build import build_gpt
-from regard.models.gpt import GptWriter
+from regard.nn.build import build_gpt
+from regard.nn.gpt import GptWriter
 
 
 def model(**changes: object) -> GptWriter:

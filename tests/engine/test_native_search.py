@@ -11,11 +11,11 @@ from regard.config import TransformerModel
 from regard.decoding import Hypothesis, Limits, Options, search
 from regard.engine.ops import top_of_rows
 from regard.engine.search import NativeSearch, SearchSettings, native_search
-from regard.models.build import build
-from regard.models.ensemble import Ensemble
-from regard.models.interface import Decodable
-from regard.models.neighbours import Neighbours, Remembering
-from regard.models.transformer import Transformer
+from regard.nn.build import build
+from regard.nn.ensemble import Ensemble
+from regard.nn.knn import Datastore, KnnModel
+from regard.nn.seq2seq import Decodable
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 
 WORDS = 75
@@ -153,7 +153,7 @@ def test_changed_weights_are_seen() -> None:
     first = native_search(made, 256)
     assert native_search(made, 256) is first
     with torch.no_grad():
-        made.decoder.blocks[0].feed_forward.sublayer.widen.weight.mul_(2)  # type: ignore[union-attr,operator]
+        made.decoder.blocks[0].feed_forward.sublayer.fc1.weight.mul_(2)  # type: ignore[union-attr,operator]
     ours, plain = both(made, Options(beam=2))
     assert native_search(made, 256) is not first
     assert [each[0].ids for each in ours] == [each[0].ids for each in plain]
@@ -190,10 +190,10 @@ def test_of_equal_scores_the_first_word_is_taken() -> None:
     assert tokens.tolist() == [[60, 0, 1, 2]]
 
 
-def remembering(made: Transformer, seed: int, weight: float = 0.4) -> Remembering:
+def remembering(made: Transformer, seed: int, weight: float = 0.4) -> KnnModel:
     torch.manual_seed(seed)
     keys, words = torch.randn(500, 32).half(), torch.randint(1, WORDS, (500,))
-    return Remembering(made, Neighbours(keys, words, count=8, weight=weight, sharpness=0.7)).eval()
+    return KnnModel(made, Datastore(keys, words, count=8, weight=weight, sharpness=0.7)).eval()
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

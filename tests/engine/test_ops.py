@@ -7,15 +7,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention import Apart, Ends, MultiHead
-from regard.attention.attend import plain
-from regard.attention.heads import join, split
-from regard.attention.score import ScaledDot
 from regard.engine import ops
 from regard.engine.token_merging import match
 from regard.engine.token_merging import weighted_sum as native_weighted_sum
-from regard.layers import FeedForward
-from regard.layers.merging import matched, weighted_sum
+from regard.nn import Apart, Ends, FeedForward, MultiHead
+from regard.nn.attention import join, plain, split
+from regard.nn.scores import ScaledDot
+from regard.nn.token_reduction import matched, weighted_sum
 
 LENGTHS = [(3, 5), (1, 1), (17, 9), (8, 8), (2, 40), (33, 16)]
 SEED = 0x1234_5678_9ABC_DEF0 >> 1
@@ -64,7 +62,7 @@ def test_linear_layers_side_by_side_are_one_product() -> None:
 def test_linear_relu_dropout(size: tuple[int, int, int], threshold: int) -> None:
     torch.manual_seed(0)
     rows, narrow, wide = size
-    layer = FeedForward(narrow, wide).widen
+    layer = FeedForward(narrow, wide).fc1
     nn.init.normal_(layer.bias)
     x = torch.randn(rows, narrow, requires_grad=True)
     out = ops.linear_relu_dropout(x, layer, threshold, seed=99)
@@ -108,7 +106,7 @@ def test_varlen_attention(causal: bool, heads: int, size: int, threshold: int) -
 
 def plain_with_masks(scores: Tensor, values: Tensor, mask: Apart, threshold: int) -> Tensor:
     if not threshold:
-        return plain(scores, values, may_look=mask.mask())
+        return plain(scores, values, mask=mask.mask())
     weights = torch.softmax(
         scores.masked_fill(~mask.mask(), -torch.inf).masked_fill(~mask.queries.real[:, None, :, None], 0), -1
     )
@@ -185,9 +183,9 @@ def test_attention_takes_a_packed_batch_in_place_of_a_mask() -> None:
     attention = MultiHead(16, 2).eval()
     ids = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0], [1, 2, 3, 4]])
     x, ends = torch.randn(3, 4, 16), Ends.of(ids, 0)
-    side = attention(x, attention.remember(x), may_look=(ids != 0).unsqueeze(1))
+    side = attention(x, attention.project_kv(x), mask=(ids != 0).unsqueeze(1))
     flat = x[ends.real]
-    out = attention(flat, attention.remember(flat), may_look=Apart(ends, ends))
+    out = attention(flat, attention.project_kv(flat), mask=Apart(ends, ends))
     assert torch.allclose(out, side[ends.real], atol=1e-6)
 
 

@@ -13,8 +13,8 @@ from regard.config import TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.engine.library import library
 from regard.engine.train_step import PairBatch, fused_token_loss
-from regard.models.build import build
-from regard.models.transformer import Transformer
+from regard.nn.build import build
+from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
 from regard.training.objective import PairObjective
 

@@ -10,7 +10,7 @@ from regard import text
 from regard.config import PairData, RnnModel, TrainSettings, TransformerModel, TranslationRecipe
 from regard.jobs.folder import RunFolder
 from regard.jobs.vocabulary import Vocabulary
-from regard.models.build import build
+from regard.nn.build import build
 from regard.text import Tokenizer
 
 GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]

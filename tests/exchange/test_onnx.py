@@ -105,7 +105,7 @@ def test_coverage_is_refused(both: tuple[LoadedTranslator, LoadedEngine]) -> Non
 def test_a_graph_names_each_input_and_output(name: str) -> None:
     from small_models import vocabulary
 
-    from regard.models.build import build
+    from regard.nn.build import build
 
     words = vocabulary().source.size
     reader, step = graphs(build(MODELS[name], words, words, 2), 40)

@@ -31,7 +31,7 @@ from regard.jobs.exporting import export
 from regard.jobs.folder import RunFolder
 from regard.jobs.importing import import_folder
 from regard.jobs.text_folder import HEADS, write_labels, write_texts
-from regard.models.build import build_reader, build_vit
+from regard.nn.build import build_reader, build_vit
 
 TEXTS = ["a dog sleeps", "two women walk in the park", "the dog walks", "a woman sleeps in the park"]
 BERT = BertModel(layers=2, d_model=16, heads=2, d_ff=24, longest=24)

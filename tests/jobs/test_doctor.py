@@ -8,10 +8,9 @@ import torch
 from typer.testing import CliRunner
 
 from regard.app.cli import cli
-from regard.attention import Cache
 from regard.evaluation import bleu
 from regard.jobs import doctor, folder
-from regard.layers import Residual
+from regard.nn import KvCache, Residual
 from regard.training import checkpoint, objective
 from regard.training.state import Training
 
@@ -58,17 +57,17 @@ def gradients_over_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgetful_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    extend = Cache.extend
+    extend = KvCache.extend
 
     def forgets(self, new):
         memory = extend(self, new)
         return type(memory)(memory.keys[..., -3:, :], memory.values[..., -3:, :], memory.positions[-3:])
 
-    monkeypatch.setattr(Cache, "extend", forgets)
+    monkeypatch.setattr(KvCache, "extend", forgets)
 
 
 def rows_that_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.models.transformer import Transformer
+    from regard.nn.transformer import Transformer
 
     honest = Transformer.step
 

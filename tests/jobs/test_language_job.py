@@ -13,7 +13,7 @@ from regard.config import load_recipe
 from regard.data.examples import TextBatch
 from regard.decoding.writer import Wish
 from regard.errors import RegardError
-from regard.models.build import build_reader
+from regard.nn.build import build_reader
 from regard.training.heads import ClassObjective, GptClassObjective
 
 COLOURS = ("red", "green", "black", "grey")

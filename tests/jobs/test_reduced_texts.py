@@ -7,9 +7,9 @@ import small_texts
 from small_texts import SMALL
 
 import regard
-from regard.attention import Ends
 from regard.errors import RegardError
 from regard.jobs.reducing import amounts_of
+from regard.nn import Ends
 
 
 @pytest.fixture(scope="module")

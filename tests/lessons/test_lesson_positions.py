@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard.attention.positions import sinusoids
 from regard.lessons import positions
+from regard.nn.positions import sinusoids
 
 
 @pytest.mark.parametrize(("length", "d_model"), [(2, 2), (64, 64), (1024, 130)])

@@ -7,7 +7,7 @@ import torch
 from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batches
 from regard.data.store import TokenStore
-from regard.models.transformer import Transformer
+from regard.nn.transformer import Transformer
 from regard.training import checkpoint
 from regard.training.loop import run
 from regard.training.objective import PairObjective

@@ -12,10 +12,9 @@ import torch
 from safetensors import SafetensorError
 from small_training import go, same, training
 
-from regard import disk
+from regard import disk, tensor_files
 from regard.data.store import TokenStore
 from regard.errors import DiskError, TrainingError
-from regard.models import tensors
 from regard.training import checkpoint
 from regard.training.state import Training
 
@@ -41,7 +40,7 @@ def told_by_safetensors(*_: object, **__: object) -> None:
 
 WRITES = {
     "the folder is made": (Path, "mkdir"),
-    "the tensors are written": (tensors, "save_file"),
+    "the tensors are written": (tensor_files, "save_file"),
     "their digest is taken": (disk, "digest"),
     "the numbers are written": (Path, "write_text"),
     "all is flushed": (os, "fsync"),
@@ -85,7 +84,7 @@ def test_what_safetensors_cannot_write_is_told_the_same_way(
 ) -> None:
     made, folder = begun
     made.step = 9
-    monkeypatch.setattr(tensors, "save_file", told_by_safetensors)
+    monkeypatch.setattr(tensor_files, "save_file", told_by_safetensors)
     with pytest.raises(DiskError, match="checkpoints/9 cannot be written: the disk is full"):
         checkpoint.save(made, folder, 2)
     assert checkpoint.steps_in(folder) == [4, 8]
@@ -183,8 +182,8 @@ def test_a_checkpoint_of_another_model_is_refused_before_anything_changes(
 
 
 def test_weights_that_are_all_there_are_read_with_their_shapes(tmp_path: Path) -> None:
-    tensors.write_tensors({"a": torch.zeros(2, 3)}, tmp_path / "w")
-    assert tensors.shapes_in(tmp_path / "w") == {"a": (2, 3)}
-    tensors.write_tensors({"a": torch.zeros(2, dtype=torch.long)}, tmp_path / "w")
+    tensor_files.write_tensors({"a": torch.zeros(2, 3)}, tmp_path / "w")
+    assert tensor_files.shapes_in(tmp_path / "w") == {"a": (2, 3)}
+    tensor_files.write_tensors({"a": torch.zeros(2, dtype=torch.long)}, tmp_path / "w")
     with pytest.raises(ValueError, match="is stored as I64"):
-        tensors.shapes_in(tmp_path / "w")
+        tensor_files.shapes_in(tmp_path / "w")

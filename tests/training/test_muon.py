@@ -9,7 +9,7 @@ from torch import nn
 from regard.config import TrainSettings, TransformerModel
 from regard.engine.library import kernels
 from regard.engine.ops import orthogonalize
-from regard.models.build import build
+from regard.nn.build import build
 from regard.training.muon import COEFFICIENTS, LIKE_ADAM, ROUNDS, Muon, orthogonal
 from regard.training.optimiser import make_optimiser
 

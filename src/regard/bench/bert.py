@@ -14,7 +14,7 @@ from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, t
 from regard.bench.updates import CLIP, RATE, updates
 from regard.config import BertModel
 from regard.data.examples import Example, TextBatch, all_batches
-from regard.models.build import build_bert
+from regard.nn.build import build_bert
 from regard.training.heads import ClassObjective
 from regard.training.process import training_process
 

@@ -15,8 +15,8 @@ from regard.config import PairData, TrainSettings, TransformerModel, Translation
 from regard.decoding import Options, Translator
 from regard.exchange import by_transformers, marian
 from regard.exchange import ctranslate2 as to_ctranslate2
-from regard.models.build import build
-from regard.models.transformer import Transformer
+from regard.nn.build import build
+from regard.nn.transformer import Transformer
 from regard.text import SPECIALS, Tokenizer
 
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))

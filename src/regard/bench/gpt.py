@@ -17,8 +17,8 @@ from regard.decoding.limits import Limits
 from regard.decoding.sampling import Drawing
 from regard.decoding.writer import Wish, Writer
 from regard.engine.generate import native_gpt
-from regard.models.build import build_gpt
-from regard.models.interface import Decodable
+from regard.nn.build import build_gpt
+from regard.nn.seq2seq import Decodable
 from regard.text import train
 from regard.training.heads import LanguageObjective
 from regard.training.process import training_process

@@ -16,11 +16,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from regard.attention import Apart, Ends
 from regard.bench.subjects import Subject, subject_of
 from regard.engine.allocator import tuned_allocator
 from regard.engine.forward import packed_blocks, reducer_for
-from regard.layers import Pruning, Reducer, operations, reduced
+from regard.nn import Apart, Ends, Pruning, Reducer, operations, reduced
 
 GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
 """Shares of the tokens that are gone before the last layer."""
@@ -231,10 +230,8 @@ def reach(subject: Subject, length: int, rounds: int) -> Reach:
         *others, final = blocks
         with torch.no_grad():
             for block in others:
-                y = block(y, may_look=mask)
-            return cast(
-                Tensor, final(y, may_look=mask) if last is None else final(y, may_look=last[1], places=last[0])
-            )
+                y = block(y, mask=mask)
+            return cast(Tensor, final(y, mask=mask) if last is None else final(y, mask=last[1], places=last[0]))
 
     def merged() -> object:
         with torch.no_grad():

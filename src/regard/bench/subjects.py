@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Ends
 from regard.config import ClassificationRecipe, TaggingRecipe
 from regard.data.examples import Example, all_batches
 from regard.data.image_batches import as_numbers
@@ -23,9 +22,9 @@ from regard.jobs.reducing import walked_by
 from regard.jobs.tagging import Tagging
 from regard.jobs.texts import file_of
 from regard.jobs.vision import measure
-from regard.layers import Merging, Pruning, Reducer, Walked
-from regard.models.bert import Bert
-from regard.models.vit import Vit
+from regard.nn import Ends, Merging, Pruning, Reducer, TokenCounts
+from regard.nn.bert import Bert
+from regard.nn.vit import Vit
 
 TIMED = 4096
 """Tokens in a turn, about."""
@@ -51,7 +50,7 @@ class Subject:
     pruning: Pruning | None
     score: Callable[[Reducer], float]
     work: Callable[[Reducer], object]
-    walked: Callable[[Reducer], Walked]
+    walked: Callable[[Reducer], TokenCounts]
     tokens: Callable[[], Tensor]
     """Embedded tokens of real examples, (tokens, d_model)."""
 
@@ -99,7 +98,7 @@ def images(loaded: LoadedVision, data: Path | None, most: int) -> Subject:
         with torch.no_grad():
             return loaded.model(pixels)
 
-    def walked(by: Reducer) -> Walked:
+    def walked(by: Reducer) -> TokenCounts:
         with torch.no_grad():
             return vit.reduced(pixels, by).walked
 
@@ -166,7 +165,7 @@ def texts(loaded: LoadedEncoder, data: Path | None, most: int) -> Subject:
         with torch.no_grad():
             return [model(batch.ids, batch.segments) for batch in batches]
 
-    def walked(by: Reducer) -> Walked:
+    def walked(by: Reducer) -> TokenCounts:
         bert.reduction = cast(Merging | Pruning, by)
         return walked_by(bert, batches, firsts=name == "accuracy")
 

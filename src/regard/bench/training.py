@@ -15,7 +15,7 @@ from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, t
 from regard.bench.updates import CLIP, updates
 from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
-from regard.models.build import build
+from regard.nn.build import build
 from regard.text import Tokenizer
 from regard.training.objective import PairObjective
 from regard.training.process import training_process

@@ -6,7 +6,7 @@ from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Options, search
 from regard.decoding.translator import Translation, Translator
-from regard.models.interface import Hypothesis
+from regard.nn.seq2seq import Hypothesis
 
 __all__ = [
     "Chance",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from regard.decoding.limits import Limits
 from regard.decoding.search import Options
-from regard.models.interface import Hypothesis
+from regard.nn.seq2seq import Hypothesis
 
 
 class Engine(ABC):

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import RegardError
-from regard.models.noise import Noise
-from regard.models.unet import Unet
+from regard.nn.noise import Noise
+from regard.nn.unet import Unet
 
 TellNoise = Callable[[Tensor, int], Tensor]
 """From pictures and the step they are at, the noise in them."""

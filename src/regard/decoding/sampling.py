@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.decoding.limits import Limits
 from regard.decoding.search import filling
 from regard.errors import RegardError
-from regard.models.interface import Decodable, Hypothesis
+from regard.nn.seq2seq import Decodable, Hypothesis
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.attention import Recorder
 from regard.decoding.limits import Limits
 from regard.engine.ops import top_of_rows
 from regard.limits import MAX_BEAM, MAX_NBEST, MAX_TOKENS, check_range
-from regard.models.interface import Decodable, Hypothesis
+from regard.nn import Recorder
+from regard.nn.seq2seq import Decodable, Hypothesis
 
 FOURS = 4
 """Matrix products treat the last one to three rows otherwise than whole groups of four; a bit then differs."""

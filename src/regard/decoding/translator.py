@@ -18,7 +18,7 @@ from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Options, search
 from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
 from regard.errors import RegardError
-from regard.models.interface import Decodable, Hypothesis
+from regard.nn.seq2seq import Decodable, Hypothesis
 from regard.text import Tokenizer
 
 WINDOW = 2048

@@ -13,7 +13,7 @@ from regard.decoding.translator import same_length
 from regard.engine.generate import native_gpt
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_SAMPLES, MAX_TOKENS, check_range
-from regard.models.interface import Decodable
+from regard.nn.seq2seq import Decodable
 from regard.text import LetterTokenizer, Tokenizer
 
 HALF = "\ufffd"

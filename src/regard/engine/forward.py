@@ -12,18 +12,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import Apart, Ends, Noted, Position
-from regard.attention.heads import join, split
 from regard.engine import ops
 from regard.engine.plan import Plan, Stack, Sublayer, supports
 from regard.engine.token_merging import NativeMerging
-from regard.layers import Blocks, Left, Merging, Reducer, reduced
-from regard.layers.dropout import dropout_threshold
-from regard.layers.feedforward import ACTIVATIONS
-from regard.models.bert import Bert
-from regard.models.gpt import Gpt
-from regard.models.transformer import Transformer
-from regard.models.vit import Vit
+from regard.nn import (
+    Apart,
+    AttentionStats,
+    EncoderStack,
+    Ends,
+    Merging,
+    Position,
+    ReducedTokens,
+    Reducer,
+    reduced,
+)
+from regard.nn.attention import join, split
+from regard.nn.bert import Bert
+from regard.nn.dropout import dropout_threshold
+from regard.nn.feed_forward import ACTIVATIONS
+from regard.nn.gpt import Gpt
+from regard.nn.transformer import Transformer
+from regard.nn.vit import Vit
 
 
 def attach(model: nn.Module) -> nn.Module:
@@ -82,7 +91,7 @@ def transformer_rows(model: nn.Module, source: Tensor, target: Tensor, nonpad: T
     return hidden.index_select(0, real.cumsum(0)[nonpad] - 1)
 
 
-def packed_blocks(body: Bert | Vit) -> "Sequence[PackedBlock] | Blocks":
+def packed_blocks(body: Bert | Vit) -> "Sequence[PackedBlock] | EncoderStack":
     """The blocks of a BERT or a ViT for packed tokens: native where the plan supports them, else its own."""
     plan = supports(body, "hidden states")
     return body.blocks if plan is None else [PackedBlock(each) for each in plan.stacks[0].blocks]
@@ -108,7 +117,7 @@ class PackedStack:
         x = self.stack.position.embed_at(embedded, mask.queries.places)
         x = ops.dropout_add(None, x, dropout)
         for block in self.blocks:
-            x = block(x, may_look=mask, source=source, source_mask=source_mask)
+            x = block(x, mask=mask, source=source, source_mask=source_mask)
         return x if self.stack.norm is None else layer_norm(x, self.stack.norm)
 
 
@@ -125,17 +134,17 @@ class PackedBlock:
         self,
         x: Tensor,
         *,
-        may_look: Apart,
+        mask: Apart,
         places: Tensor | None = None,
         bias: Tensor | None = None,
         source: Tensor | None = None,
         source_mask: Apart | None = None,
     ) -> Tensor:
         """x (tokens, d_model) -> the same shape; with `places` (some,) for these tokens only."""
-        x = self.self_attention(x, may_look=may_look, bias=bias, places=places)
+        x = self.self_attention(x, mask=mask, bias=bias, places=places)
         if self.cross_attention is not None:
             assert source_mask is not None
-            x = self.cross_attention(x, may_look=source_mask, source=source)
+            x = self.cross_attention(x, mask=source_mask, source=source)
         return self.feed_forward(x)
 
 
@@ -143,18 +152,18 @@ def attend(
     layer: Sublayer,
     x: Tensor,
     *,
-    may_look: Apart,
+    mask: Apart,
     source: Tensor | None = None,
     places: Tensor | None = None,
     bias: Tensor | None = None,
-    noted: Noted | None = None,
+    noted: AttentionStats | None = None,
 ) -> Tensor:
     """The residual connection around self- or cross-attention; keys come from `source` where one is given."""
     rotary = type(layer.attention.position) is not Position
     plainly = places is None and bias is None and noted is None and not rotary
     if layer.pre_norm and plainly and torch.is_grad_enabled():
         return ops.attention_sublayer(
-            x, layer.norm, layer.projections, layer.heads, may_look, layer.inner_dropout, layer.dropout, source
+            x, layer.norm, layer.projections, layer.heads, mask, layer.inner_dropout, layer.dropout, source
         )
     query, key, value, output = layer.projections
     keys_from = _normed(layer, x) if layer.pre_norm else x
@@ -170,14 +179,14 @@ def attend(
         q, k, v = ops.linear(keys_from, (query, key, value))
     q, k, v = (split(each, layer.heads) for each in (q, k, v))
     if rotary:
-        positions = may_look.keys.places
-        k = layer.attention.position.turn(k, positions)
-        q = layer.attention.position.turn(q, positions if places is None else positions[places])
+        positions = mask.keys.places
+        k = layer.attention.position.rotate(k, positions)
+        q = layer.attention.position.rotate(q, positions if places is None else positions[places])
     received = None
     if noted is not None:
         noted.keys = k.detach().mean(0)
         received = k.new_zeros(k.size(1))
-    mixed = ops.varlen_attention(q, k, v, may_look, layer.inner_dropout, bias=bias, received=received)
+    mixed = ops.varlen_attention(q, k, v, mask, layer.inner_dropout, bias=bias, received=received)
     if noted is not None and received is not None:
         noted.received = received / layer.heads
     (out,) = ops.linear(join(mixed), (output,))
@@ -229,9 +238,9 @@ def _plan(body: nn.Module, *inputs: Tensor) -> Plan | None:
     return supports(body, "hidden states")
 
 
-def reducer_for(blocks: "Sequence[PackedBlock] | Blocks", by: Reducer) -> Reducer:
+def reducer_for(blocks: "Sequence[PackedBlock] | EncoderStack", by: Reducer) -> Reducer:
     """The reducer for the blocks of `packed_blocks`: where they are native, merging is, too."""
-    return NativeMerging(by) if type(by) is Merging and not isinstance(blocks, Blocks) else by
+    return NativeMerging(by) if type(by) is Merging and not isinstance(blocks, EncoderStack) else by
 
 
 class GptForward:
@@ -263,16 +272,16 @@ class BertForward:
         x, mask = self._embedded(ids, segments, ends), Apart(ends, ends)
         *blocks, last = (PackedBlock(each) for each in plan.stacks[0].blocks)
         for block in blocks:
-            x = block(x, may_look=mask)
+            x = block(x, mask=mask)
         if places is None:
-            x = last(x, may_look=mask)
+            x = last(x, mask=mask)
             return x.new_zeros(*ids.shape, x.size(-1)).index_put((ends.real,), x)
         asked = torch.zeros(ids.numel(), dtype=torch.bool).index_fill(0, places, True).view_as(ids)
         chosen = asked[ends.real].nonzero().squeeze(1)
-        x = last(x, may_look=Apart(Ends(asked.sum(1)), ends), places=chosen)
+        x = last(x, mask=Apart(Ends(asked.sum(1)), ends), places=chosen)
         return x.index_select(0, (asked.flatten().cumsum(0) - 1).index_select(0, places))
 
-    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> Left | None:
+    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> ReducedTokens | None:
         plan = _plan(self.bert, ids, segments)
         if plan is None or self.bert.reduction is None:
             return None
@@ -300,14 +309,14 @@ class VitForward:
         x, mask = x.flatten(0, 1), Apart(ends, ends)
         *blocks, last = (PackedBlock(each) for each in plan.stacks[0].blocks)
         for block in blocks:
-            x = block(x, may_look=mask)
+            x = block(x, mask=mask)
         if self.vit.class_embedding is None:
-            x = self.vit.norm(last(x, may_look=mask))
+            x = self.vit.norm(last(x, mask=mask))
             return cast(Tensor, x.view(images, tokens, -1).mean(1))
         ones = Apart(Ends(torch.ones(images, dtype=torch.int64)), ends)
-        return cast(Tensor, self.vit.norm(last(x, may_look=ones, places=torch.arange(images) * tokens)))
+        return cast(Tensor, self.vit.norm(last(x, mask=ones, places=torch.arange(images) * tokens)))
 
-    def reduced(self, pixels: Tensor, by: Reducer) -> Left | None:
+    def reduced(self, pixels: Tensor, by: Reducer) -> ReducedTokens | None:
         plan = _plan(self.vit, pixels)
         if plan is None:
             return None

@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Recorder
 from regard.engine.library import data_ptr, library
 from regard.engine.plan import Plan, supports
 from regard.engine.search import Fingerprint, PackedWeights
 from regard.engine.train_step import check_ids
-from regard.models.gpt import GptWriter
+from regard.nn import Recorder
+from regard.nn.gpt import GptWriter
 
 
 class NativeGpt:
@@ -26,7 +26,7 @@ class NativeGpt:
     """Whether a row has the same bits in any batch."""
 
     def __init__(self, model: GptWriter, plan: Plan) -> None:
-        self.longest = model.gpt.longest
+        self.longest = model.gpt.max_length
         table = model.gpt.token_embedding.weight
         self.words = len(table)
         self.weights = PackedWeights(

@@ -1,6 +1,6 @@
 """Differentiable operations on packed batches, each one or two kernel calls.
 
-Every one of them has a plain PyTorch twin in `regard.attention` and `regard.layers`. What the backward pass
+Every one of them has a plain PyTorch twin in `regard.nn` and `regard.nn`. What the backward pass
 needs is kept as tensors (`save_for_backward`), never as addresses, so that activation checkpointing and
 offloading see it; a second derivative is refused.
 """
@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import Apart, Ends
 from regard.engine.gemm import linear_packed, prepack
 from regard.engine.library import data_ptr, first_order, library, optional_ptr
 from regard.engine.plan import tensors_supported
 from regard.engine.structs import Around, Asked, Looked, Thought
+from regard.nn import Apart, Ends
 
 
 def draw_seed(threshold: int) -> int:

@@ -14,27 +14,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from regard.attention import Attention, Gaussian, Learned, MultiHead, Position, Rotary, ScaledDot, Sinusoidal
 from regard.engine.library import find_library, kernels
-from regard.layers import (
-    Blocks,
+from regard.nn import (
+    Attention,
     DecoderBlock,
     Dropout,
     EncoderBlock,
+    EncoderStack,
     FeedForward,
+    Gaussian,
+    Learned,
     Merging,
+    MultiHead,
+    Position,
     Pruning,
     Residual,
+    Rotary,
+    ScaledDot,
     ScaledEmbedding,
     SelfAttention,
+    Sinusoidal,
 )
-from regard.layers.dropout import dropout_threshold
-from regard.models.bert import Bert
-from regard.models.ensemble import Ensemble
-from regard.models.gpt import Gpt, GptWriter
-from regard.models.neighbours import Neighbours, Remembering
-from regard.models.transformer import Decoder, Encoder, Transformer
-from regard.models.vit import Sinusoidal2d, Vit
+from regard.nn.bert import Bert
+from regard.nn.dropout import dropout_threshold
+from regard.nn.ensemble import Ensemble
+from regard.nn.gpt import Gpt, GptWriter
+from regard.nn.knn import Datastore, KnnModel
+from regard.nn.transformer import Decoder, Encoder, Transformer
+from regard.nn.vit import Sinusoidal2d, Vit
 
 Use = Literal["hidden states", "token loss", "beam search", "generation"]
 """The native entry points."""
@@ -87,7 +94,7 @@ class Sublayer:
     def projections(self) -> tuple[nn.Linear, ...]:
         """Query, key, value and output; or those of the feed-forward network."""
         if self.kind == "feed_forward":
-            return self.feed_forward.widen, self.feed_forward.narrow
+            return self.feed_forward.fc1, self.feed_forward.fc2
         attention = self.attention
         layers = (attention.query, attention.key, attention.value, attention.output)
         return cast(tuple[nn.Linear, ...], layers)
@@ -283,8 +290,8 @@ KNOWN: tuple[type[nn.Module], ...] = (
     *(nn.Linear, nn.LayerNorm, nn.Identity, nn.Embedding, nn.ModuleList),
     *(Attention, MultiHead, ScaledDot, Gaussian, Position, Sinusoidal, Learned, Rotary, Sinusoidal2d),
     *(Dropout, FeedForward, Residual, SelfAttention, ScaledEmbedding, Merging, Pruning),
-    *(EncoderBlock, DecoderBlock, Blocks, Encoder, Decoder),
-    *(Transformer, Gpt, GptWriter, Bert, Vit, Ensemble, Remembering, Neighbours),
+    *(EncoderBlock, DecoderBlock, EncoderStack, Encoder, Decoder),
+    *(Transformer, Gpt, GptWriter, Bert, Vit, Ensemble, KnnModel, Datastore),
 )
 """The classes whose computation the kernels know; a subclass is another class."""
 
@@ -409,9 +416,9 @@ def _feed_forward(name: str, residual: Residual, width: int) -> Sublayer:
     inner = residual.sublayer
     if not isinstance(inner, FeedForward):
         raise _Refused(f"{name} holds a {type(inner).__name__}")
-    d_ff = inner.widen.weight.size(0)
-    _linear(f"{name}.widen", inner.widen, d_ff, width)
-    _linear(f"{name}.narrow", inner.narrow, width, d_ff)
+    d_ff = inner.fc1.weight.size(0)
+    _linear(f"{name}.fc1", inner.fc1, d_ff, width)
+    _linear(f"{name}.fc2", inner.fc2, width, d_ff)
     gate = cast(nn.Module | None, inner.gate)
     if (gate is not None) != (inner.activation == "swiglu"):
         raise _Refused(f"{name} has {'a' if gate is not None else 'no'} gate with {inner.activation}")
@@ -543,7 +550,7 @@ def _plan_ensemble(model: nn.Module) -> Plan:
     members = tuple(model.members) if isinstance(model, Ensemble) else (model,)
     plans = []
     for number, member in enumerate(members, start=1):
-        inner = member.model if isinstance(member, Remembering) else member
+        inner = member.model if isinstance(member, KnnModel) else member
         if type(inner) is not Transformer:
             raise _Refused(f"member {number} is a {type(inner).__name__}")
         if inner.training:
@@ -554,7 +561,7 @@ def _plan_ensemble(model: nn.Module) -> Plan:
         reason = found.refuses("beam search")
         if reason is not None:
             raise _Refused(reason)
-        if isinstance(member, Remembering):
+        if isinstance(member, KnnModel):
             _check_datastore(member.neighbours, inner)
         plans.append(found)
     words = {inner.output_bias.numel() for inner in transformers_of(model)}
@@ -574,7 +581,7 @@ def _plan_ensemble(model: nn.Module) -> Plan:
     )
 
 
-def _check_datastore(neighbours: Neighbours, model: Transformer) -> None:
+def _check_datastore(neighbours: Datastore, model: Transformer) -> None:
     if neighbours.keys.device.type != "cpu" or neighbours.words.dtype != torch.int32:
         raise _Refused("the datastore is not on the CPU")
     if not neighbours.keys.is_contiguous() or not neighbours.words.is_contiguous():
@@ -586,13 +593,13 @@ def _check_datastore(neighbours: Neighbours, model: Transformer) -> None:
 def transformers_of(model: nn.Module) -> list[Transformer]:
     """The encoder-decoders that are searched together, alone or with a datastore each."""
     members = model.members if isinstance(model, Ensemble) else (model,)
-    return [cast(Transformer, each.model if isinstance(each, Remembering) else each) for each in members]
+    return [cast(Transformer, each.model if isinstance(each, KnnModel) else each) for each in members]
 
 
-def datastores_of(model: nn.Module) -> list[Neighbours | None]:
+def datastores_of(model: nn.Module) -> list[Datastore | None]:
     """For each of `transformers_of` its kNN datastore, if it has one."""
     members = model.members if isinstance(model, Ensemble) else (model,)
-    return [each.neighbours if isinstance(each, Remembering) else None for each in members]
+    return [each.neighbours if isinstance(each, KnnModel) else None for each in members]
 
 
 _PLANNERS: dict[type[nn.Module], Callable[[nn.Module], Plan]] = {
@@ -602,5 +609,5 @@ _PLANNERS: dict[type[nn.Module], Callable[[nn.Module], Plan]] = {
     Bert: _plan_bert,
     Vit: _plan_vit,
     Ensemble: _plan_ensemble,
-    Remembering: _plan_ensemble,
+    KnnModel: _plan_ensemble,
 }

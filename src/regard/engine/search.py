@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Learned, Sinusoidal
 from regard.engine.gemm import prepack
 from regard.engine.library import data_ptr, library, optional_ptr
 from regard.engine.plan import (
@@ -30,8 +29,9 @@ from regard.engine.plan import (
 )
 from regard.engine.plan import Stack as StackPlan
 from regard.engine.structs import Remembered, Stack, Wanted
-from regard.models.interface import Hypothesis
-from regard.models.neighbours import Neighbours
+from regard.nn import Learned, Sinusoidal
+from regard.nn.knn import Datastore
+from regard.nn.seq2seq import Hypothesis
 
 MAX_FORBIDDEN = 8
 """Token ids that may be excluded from every translation."""
@@ -231,7 +231,7 @@ def linear_weights(linear: nn.Linear) -> list[Tensor | None]:
 class PackedDatastore:
     """A kNN datastore as the kernels read it."""
 
-    def __init__(self, neighbours: Neighbours) -> None:
+    def __init__(self, neighbours: Datastore) -> None:
         self.neighbours = neighbours
         keys = neighbours.keys.float()
         self.keys, self.words = prepack(keys), neighbours.words
@@ -289,8 +289,8 @@ def native_search(model: object, max_length: int) -> NativeSearch | None:
     return made
 
 
-def nearest(neighbours: Neighbours, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`Neighbours.nearest` by the kernels where they take it: squared distances and places, (rows, count)."""
+def nearest(neighbours: Datastore, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`Datastore.nearest` by the kernels where they take it: squared distances and places, (rows, count)."""
     query = query.contiguous()
     if neighbours.keys.device != query.device:
         raise ValueError(f"queries on {query.device} do not fit keys on {neighbours.keys.device}")

@@ -5,10 +5,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from regard.attention import Ends, Noted
 from regard.engine.library import data_ptr, first_order, library
 from regard.engine.ops import check_lengths
-from regard.layers import Left, Merging
+from regard.nn import AttentionStats, Ends, Merging, ReducedTokens
 
 
 class NativeMerging:
@@ -20,12 +19,12 @@ class NativeMerging:
     def reduces(self, layer: int) -> bool:
         return self.merging.reduces(layer)
 
-    def reduce(self, layer: int, left: Left, noted: Noted) -> Left:
+    def reduce(self, layer: int, left: ReducedTokens, noted: AttentionStats) -> ReducedTokens:
         return self.merging.reduce(layer, left, noted, match=match, combine=weighted_sum)
 
 
 def match(keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: bool) -> Tensor:
-    """As `regard.layers.merging.matched`: which of the remaining tokens each one becomes, (tokens,)."""
+    """As `regard.nn.token_reduction.matched`: which of the remaining tokens each one becomes, (tokens,)."""
     check_lengths(ends, len(keys), "keys")
     if int((many > (ends.lengths + 1) // 2).sum()):
         raise ValueError("at most half of the tokens of a sequence can be merged at a time")

@@ -33,8 +33,8 @@ from regard.exchange.folders import (
     weights_file,
     write_files,
 )
-from regard.models.build import Head, build_bert
-from regard.models.tensors import check_shapes, shapes_in
+from regard.nn.build import Head, build_bert
+from regard.tensor_files import check_shapes, shapes_in
 from regard.text import BertTokenizer
 
 NAMES = (
@@ -47,8 +47,8 @@ NAMES = (
     (r"\.self_attention\.sublayer\.attention\.output\.", ".attention.output.dense."),
     (r"\.self_attention\.sublayer\.attention\.", ".attention.self."),
     (r"\.self_attention\.norm\.", ".attention.output.LayerNorm."),
-    (r"\.feed_forward\.sublayer\.widen\.", ".intermediate.dense."),
-    (r"\.feed_forward\.sublayer\.narrow\.", ".output.dense."),
+    (r"\.feed_forward\.sublayer\.fc1\.", ".intermediate.dense."),
+    (r"\.feed_forward\.sublayer\.fc2\.", ".output.dense."),
     (r"\.feed_forward\.norm\.", ".output.LayerNorm."),
     (r"^transform\.", "cls.predictions.transform.dense."),
     (r"^norm\.", "cls.predictions.transform.LayerNorm."),

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.config import Pooling
 from regard.exchange.folders import read_json
 from regard.exchange.packages import needed
-from regard.models.bert import pool
+from regard.nn.bert import pool
 
 BATCH = 64
 MISSING = "regard, which read the folder back (transformers is not installed)"

@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from regard import disk
-from regard.attention import Learned, Sinusoidal
 from regard.decoding import Engine, Hypothesis, Limits, Options
 from regard.errors import RegardError
 from regard.exchange.packages import needed
-from regard.layers import DecoderBlock, EncoderBlock, FeedForward, Residual
-from regard.models.pairs import PairModel
-from regard.models.transformer import Decoder, Encoder, Transformer
+from regard.nn import DecoderBlock, EncoderBlock, FeedForward, Learned, Residual, Sinusoidal
+from regard.nn.seq2seq import Seq2SeqModel
+from regard.nn.transformer import Decoder, Encoder, Transformer
 from regard.text import SPECIALS, Tokenizer
 
 Quantization = Literal["int8"]
@@ -28,7 +27,7 @@ PATIENCE = 2
 """Its search ends with so many times the beam finished; ours goes on while an open one may still win."""
 
 
-def check(model: PairModel) -> Transformer:
+def check(model: Seq2SeqModel) -> Transformer:
     """The model, if CTranslate2 can be told what it does; else a sentence."""
     if not isinstance(model, Transformer):
         raise RegardError("CTranslate2 runs Transformers only; a recurrent model can be exported to onnx")
@@ -44,7 +43,7 @@ def check(model: PairModel) -> Transformer:
 
 
 def write(
-    model: PairModel,
+    model: Seq2SeqModel,
     source_words: Sequence[str],
     target_words: Sequence[str],
     folder: Path,
@@ -105,10 +104,10 @@ def fill_layer(layer: Any, block: EncoderBlock | DecoderBlock) -> None:
     forward = cast(FeedForward, block.feed_forward.sublayer)
     if forward.gate is not None:
         fill_together(layer.ffn.linear_0, forward.gate)
-        fill_together(layer.ffn.linear_0_noact, forward.widen)
+        fill_together(layer.ffn.linear_0_noact, forward.fc1)
     else:
-        fill_together(layer.ffn.linear_0, forward.widen)
-    fill_together(layer.ffn.linear_1, forward.narrow)
+        fill_together(layer.ffn.linear_0, forward.fc1)
+    fill_together(layer.ffn.linear_1, forward.fc2)
     fill_norm(layer.ffn.layer_norm, block.feed_forward.norm)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard import disk
 from regard.errors import RegardError
-from regard.models.tensors import write_tensors
+from regard.tensor_files import write_tensors
 
 Kind = Literal["run", "ctranslate2", "onnx", "huggingface", "other"]
 

@@ -26,9 +26,9 @@ from regard.exchange.folders import (
     weights_file,
     write_files,
 )
-from regard.models.build import build_gpt
-from regard.models.gpt import GptWriter
-from regard.models.tensors import check_shapes, shapes_in
+from regard.nn.build import build_gpt
+from regard.nn.gpt import GptWriter
+from regard.tensor_files import check_shapes, shapes_in
 from regard.text import GptTokenizer, Tokenizer, gpt_tokenizer
 
 PASSED_OVER = (
@@ -211,8 +211,8 @@ def modules_of(model: GptWriter) -> dict[str, nn.Module]:
             f"h.{number}.attn.c_attn": attention.sublayer.attention,
             f"h.{number}.attn.c_proj": attention.sublayer.attention.output,
             f"h.{number}.ln_2": forward.norm,
-            f"h.{number}.mlp.c_fc": forward.sublayer.widen,
-            f"h.{number}.mlp.c_proj": forward.sublayer.narrow,
+            f"h.{number}.mlp.c_fc": forward.sublayer.fc1,
+            f"h.{number}.mlp.c_proj": forward.sublayer.fc2,
         }
     return found | {"ln_f": gpt.decoder.norm}
 

@@ -18,16 +18,16 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import disk
-from regard.attention.positions import sinusoids
 from regard.config import RnnModel, TransformerModel, TranslationRecipe, read_recipe, to_toml
 from regard.decoding import Options
 from regard.errors import RegardError
 from regard.exchange.folders import expect, read_config
 from regard.exchange.tokenizer_files import read_tokenizer
-from regard.models.build import build
-from regard.models.pairs import PairModel
-from regard.models.tensors import check_shapes, shapes_in, write_tensors
-from regard.models.transformer import Transformer
+from regard.nn.build import build
+from regard.nn.positions import sinusoids
+from regard.nn.seq2seq import Seq2SeqModel
+from regard.nn.transformer import Transformer
+from regard.tensor_files import check_shapes, shapes_in, write_tensors
 from regard.text import Tokenizer
 
 WEIGHTS, CONFIG, GENERATION = "model.safetensors", "config.json", "generation_config.json"
@@ -46,8 +46,8 @@ NAMES = (
     (r"_attn\.key\.", "_attn.k_proj."),
     (r"_attn\.value\.", "_attn.v_proj."),
     (r"_attn\.output\.", "_attn.out_proj."),
-    (r"\.feed_forward\.sublayer\.widen\.", ".fc1."),
-    (r"\.feed_forward\.sublayer\.narrow\.", ".fc2."),
+    (r"\.feed_forward\.sublayer\.fc1\.", ".fc1."),
+    (r"\.feed_forward\.sublayer\.fc2\.", ".fc2."),
     (r"\.feed_forward\.norm\.", ".final_layer_norm."),
 )
 """Our names of weights, part by part, and theirs."""
@@ -70,7 +70,7 @@ class Imported:
 
     recipe: TranslationRecipe
     tokenizer: Tokenizer
-    model: PairModel
+    model: Seq2SeqModel
 
 
 def check(config: TransformerModel | RnnModel) -> TransformerModel:
@@ -89,7 +89,7 @@ def check(config: TransformerModel | RnnModel) -> TransformerModel:
     return config
 
 
-def write(model: PairModel, recipe: TranslationRecipe, folder: Path) -> None:
+def write(model: Seq2SeqModel, recipe: TranslationRecipe, folder: Path) -> None:
     """config.json, generation_config.json and model.safetensors of a model with one vocabulary."""
     config = check(recipe.model)
     assert isinstance(model, Transformer)
@@ -227,7 +227,7 @@ def recipe_of(told: Mapping[str, Any], folder: Path) -> TranslationRecipe:
     return recipe
 
 
-def ours(model: PairModel) -> dict[str, Tensor]:
+def ours(model: Seq2SeqModel) -> dict[str, Tensor]:
     """Our parameters, each once."""
     return {name: each.detach() for name, each in model.named_parameters()}
 

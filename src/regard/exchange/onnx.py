@@ -16,19 +16,18 @@ import torch
 from torch import Tensor, nn
 
 from regard import disk
-from regard.attention import Recorder
 from regard.errors import RegardError
 from regard.exchange.onnx_graphs import Graph, graphs
 from regard.exchange.onnx_readers import graph as reading
 from regard.exchange.packages import needed
-from regard.models.interface import State
-from regard.models.pairs import PairModel
+from regard.nn import Recorder
+from regard.nn.seq2seq import Seq2SeqModel, State
 
 READER, STEP, WHOLE = "encoder.onnx", "decoder.onnx", "classifier.onnx"
 OPSET = 18
 
 
-def write(model: PairModel, folder: Path, longest: int) -> None:
+def write(model: Seq2SeqModel, folder: Path, longest: int) -> None:
     """Both graphs; sentences of any number, with at most `longest` tokens."""
     reader, step = graphs(model, longest)
     trace(reader, folder / READER)

@@ -11,13 +11,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Cache, KeyValue, Sinusoidal, padding_mask
 from regard.decoding import Options
-from regard.layers import LayerState
-from regard.layers.recurrent import as_state
-from regard.models.pairs import PairModel
-from regard.models.rnn import Rnn, RnnState, turned
-from regard.models.transformer import Transformer
+from regard.nn import KeyValue, KvCache, LayerState, Sinusoidal, padding_mask
+from regard.nn.recurrent import as_state
+from regard.nn.rnn import Rnn, RnnState, turned
+from regard.nn.seq2seq import Seq2SeqModel
+from regard.nn.transformer import Transformer
 
 BATCH, LENGTH, PAST = "batch", "length", "past"
 """The axes whose sizes are open."""
@@ -40,7 +39,7 @@ class Graph(nn.Module):
         return (*self.axes[:plain], *([tuple(self.axes[plain:])] if len(self.axes) > plain else []))
 
 
-def graphs(model: PairModel, longest: int) -> tuple[Graph, Graph]:
+def graphs(model: Seq2SeqModel, longest: int) -> tuple[Graph, Graph]:
     """Reader and step of a model."""
     model = copy.deepcopy(model).cpu().eval()
     match model:
@@ -62,7 +61,7 @@ class TransformerReader(Graph):
         super().__init__()
         self.model = prepared(model, longest)
         self.inputs, self.axes = ["source"], [{0: BATCH, 1: LENGTH}]
-        self.outputs = ["may_look", *names("memory", len(model.decoder.blocks))]
+        self.outputs = ["mask", *names("memory", len(model.decoder.blocks))]
 
     def example(self) -> list[Tensor]:
         return [SOURCE]
@@ -72,9 +71,9 @@ class TransformerReader(Graph):
 
 
 def read(model: Transformer, source: Tensor) -> tuple[Tensor, ...]:
-    may_look = padding_mask(source, model.padding)
-    memory = model.decoder.remember(model.encode(source, may_look))
-    return may_look, *(part for each in memory for part in (each.keys, each.values))
+    mask = padding_mask(source, model.padding)
+    memory = model.decoder.project_kv(model.encode(source, mask))
+    return mask, *(part for each in memory for part in (each.keys, each.values))
 
 
 class TransformerStep(Graph):
@@ -84,7 +83,7 @@ class TransformerStep(Graph):
         super().__init__()
         self.model = prepared(model, longest)
         self.layers = len(model.decoder.blocks)
-        self.inputs = ["tokens", "may_look", *names("memory", self.layers), *names("cache", self.layers)]
+        self.inputs = ["tokens", "mask", *names("memory", self.layers), *names("cache", self.layers)]
         self.outputs = ["scores", *(f"next.{name}" for name in names("cache", self.layers))]
         self.axes = [
             {0: BATCH},
@@ -94,19 +93,19 @@ class TransformerStep(Graph):
         ]
 
     def example(self) -> list[Tensor]:
-        may_look, *memory = read(self.model, SOURCE)
+        mask, *memory = read(self.model, SOURCE)
         written = [torch.zeros(len(SOURCE), each.size(1), 3, each.size(3)) for each in memory]
-        return [torch.tensor([4, 5, 6]), may_look, *memory, *written]
+        return [torch.tensor([4, 5, 6]), mask, *memory, *written]
 
-    def forward(self, tokens: Tensor, may_look: Tensor, *memory_and_cache: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, tokens: Tensor, mask: Tensor, *memory_and_cache: Tensor) -> tuple[Tensor, ...]:
         pairs = list(zip(memory_and_cache[::2], memory_and_cache[1::2], strict=True))
         memory = [KeyValue(*pair, torch.arange(pair[0].size(-2))) for pair in pairs[: self.layers]]
         caches = [Written(*pair) for pair in pairs[self.layers :]]
         hidden = self.model.decoder(
             self.model.target_embedding(tokens.unsqueeze(1)),
             memory,
-            may_look_source=may_look,
-            caches=cast(list[Cache], caches),
+            source_mask=mask,
+            caches=cast(list[KvCache], caches),
         )
         after = (part for each in caches for part in (each.keys, each.values))
         return self.model.scores(hidden.squeeze(1)), *after
@@ -146,8 +145,8 @@ class RnnReader(Graph):
             x, after = layer(x, lengths)
             last.append(after)
         encoded = turned(x, lengths) if self.model.reverse else x
-        may_look = padding_mask(source, self.model.padding)
-        return tuple(tensors_of(self.model.decoder.begin(self.model.bridge(last), encoded, may_look)))
+        mask = padding_mask(source, self.model.padding)
+        return tuple(tensors_of(self.model.decoder.begin(self.model.bridge(last), encoded, mask)))
 
 
 class RnnStep(Graph):
@@ -172,7 +171,7 @@ class RnnStep(Graph):
         return scores, *(found[name] for name in self.moving)
 
 
-LOOKED_AT = ("memory.keys", "memory.values", "may_look")
+LOOKED_AT = ("memory.keys", "memory.values", "mask")
 
 
 def state_names(model: Rnn) -> list[str]:
@@ -186,7 +185,7 @@ def state_names(model: Rnn) -> list[str]:
 
 def tensors_of(state: RnnState) -> list[Tensor]:
     memory = [] if state.memory is None else [state.memory.keys, state.memory.values]
-    looked = [] if state.memory is None or state.may_look is None else [state.may_look]
+    looked = [] if state.memory is None or state.mask is None else [state.mask]
     layers = [part for layer in state.layers for part in layer]
     return layers + memory + looked + ([] if state.fed is None else [state.fed])
 
@@ -201,7 +200,7 @@ def state_of(model: Rnn, tensors: Sequence[Tensor]) -> RnnState:
     if "memory.keys" in found:
         keys = found["memory.keys"]
         memory = KeyValue(keys, found["memory.values"], torch.arange(keys.size(-2)))
-    return RnnState(layers, memory, found.get("may_look"), found.get("fed"))
+    return RnnState(layers, memory, found.get("mask"), found.get("fed"))
 
 
 GATES = {"GRU": (1, 0, 2), "LSTM": (0, 3, 1, 2)}

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention import padding_mask
 from regard.config import VitModel
 from regard.exchange.onnx_graphs import BATCH, LENGTH, Graph
-from regard.models.bert import (
+from regard.nn import padding_mask
+from regard.nn.bert import (
     Bert,
     BertAnswerer,
     BertClassifier,
@@ -19,8 +19,8 @@ from regard.models.bert import (
     BertTagger,
     pool,
 )
-from regard.models.gpt import GptClassifier
-from regard.models.vit import VitClassifier
+from regard.nn.gpt import GptClassifier
+from regard.nn.vit import VitClassifier
 
 BertLike = BertReader | BertPretrainer | BertClassifier | BertTagger | BertAnswerer
 
@@ -59,7 +59,7 @@ def said(model: BertLike, ids: Tensor, segments: Tensor) -> Tensor:
     """What a BERT says, texts side by side: labels (batch, labels), a score for each token, or a vector."""
     bert = cast(Bert, model.bert)
     padding = bert.padding
-    hidden = bert.blocks(bert.embedded(ids, segments), may_look=padding_mask(ids, padding))
+    hidden = bert.blocks(bert.embedded(ids, segments), mask=padding_mask(ids, padding))
     match model:
         case BertClassifier():
             return model.judged(hidden[:, 0])

@@ -17,9 +17,9 @@ from regard.config import VitModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.exchange.folders import check_softmax, labels_of, read_json, weights_file, write_files
-from regard.models.build import build_vit
-from regard.models.tensors import check_shapes, shapes_in
-from regard.models.vit import VitClassifier
+from regard.nn.build import build_vit
+from regard.nn.vit import VitClassifier
+from regard.tensor_files import check_shapes, shapes_in
 
 NAMES = (
     (r"vit\.patch_embedding\.", "vit.embeddings.patch_embeddings.projection."),
@@ -30,8 +30,8 @@ NAMES = (
     (r"\.self_attention\.sublayer\.attention\.output\.", ".attention.output.dense."),
     (r"\.self_attention\.sublayer\.attention\.", ".attention.attention."),
     (r"\.self_attention\.norm\.", ".layernorm_before."),
-    (r"\.feed_forward\.sublayer\.widen\.", ".intermediate.dense."),
-    (r"\.feed_forward\.sublayer\.narrow\.", ".output.dense."),
+    (r"\.feed_forward\.sublayer\.fc1\.", ".intermediate.dense."),
+    (r"\.feed_forward\.sublayer\.fc2\.", ".output.dense."),
     (r"\.feed_forward\.norm\.", ".layernorm_after."),
     (r"^labels\.", "classifier."),
 )

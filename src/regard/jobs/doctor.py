@@ -24,9 +24,9 @@ from regard.disk import cache_folder
 from regard.engine import describe, find_library
 from regard.evaluation import measure
 from regard.jobs.folder import RunFolder
-from regard.layers import Residual
-from regard.models.build import build
-from regard.models.pairs import PairModel
+from regard.nn import Residual
+from regard.nn.build import build
+from regard.nn.seq2seq import Seq2SeqModel
 from regard.training import checkpoint
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
@@ -264,12 +264,12 @@ def within(worst: float, allowed: float, what: str) -> str:
     return f"{what} is {worst:.1e}"
 
 
-def small_model() -> PairModel:
+def small_model() -> Seq2SeqModel:
     config = TransformerModel(size="tiny", encoder_layers=2, decoder_layers=2, dropout=0.0)
     return build(config, VOCABULARY, VOCABULARY, PADDING).eval()
 
 
-def small_training(model: PairModel, folder: Path) -> Training:
+def small_training(model: Seq2SeqModel, folder: Path) -> Training:
     settings = TrainSettings(steps=2)
     return Training(model, settings, Batches(small_store(folder)), width=16)
 
@@ -300,7 +300,7 @@ def counted(batch: Batch) -> Batch:
     return Batch(batch.source, batch.target, batch.gold, tokens, batch.sentences)
 
 
-def gradient(model: PairModel, batches: list[Batch]) -> list[Tensor]:
+def gradient(model: Seq2SeqModel, batches: list[Batch]) -> list[Tensor]:
     """Through the loop's own update, before the optimiser touches anything."""
     with tempfile.TemporaryDirectory() as place:
         training = small_training(model, Path(place))

@@ -22,8 +22,8 @@ from regard.jobs.text_folder import HEADS, write_labels
 from regard.jobs.vision_checks import images_of, saw_the_same
 from regard.jobs.vocabulary import JOINT
 from regard.jobs.writer_checks import prompts_of, wrote_the_same
-from regard.layers import Pruning, Reducer
-from regard.models.gpt import GptWriter
+from regard.nn import Pruning, Reducer
+from regard.nn.gpt import GptWriter
 from regard.text import Tokenizer
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from regard import disk
 from regard.config import Recipe, load_recipe, read_recipe, to_toml
 from regard.errors import RecipeError, RegardError
-from regard.models.tensors import check_shapes, shapes_in, write_tensors
+from regard.tensor_files import check_shapes, shapes_in, write_tensors
 
 LARGEST_CONFIG = 1 << 20
 """Bytes of a config.json: one of a thousandth of that is long."""

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.attention import Recorder
 from regard.config import KernelRecipe
 from regard.data.curve import curve, points
 from regard.jobs.folder import RunFolder
 from regard.look.figure import save
 from regard.look.regression import draw_fits, draw_weights
-from regard.models.kernel import KernelRegression
+from regard.nn import Recorder
+from regard.nn.kernel_regression import KernelRegression
 from regard.training.schedule import constant
 from regard.training.update import Step, fit
 

@@ -18,9 +18,9 @@ from regard.jobs import ngram, texts
 from regard.jobs.journal import Audience
 from regard.jobs.texts import Measured, TextRun
 from regard.jobs.vocabulary import digest_of
-from regard.models.build import Head
-from regard.models.gpt import PADDING
-from regard.models.ngram import Ngram
+from regard.nn.build import Head
+from regard.nn.gpt import PADDING
+from regard.nn.ngram import Ngram
 from regard.text import LetterTokenizer, Tokenizer
 from regard.training.heads import LanguageObjective
 

@@ -9,7 +9,6 @@ from statistics import fmean
 
 import torch
 
-from regard.attention import Recorder
 from regard.config import TranslationRecipe
 from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
@@ -23,9 +22,10 @@ from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
 from regard.limits import MAX_BATCH_SIZE, check_range
 from regard.look.payload import Layer, Looked, Side
-from regard.models.build import build
-from regard.models.ensemble import Ensemble
-from regard.models.neighbours import Remembering
+from regard.nn import Recorder
+from regard.nn.build import build
+from regard.nn.ensemble import Ensemble
+from regard.nn.knn import KnnModel
 from regard.text import Tokenizer
 
 
@@ -67,7 +67,7 @@ class LoadedTranslator:
         self.model.to(device()).eval()
         self.models = [self.model, *(each.model for each in beside)]
         self.neighbours = remembered(folder, self.model) if remembering else None
-        self.asked = self.model if self.neighbours is None else Remembering(self.model, self.neighbours)
+        self.asked = self.model if self.neighbours is None else KnnModel(self.model, self.neighbours)
         for other in beside:
             if other.vocabulary.digest() != self.vocabulary.digest():
                 raise RegardError(

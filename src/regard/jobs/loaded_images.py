@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention import Recorder
 from regard.config import VisionRecipe
 from regard.data.image_batches import as_numbers
 from regard.data.images import Images, InFolders, check_labels, open_images, open_set
@@ -17,9 +16,9 @@ from regard.jobs.classification import Judged, judged
 from regard.jobs.folder import RunFolder
 from regard.jobs.texts import Measured
 from regard.jobs.vision import fresh_vit, measure, probabilities
-from regard.layers import Merging
 from regard.look.images import SeenImage
 from regard.look.payload import Layer, Looked, Side
+from regard.nn import Merging, Recorder
 
 
 class LoadedVision:

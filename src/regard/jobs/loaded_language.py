@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from regard.attention import Recorder
 from regard.config import LanguageRecipe
 from regard.decoding.writer import Wish, Writer, Written
 from regard.errors import RegardError
@@ -19,8 +18,9 @@ from regard.jobs.texts import Measured, file_of
 from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
 from regard.look.payload import Layer, Looked
-from regard.models.gpt import GptWriter
-from regard.models.ngram import Ngram
+from regard.nn import Recorder
+from regard.nn.gpt import GptWriter
+from regard.nn.ngram import Ngram
 from regard.text import Tokenizer, load
 
 LOOKED_AT = 40
@@ -33,7 +33,7 @@ class LoadedWriter:
     def __init__(self, folder: RunFolder, recipe: LanguageRecipe) -> None:
         self.folder, self.recipe = folder, recipe
         self.model, self.tokenizer = opened(folder, recipe)
-        self.longest = self.model.gpt.longest if isinstance(self.model, GptWriter) else None
+        self.longest = self.model.gpt.max_length if isinstance(self.model, GptWriter) else None
         place = device() if isinstance(self.model, GptWriter) else torch.device("cpu")
         self.writer = Writer(self.model, self.tokenizer, self.longest, place)
 
@@ -69,16 +69,16 @@ class LoadedWriter:
         if not isinstance(self.model, GptWriter):
             raise RegardError(f"{self.folder.path} holds {self.recipe.model}: it looks at nothing")
         if target is None:
-            room = max(1, self.model.gpt.longest - len(self.tokenizer.encode(text)))
+            room = max(1, self.model.gpt.max_length - len(self.tokenizer.encode(text)))
             target = self.generate([text], Wish(tokens=min(LOOKED_AT, room)))[0]
         prompt, said = self.tokenizer.encode(text), self.tokenizer.encode(target)
         ids = [*prompt, *said]
-        if len(ids) > self.model.gpt.longest:
+        if len(ids) > self.model.gpt.max_length:
             warnings.warn(
-                f"the text has {len(ids)} tokens, the window {self.model.gpt.longest}: the rest is left out",
+                f"the text has {len(ids)} tokens, the window {self.model.gpt.max_length}: the rest is left out",
                 stacklevel=2,
             )
-            ids = ids[: self.model.gpt.longest]
+            ids = ids[: self.model.gpt.max_length]
         record = Recorder()
         self.model.gpt(torch.tensor([ids], device=self.writer.device), record=record)
         whole = side("text", text + target, self.tokenizer, ids)

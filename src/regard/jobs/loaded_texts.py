@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.attention import Recorder
 from regard.config import (
     AnsweringRecipe,
     ClassificationRecipe,
@@ -26,10 +25,10 @@ from regard.jobs.pretraining import Pretraining
 from regard.jobs.tagging import TaggedWords, Tagging, encode_words, tagged, word_shares
 from regard.jobs.text_folder import TextFolder, embed_settings
 from regard.jobs.texts import Measured, TrainedRecipe, Work, asked, file_of
-from regard.layers import Merging
 from regard.look.payload import Layer, Looked
-from regard.models.bert import Bert, BertReader
-from regard.models.gpt import Gpt
+from regard.nn import Merging, Recorder
+from regard.nn.bert import Bert, BertReader
+from regard.nn.gpt import Gpt
 from regard.text import split
 
 Texts = Sequence[str | tuple[str, str]]

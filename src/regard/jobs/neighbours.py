@@ -11,14 +11,14 @@ from torch import Tensor
 from regard import disk
 from regard.errors import RegardError
 from regard.jobs.folder import RunFolder
-from regard.models.neighbours import Neighbours
-from regard.models.pairs import PairModel
-from regard.models.tensors import write_tensors
+from regard.nn.knn import Datastore
+from regard.nn.seq2seq import Seq2SeqModel
+from regard.tensor_files import write_tensors
 
 FILE = "neighbours.safetensors"
 
 
-def keep(folder: RunFolder, model: PairModel, neighbours: Neighbours) -> None:
+def keep(folder: RunFolder, model: Seq2SeqModel, neighbours: Datastore) -> None:
     """Write them for this model; those of before are gone then."""
     numbers = (neighbours.count, neighbours.weight, float(neighbours.score.sharpness))
     tensors = {
@@ -38,7 +38,7 @@ def forget(folder: RunFolder) -> bool:
     return had
 
 
-def remembered(folder: RunFolder, model: PairModel) -> Neighbours | None:
+def remembered(folder: RunFolder, model: Seq2SeqModel) -> Datastore | None:
     """The neighbours that the folder holds for this model, if any; nothing in the file is believed unseen."""
     if not (folder.path / FILE).exists():
         return None
@@ -63,7 +63,7 @@ def remembered(folder: RunFolder, model: PairModel) -> Neighbours | None:
             )
         if not torch.equal(found["made_with"], made_with(model)):
             raise ValueError("it was made with another model")
-        kept = Neighbours(keys, words, count=count, weight=weight, sharpness=sharpness)
+        kept = Datastore(keys, words, count=count, weight=weight, sharpness=sharpness)
     except (
         SafetensorError,
         OSError,
@@ -79,7 +79,7 @@ def remembered(folder: RunFolder, model: PairModel) -> Neighbours | None:
     return kept.to(model.output[0].device)
 
 
-def made_with(model: PairModel) -> Tensor:
+def made_with(model: Seq2SeqModel) -> Tensor:
     """A mark of the model, by which its neighbours are told from those of another."""
     bias = model.output[1].detach().cpu().contiguous()
     return torch.tensor(list(hashlib.sha256(bias.numpy().tobytes()).digest()), dtype=torch.uint8)

@@ -16,7 +16,7 @@ from regard.jobs.journal import Audience, Nobody
 from regard.jobs.text_folder import learned
 from regard.jobs.texts import TextRun, Work, read_splits
 from regard.jobs.vocabulary import JOINT
-from regard.models.ngram import Ngram, counted, from_tensors
+from regard.nn.ngram import Ngram, counted, from_tensors
 from regard.text import Tokenizer
 
 

@@ -24,7 +24,7 @@ from regard.jobs.vocabulary import JOINT
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
 from regard.look.painting import draw_grid
-from regard.models.unet import Unet
+from regard.nn.unet import Unet
 from regard.text import Tokenizer
 from regard.training.denoising import NoiseObjective
 from regard.training.distributed import World

@@ -18,8 +18,8 @@ from regard.errors import RegardError
 from regard.jobs import texts
 from regard.jobs.journal import Audience
 from regard.jobs.texts import Measured, TextRun, bucket
-from regard.models.bert import BertPretrainer
-from regard.models.build import Head
+from regard.nn.bert import BertPretrainer
+from regard.nn.build import Head
 from regard.text import BertTokenizer
 from regard.training.heads import PretrainingObjective
 

@@ -21,8 +21,8 @@ from regard.jobs.formats import Format
 from regard.jobs.loaded_texts import LoadedEncoder, sides, work_of
 from regard.jobs.text_folder import HEADS, embed_settings
 from regard.jobs.texts import file_of
-from regard.models.bert import BertPretrainer
-from regard.models.build import Head
+from regard.nn.bert import BertPretrainer
+from regard.nn.build import Head
 
 Texts = list[str | tuple[str, str]]
 Says = Callable[[Tensor, Tensor], Tensor]

@@ -6,12 +6,11 @@ from typing import Any, TypeVar
 
 import torch
 
-from regard.attention import Ends
 from regard.config import LoopSettings, Reduction
 from regard.data.examples import TextBatch
 from regard.errors import RegardError
-from regard.layers import Walked
-from regard.models.bert import Bert
+from regard.nn import Ends, TokenCounts
+from regard.nn.bert import Bert
 from regard.training.state import Scores
 
 WORTH = "worth"
@@ -53,7 +52,7 @@ def with_worth(scores: Scores, by: str, kept: float, reduce: Reduction) -> Score
     return {**scores, "kept": kept, WORTH: score - reduce.weight * max(0.0, kept - reduce.keep)}
 
 
-def walked_by(bert: Bert, batches: Iterable[TextBatch], *, firsts: bool) -> Walked:
+def walked_by(bert: Bert, batches: Iterable[TextBatch], *, firsts: bool) -> TokenCounts:
     """How many tokens of each text are left from block to block."""
     with torch.no_grad():
         found = [

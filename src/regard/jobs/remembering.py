@@ -1,7 +1,7 @@
 """`regard remember`: a translation run keeps sentence pairs, and asks them when it translates.
 
 At every place of every remembered translation, the vector that the model would make the next word of is kept
-with the word that stood there; see `models/neighbours.py`. Nothing is trained: how many neighbours are asked,
+with the word that stood there; see `nn/knn.py`. Nothing is trained: how many neighbours are asked,
 and how much they are believed, is what foretells the words of validation sentences best.
 """
 
@@ -26,8 +26,8 @@ from regard.jobs.journal import Audience, Nobody
 from regard.jobs.loaded import LoadedTranslator
 from regard.jobs.neighbours import keep
 from regard.jobs.vocabulary import Vocabulary
-from regard.models.neighbours import Neighbours
-from regard.models.pairs import PairModel
+from regard.nn.knn import Datastore
+from regard.nn.seq2seq import Seq2SeqModel
 
 MOST = 1_000_000
 """Words that are remembered: each is compared with at every step, so that more would take too long."""
@@ -86,7 +86,7 @@ def remember(
 
 
 @torch.no_grad()
-def found_in(corpus: ParallelCorpus, loaded: LoadedTranslator, audience: Audience) -> tuple[Neighbours, Memory]:
+def found_in(corpus: ParallelCorpus, loaded: LoadedTranslator, audience: Audience) -> tuple[Datastore, Memory]:
     """The places of the training pairs, as many asked and as much believed as validation pairs have it."""
     model, vocabulary, longest = loaded.model, loaded.vocabulary, loaded.recipe.model.longest
     pairs = some_of(corpus, audience)
@@ -95,7 +95,7 @@ def found_in(corpus: ParallelCorpus, loaded: LoadedTranslator, audience: Audienc
     query, gold, probability = places_of(model, vocabulary, corpus.valid[:ASKED], longest)
     most = min(max(COUNTS), len(keys))
     audience.say(f"asking for the neighbours of {len(query):,} validation words")
-    places = Neighbours(keys, words, count=most, weight=0.5, sharpness=1.0)
+    places = Datastore(keys, words, count=most, weight=0.5, sharpness=1.0)
     distances, nearest = nearest_places(places, query.float(), most)
     loss_with, count, weight, sharpness = chosen(distances, words[nearest] == gold.unsqueeze(1), probability)
     loss = float(-probability.log().mean())
@@ -105,7 +105,7 @@ def found_in(corpus: ParallelCorpus, loaded: LoadedTranslator, audience: Audienc
             f"word is {loss:.3f} without them and {loss_with:.3f} with them; nothing was written"
         )
     memory = Memory(len(pairs), len(keys), count, weight, sharpness, loss, loss_with)
-    return Neighbours(keys, words, count=count, weight=weight, sharpness=sharpness), memory
+    return Datastore(keys, words, count=count, weight=weight, sharpness=sharpness), memory
 
 
 def some_of(corpus: ParallelCorpus, audience: Audience) -> list[Pair]:
@@ -123,7 +123,7 @@ def some_of(corpus: ParallelCorpus, audience: Audience) -> list[Pair]:
 
 
 def places_of(
-    model: PairModel, vocabulary: Vocabulary, pairs: Sequence[Pair], longest: int
+    model: Seq2SeqModel, vocabulary: Vocabulary, pairs: Sequence[Pair], longest: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Every place of the target sentences: its vector (places, width) in half precision, the word that stands
     there, and how likely the model thinks it is."""

@@ -15,7 +15,7 @@ from regard.evaluation import entities, score_entities
 from regard.jobs import texts
 from regard.jobs.journal import Audience
 from regard.jobs.texts import Measured, TextRun, asked
-from regard.models.build import Head
+from regard.nn.build import Head
 from regard.text import BertTokenizer, Pieces
 from regard.training.heads import TagObjective
 

@@ -31,7 +31,7 @@ from regard.errors import RecipeError, RegardError
 from regard.jobs.folder import LARGEST_CONFIG, RunFolder
 from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
-from regard.models.build import Head, build_reader
+from regard.nn.build import Head, build_reader
 from regard.text import BertTokenizer, GptTokenizer, LetterTokenizer, MarkedTokenizer, Tokenizer
 
 LABELS = "labels.json"

@@ -40,10 +40,10 @@ from regard.jobs.text_folder import (
 )
 from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import JOINT
-from regard.layers import kept_share
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
-from regard.models.build import Head, build_reader
+from regard.nn import kept_share
+from regard.nn.build import Head, build_reader
 from regard.training.distributed import World
 from regard.training.heads import HeadObjective
 from regard.training.state import Scores, Training

@@ -23,7 +23,7 @@ from regard.jobs.training import count_parameters
 from regard.jobs.vocabulary import Vocabulary, make_vocabulary
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
-from regard.models.build import build
+from regard.nn.build import build
 from regard.training.distributed import World
 from regard.training.objective import PairObjective
 from regard.training.state import Scores, Training

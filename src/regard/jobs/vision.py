@@ -23,11 +23,11 @@ from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, with_worth
 from regard.jobs.text_folder import LABELS, read_labels, write_labels
 from regard.jobs.texts import Measured, TextRun, bucket
 from regard.jobs.training import device
-from regard.layers import kept_share
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
-from regard.models.build import build_vit
-from regard.models.vit import VitClassifier
+from regard.nn import kept_share
+from regard.nn.build import build_vit
+from regard.nn.vit import VitClassifier
 from regard.training.distributed import World
 from regard.training.heads import ImageObjective
 from regard.training.state import Scores, Training

@@ -14,14 +14,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from regard.attention import Recorder
 from regard.config import RnnModel
 from regard.data.batches import Batch
 from regard.decoding import Limits, Options, search
 from regard.lessons.lesson import Progress, Table
 from regard.look.figure import canvas, heat, label
-from regard.models.build import build
-from regard.models.pairs import PairModel
+from regard.nn import Recorder
+from regard.nn.build import build
+from regard.nn.seq2seq import Seq2SeqModel
 from regard.training.objective import PairObjective
 from regard.training.process import preserved_rng
 from regard.training.schedule import linear
@@ -181,7 +181,7 @@ def share_exact(model: nn.Module, test: Batch) -> float:
 
 
 @torch.no_grad()
-def alignment(model: PairModel, test: Batch) -> Tensor | None:
+def alignment(model: Seq2SeqModel, test: Batch) -> Tensor | None:
     """Where the model looks while it writes the first line of the test."""
     record = Recorder()
     model.hidden(test.source[:1], test.target[:1], record)

@@ -6,8 +6,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from regard.attention import MultiHead, Recorder
-from regard.layers import SelfAttention
+from regard.nn import MultiHead, Recorder, SelfAttention
 
 KERNEL = 3
 

@@ -12,9 +12,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.attention.positions import sinusoids
 from regard.lessons.lesson import Table
 from regard.look.figure import canvas, heat, label
+from regard.nn.positions import sinusoids
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.attention import Dot, ScaledDot, Score
 from regard.lessons.lesson import Table
 from regard.look.figure import GREY, canvas, label
+from regard.nn import Dot, ScaledDot, Score
 
 SIZES = tuple(2**power for power in range(11))
 """1, 2, 4 ... 1024."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from regard import disk
 from regard.data.stream import Cursor
 from regard.errors import DiskError, TrainingError
-from regard.models.tensors import write_tensors
+from regard.tensor_files import write_tensors
 from regard.training.average import fill
 from regard.training.sharding import part_of, whole
 from regard.training.state import Training, Window

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from regard.data.painting import PaintBatch
-from regard.models.noise import Noise
-from regard.models.unet import Unet
+from regard.nn.noise import Noise
+from regard.nn.unet import Unet
 
 
 class NoiseObjective:

@@ -10,8 +10,7 @@ from regard.data.batches import Batch
 from regard.engine.forward import transformer_rows
 from regard.engine.loss import smoothed_kl, twin_kl
 from regard.engine.train_step import PairBatch, fused_token_loss
-from regard.models.interface import Trainable
-from regard.models.pairs import PairModel
+from regard.nn.seq2seq import Seq2SeqModel, Trainable
 from regard.training.loss import SmoothedKL
 
 
@@ -63,7 +62,7 @@ class PairObjective:
 
     def loss(self, hidden: Tensor, gold: Tensor) -> Tensor:
         padding, smoothing = self.padding, self.smoothing
-        if isinstance(self.model, PairModel) and type(self.model).scores is not PairModel.scores:
+        if isinstance(self.model, Seq2SeqModel) and type(self.model).scores is not Seq2SeqModel.scores:
             return self.loss_of_scores(self.model.scores(hidden), gold)
         weight, bias = cast(Trainable, self.model).output
         if not self.r_drop:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.layers import DecoderBlock, EncoderBlock
+from regard.nn import DecoderBlock, EncoderBlock
 from regard.training.distributed import World
 
 

@@ -1,1 +1,0 @@
-"""One readable file a model."""

@@ -1,0 +1,108 @@
+"""From a recipe's model section to a model."""
+
+from typing import Literal
+
+from torch import nn
+
+from regard.config import BertModel, GptModel, Pooling, Reduction, RnnModel, TransformerModel, VitModel
+from regard.nn.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
+from regard.nn.gpt import SYMBOLS, Gpt, GptClassifier, GptWriter
+from regard.nn.rnn import Rnn
+from regard.nn.seq2seq import Seq2SeqModel
+from regard.nn.token_reduction import Merging, Pruning
+from regard.nn.transformer import Transformer
+from regard.nn.vit import Vit, VitClassifier
+
+
+def build(
+    config: TransformerModel | RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int
+) -> Seq2SeqModel:
+    """A model with fresh weights."""
+    match config:
+        case TransformerModel():
+            return Transformer(config, source_vocabulary, target_vocabulary, padding)
+        case RnnModel():
+            return Rnn(config, source_vocabulary, target_vocabulary, padding)
+
+
+Head = Literal["none", "pretraining", "classes", "tags", "span", "language"]
+"""What a BERT or a GPT is asked for."""
+
+
+def build_reader(
+    config: BertModel | GptModel,
+    head: Head,
+    vocabulary: int,
+    padding: int,
+    labels: int = 0,
+    reduce: Reduction | None = None,
+    pooling: Pooling = "mean",
+) -> nn.Module:
+    """A BERT or a GPT with fresh weights and a head; `labels` is how many classes or tags there are."""
+    match config:
+        case BertModel():
+            return build_bert(config, head, vocabulary, padding, labels, reduce, pooling)
+        case GptModel():
+            return build_gpt(config, head, vocabulary, labels)
+
+
+def build_gpt(config: GptModel, head: Head, vocabulary: int, labels: int = 0) -> nn.Module:
+    """A GPT that writes on, or one that labels texts: the last three ids of its vocabulary are symbols."""
+    if head == "classes":
+        return GptClassifier(Gpt(config, vocabulary - SYMBOLS, SYMBOLS), config, labels)
+    assert head == "language"
+    return GptWriter(Gpt(config, vocabulary))
+
+
+def build_bert(
+    config: BertModel,
+    head: Head,
+    vocabulary: int,
+    padding: int,
+    labels: int = 0,
+    reduce: Reduction | None = None,
+    pooling: Pooling = "mean",
+) -> nn.Module:
+    """A BERT with fresh weights and a head.
+
+    `labels` is how many classes or tags there are; `pooling` is for the head "none", which gives text vectors.
+    """
+    bert = Bert(config, vocabulary, padding)
+    bert.reduction = build_reduction(reduce, config.layers)
+    match head:
+        case "none":
+            return BertReader(bert, pooling)
+        case "pretraining":
+            return BertPretrainer(bert, config)
+        case "classes":
+            return BertClassifier(bert, config, labels)
+        case "tags":
+            return BertTagger(bert, config, labels)
+        case "span":
+            return BertAnswerer(bert, config)
+        case "language":
+            raise ValueError("a BERT sees what comes next, so it cannot be asked for it")
+
+
+def build_vit(config: VitModel, labels: int, reduce: Reduction | None = None) -> VitClassifier:
+    """A Vision Transformer with fresh weights that tells so many labels apart."""
+    vit = Vit(config)
+    vit.reduction = build_reduction(reduce, config.layers, first_stays=config.read == "class")
+    return VitClassifier(vit, config, labels)
+
+
+def build_reduction(
+    config: Reduction | None, layers: int, *, first_stays: bool = True
+) -> Merging | Pruning | None:
+    """What makes tokens fewer, if anything does; the first one stays where it speaks for the whole."""
+    if config is None or not config:
+        return None
+    if config.prune == "none":
+        return Merging(config.merge, config.near, first_stays)
+    return Pruning(
+        layers,
+        hard=config.prune == "hard",
+        temperature=config.temperature,
+        keep=config.keep,
+        weight=config.weight,
+    )

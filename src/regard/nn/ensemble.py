@@ -1,0 +1,48 @@
+"""Several models that translate as one: what one of them guesses wrong, the others rarely guess wrong too."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.recorder import Recorder
+from regard.nn.seq2seq import Decodable, State
+
+
+@dataclass(frozen=True)
+class EnsembleState:
+    """What each of the models knows between two steps."""
+
+    states: tuple[State, ...]
+
+    def select(self, rows: Tensor) -> Self:
+        return type(self)(tuple(each.select(rows) for each in self.states))
+
+
+class Ensemble(nn.Module):
+    """Models of the same vocabulary, asked together: their scores of the next token are averaged.
+
+    Normalised, that is the geometric mean of their probabilities, so a token must be likely to all of them.
+    """
+
+    def __init__(self, members: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        if not len(self.members):
+            raise ValueError("an ensemble needs at least one model")
+
+    def start(self, source: Tensor) -> EnsembleState:
+        return EnsembleState(tuple(cast(Decodable, each).start(source) for each in self.members))
+
+    def step(
+        self, tokens: Tensor, state: EnsembleState, record: Recorder | None = None
+    ) -> tuple[Tensor, EnsembleState]:
+        """As each of them; what is recorded of member 1 begins with `1.`, and so on."""
+        told = [
+            cast(Decodable, each).step(tokens, known, record and record.under(number))
+            for number, (each, known) in enumerate(zip(self.members, state.states, strict=True), start=1)
+        ]
+        scores = torch.stack([scores for scores, _ in told]).mean(0)
+        return scores, EnsembleState(tuple(after for _, after in told))

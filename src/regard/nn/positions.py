@@ -1,0 +1,185 @@
+"""Where a token stands: attention by itself sees a set, not a sequence.
+
+Five schemes behind one interface. Absolute ones are added to the embeddings (`embed`); the others act inside
+attention: they rotate queries and keys (`rotate`), add to the scores (`bias`) or to the values (`value_bias`).
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class Position(nn.Module):
+    """A position scheme; this one knows no order. A subclass overrides the hooks it needs."""
+
+    needs_weights = False
+    """Whether `value_bias` wants the weights, which only the plain path writes down."""
+
+    def embed(self, x: Tensor, start: int = 0) -> Tensor:
+        """Add to embeddings (..., length, d_model) whose first token stands at `start`."""
+        return x
+
+    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
+        """Add to embeddings (tokens, d_model) that stand at `places` (tokens,)."""
+        return x
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Change queries or keys (..., length, size) that stand at `positions` (length,)."""
+        return x
+
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """What to add to the scores: broadcasts to (batch, heads, query, key)."""
+        return None
+
+    def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
+        """What to add to the mixed values, from weights (batch, heads, query, key)."""
+        return None
+
+
+def sinusoids(length: int, size: int, dtype: torch.dtype = torch.float32, start: int = 0) -> Tensor:
+    """sin(pos / 10000^(2i/d)) in the even places, cos of the same in the odd: (length, size)."""
+    if size % 2:
+        raise ValueError(f"sinusoidal positions come in pairs of sine and cosine; the size {size} is odd")
+    # In float64 whatever the result: in float32 the angle of position 10^6 would be off by whole degrees.
+    position = torch.arange(start, start + length, dtype=torch.float64).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, size, 2, dtype=torch.float64) * (-math.log(10000.0) / size))
+    angle = position * rate  # (length, size / 2)
+    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).to(dtype)
+
+
+class Sinusoidal(Position):
+    """Fixed waves of growing length, added to the embeddings (Vaswani et al. 2017, section 3.5).
+
+    The table is a buffer, not a parameter. It is prepared up to `prepared` places; beyond that it is
+    computed when asked for, so any length works.
+    """
+
+    def __init__(self, d_model: int, prepared: int = 1024) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.table: Tensor
+        self.register_buffer("table", sinusoids(prepared, d_model), persistent=False)
+
+    def embed(self, x: Tensor, start: int = 0) -> Tensor:
+        return x + self.at(start, x.size(-2), x.dtype).to(x.device)
+
+    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
+        return x + self.at(0, int(places.max()) + 1, x.dtype).to(x.device).index_select(0, places)
+
+    def at(self, start: int, length: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The encodings of `length` places from `start` on: (length, d_model)."""
+        if start + length <= self.table.size(0) and dtype != torch.float64:
+            return self.table[start : start + length].to(dtype)
+        return sinusoids(length, self.d_model, dtype, start)
+
+
+class Learned(Position):
+    """A trained vector for each place, added to the embeddings; there are `length` of them and no more."""
+
+    def __init__(self, d_model: int, length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(length, d_model))
+        nn.init.normal_(self.table, std=d_model**-0.5)
+
+    def embed(self, x: Tensor, start: int = 0) -> Tensor:
+        end = start + x.size(-2)
+        self.check_length(end)
+        return x + self.table[start:end]
+
+    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
+        self.check_length(int(places.max()) + 1)
+        return x + nn.functional.embedding(places, self.table)
+
+    def check_length(self, end: int) -> None:
+        if end > self.table.size(0):
+            raise ValueError(
+                f"learned positions end at length {self.table.size(0)}, this text reaches length {end}; "
+                "shorten it, or train with more positions or another scheme"
+            )
+
+
+class Relative(Position):
+    """A trained vector for each distance, added to keys and values (Shaw et al. 2018, eq. 3 and 4).
+
+    Distances are clipped to `reach`, so any length works. The vectors are shared by the heads.
+    """
+
+    needs_weights = True
+
+    def __init__(self, head_size: int, reach: int = 16) -> None:
+        super().__init__()
+        self.reach = reach
+        self.keys = nn.Parameter(torch.empty(2 * reach + 1, head_size))
+        self.values = nn.Parameter(torch.empty(2 * reach + 1, head_size))
+        nn.init.xavier_uniform_(self.keys)
+        nn.init.xavier_uniform_(self.values)
+
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        check_places(query, query_positions)
+        # q.(k + a) = q.k + q.a: score each distance once, then look up which one a pair has.
+        by_distance = query @ self.keys.T / math.sqrt(query.size(-1))  # (batch, heads, query, distance)
+        bucket = self._bucket(query_positions, key_positions)
+        return by_distance.gather(-1, bucket.expand(*by_distance.shape[:-1], -1))
+
+    def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        bucket = self._bucket(query_positions, key_positions)
+        by_distance = weights.new_zeros(*weights.shape[:-1], 2 * self.reach + 1)
+        by_distance = by_distance.scatter_add(-1, bucket.expand_as(weights), weights)
+        return by_distance @ self.values  # (batch, heads, query, head size)
+
+    def _bucket(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        distance = key_positions - query_positions.unsqueeze(-1)  # (query, key)
+        return distance.clamp(-self.reach, self.reach) + self.reach
+
+
+class Rotary(Position):
+    """Queries and keys turned by an angle that grows with their place, so that their product depends on
+    the distance alone (Su et al. 2021, section 3.2). Neighbouring components form the pairs that turn.
+    """
+
+    def __init__(self, head_size: int, base: float = 10000.0) -> None:
+        super().__init__()
+        if head_size % 2:
+            raise ValueError(f"rotary positions turn pairs of components; the head size {head_size} is odd")
+        self.head_size, self.base = head_size, base
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        check_places(x, positions)
+        steps = torch.arange(0, self.head_size, 2, dtype=torch.float64, device=x.device)
+        angle = positions.unsqueeze(-1) * self.base ** (-steps / self.head_size)  # (length, size / 2)
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        left, right = x[..., 0::2], x[..., 1::2]
+        return torch.stack((left * cos - right * sin, left * sin + right * cos), dim=-1).flatten(-2)
+
+
+class Alibi(Position):
+    """A penalty on the scores that grows with the distance, steeper in some heads (Press et al. 2022)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.slopes: Tensor
+        self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
+
+    def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
+        check_places(query, query_positions)
+        distance = (key_positions - query_positions.unsqueeze(-1)).abs()  # (query, key)
+        return -self.slopes.to(query.dtype).view(-1, 1, 1) * distance  # (heads, query, key)
+
+
+def check_places(x: Tensor, positions: Tensor) -> None:
+    """Refuse vectors (..., length, size) whose places are not all known."""
+    if len(positions) != x.size(-2):
+        raise ValueError(
+            f"{x.size(-2)} vectors need as many positions, not {len(positions)}; where there are more queries "
+            "than keys, say where the queries stand"
+        )
+
+
+def alibi_slopes(heads: int) -> Tensor:
+    """2^(-8/h), 2^(-16/h), ...; for a number of heads that is no power of two, the paper's mixture."""
+    whole = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * i / whole) for i in range(1, whole + 1)]
+    # The rest come from between: every other slope of the series for twice as many heads.
+    slopes += [2 ** (-4 * i / whole) for i in range(1, 2 * (heads - whole), 2)]
+    return torch.tensor(slopes)

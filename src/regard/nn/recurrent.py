@@ -1,0 +1,137 @@
+"""Recurrent layers: a stack of GRUs or LSTMs, over whole sentences or one step at a time."""
+
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from regard.nn.dropout import Dropout
+
+LayerState = tuple[Tensor, ...]
+"""What a layer knows between two steps, (batch, size) each: the state of a GRU; state and cell of an LSTM."""
+
+
+class Recurrent(nn.Module):
+    """Layers of GRU or LSTM cells, in one direction or both, with dropout between the layers.
+
+    `forward` runs over whole sentences, `step` takes one token; both use the same weights and are tested
+    equal. With `lengths`, padding at the end of a sentence never reaches a state.
+    """
+
+    def __init__(
+        self,
+        cell: Literal["gru", "lstm"],
+        input_size: int,
+        size: int,
+        layers: int = 1,
+        *,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.output_size = 2 * size if bidirectional else size
+        make = nn.GRU if cell == "gru" else nn.LSTM
+        self.layers = nn.ModuleList(
+            make(size_in, size, batch_first=True, bidirectional=bidirectional)
+            for size_in in [input_size, *[self.output_size] * (layers - 1)]
+        )
+        self.cell = gru_cell if cell == "gru" else lstm_cell
+        self.dropout = Dropout(dropout)
+        for layer in self.layers:
+            start_weights(cast(nn.RNNBase, layer))
+
+    def forward(
+        self, x: Tensor, lengths: Tensor | None = None, state: list[LayerState] | None = None
+    ) -> tuple[Tensor, list[LayerState]]:
+        """x (batch, time, input) -> (batch, time, output), and each layer's last state.
+
+        `lengths` (batch,) says where each sentence ends; `state` is where each layer starts, else zeros.
+        A state of both directions lies side by side, forward first.
+        """
+        if lengths is None:
+            return self._run(x, state)
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        output, last = self._run(packed, state)
+        unpacked, _ = pad_packed_sequence(output, batch_first=True, total_length=x.size(1))
+        return unpacked, last
+
+    def _run(self, x: Any, state: list[LayerState] | None) -> tuple[Any, list[LayerState]]:
+        """Layer after layer over padded (a tensor) or packed sentences: PyTorch's layers take both."""
+        last = []
+        for number, layer in enumerate(self.layers):
+            x, after = layer(self._drop(x) if number else x, None if state is None else as_torch(state[number]))
+            last.append(as_state(after))
+        return x, last
+
+    def _drop(self, x: Any) -> Any:
+        return x._replace(data=self.dropout(x.data)) if isinstance(x, PackedSequence) else self.dropout(x)
+
+    def project(self, x: Tensor, first: int = 0) -> Tensor:
+        """What the first layer's gates take from x (..., columns), the input's columns from `first` on.
+
+        The part that is known for all steps can be added up in one product, before the first of them.
+        """
+        layer = cast(nn.RNNBase, self.layers[0])
+        return functional.linear(x, cast(Tensor, layer.weight_ih_l0)[:, first : first + x.size(-1)])
+
+    def step(self, gates: Tensor, state: list[LayerState]) -> tuple[Tensor, list[LayerState]]:
+        """One step of one direction: `gates` (batch, gates) is the whole input, projected, without its bias."""
+        after: list[LayerState] = []
+        for number, layer in enumerate(self.layers):
+            rnn = cast(nn.RNNBase, layer)
+            if number:
+                gates = functional.linear(self.dropout(after[-1][0]), cast(Tensor, rnn.weight_ih_l0))
+            after.append(self.cell(gates, state[number], rnn))
+        return after[-1][0], after
+
+
+def gru_cell(gates: Tensor, state: LayerState, rnn: nn.RNNBase) -> LayerState:
+    """r, z = sigmoid(...); n = tanh(W x + r (U h)); h' = (1 - z) n + z h: PyTorch's order of gates."""
+    (h,) = state
+    from_input = gates + cast(Tensor, rnn.bias_ih_l0)
+    from_state = functional.linear(h, cast(Tensor, rnn.weight_hh_l0), cast(Tensor, rnn.bias_hh_l0))
+    size = h.size(-1)
+    r, z = torch.sigmoid(from_input[:, : 2 * size] + from_state[:, : 2 * size]).chunk(2, 1)
+    n = torch.tanh(torch.addcmul(from_input[:, 2 * size :], r, from_state[:, 2 * size :]))
+    return (torch.lerp(n, h, z),)
+
+
+def lstm_cell(gates: Tensor, state: LayerState, rnn: nn.RNNBase) -> LayerState:
+    """i, f, o = sigmoid(...), g = tanh(...); c' = f c + i g; h' = o tanh(c'): PyTorch's order is i, f, g, o."""
+    h, c = state
+    bias = cast(Tensor, rnn.bias_ih_l0) + cast(Tensor, rnn.bias_hh_l0)
+    every = functional.linear(h, cast(Tensor, rnn.weight_hh_l0), bias) + gates
+    i, f, g, o = every.chunk(4, 1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def start_weights(rnn: nn.RNNBase) -> None:
+    """Xavier for what comes in, orthogonal for what goes round; an LSTM begins by remembering."""
+    for name, weight in rnn.named_parameters():
+        if name.startswith("weight_ih"):
+            nn.init.xavier_uniform_(weight)
+        elif name.startswith("weight_hh"):
+            for gate in weight.data.chunk(len(weight) // rnn.hidden_size):
+                nn.init.orthogonal_(gate)
+        else:
+            nn.init.zeros_(weight)
+            if isinstance(rnn, nn.LSTM) and name.startswith("bias_ih"):
+                nn.init.ones_(weight.data[rnn.hidden_size : 2 * rnn.hidden_size])
+
+
+def as_torch(state: LayerState) -> Tensor | tuple[Tensor, Tensor]:
+    """A state of one direction as PyTorch wants it: (1, batch, size), a pair of them for an LSTM."""
+    if len(state) == 1:
+        return state[0].unsqueeze(0)
+    h, c = state
+    return h.unsqueeze(0), c.unsqueeze(0)
+
+
+def as_state(given: Tensor | tuple[Tensor, ...]) -> LayerState:
+    """(directions, batch, size), or a pair of them -> (batch, directions * size) each."""
+    parts = given if isinstance(given, tuple) else (given,)
+    return tuple(torch.cat(list(part), dim=-1) if part.size(0) > 1 else part[0] for part in parts)

@@ -1,0 +1,249 @@
+"""A U-Net that paints: it tells the noise in a picture, from the picture, the noise's strength and a prompt.
+
+Down to ever smaller pictures with ever more channels, and up again with what was seen on the way down
+(Ronneberger et al. 2015, Ho et al. 2020). At some resolutions pixels are tokens, which look at each other and
+at the prompt.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.config import UnetModel
+from regard.nn.apart import Ends
+from regard.nn.attention import Attention, MultiHead
+from regard.nn.bert import mean_of
+from regard.nn.blocks import BlockShape
+from regard.nn.dropout import Dropout
+from regard.nn.embeddings import ScaledEmbedding
+from regard.nn.kv_cache import KeyValue
+from regard.nn.masks import padding_mask
+from regard.nn.noise import Noise
+from regard.nn.positions import sinusoids
+from regard.nn.recorder import Recorder
+from regard.nn.token_reduction import ReducedTokens, matched, merged
+from regard.nn.transformer import Encoder
+
+GROUPS = 8
+"""Groups of channels that are normed together, where there are so many."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Prompts as each attention of the U-Net sees them: read once, asked at every step."""
+
+    memory: list[KeyValue]
+    mask: Tensor  # (prompts, 1, words)
+    gist: Tensor  # (prompts, size): what its words say together, told to every block with the noise's strength
+
+    def select(self, rows: Tensor) -> "Prompt":
+        """The prompts `rows`, in that order; repeats allowed."""
+        memory = [each.select(rows) for each in self.memory]
+        return Prompt(memory, self.mask.index_select(0, rows), self.gist.index_select(0, rows))
+
+
+class Unet(nn.Module):
+    """Noise schedule, prompt reader, and the way down and up; `padding` is the id that stands for no word."""
+
+    def __init__(self, config: UnetModel, vocabulary: int, padding: int) -> None:
+        super().__init__()
+        self.padding, self.side = padding, config.side
+        self.noise = Noise(config.schedule, config.noise_steps)
+        self.word_embedding = ScaledEmbedding(vocabulary, config.prompt_size, padding)
+        self.reader = Encoder(config.reader)
+        self.gist = nn.Linear(config.prompt_size, config.told)
+        self.clock = Clock(config.noise_steps, config.told)
+        channels = [config.channels * width for width in config.widths]
+        self.first = nn.Conv2d(1, channels[0], 3, padding=1)
+        self.down, self.up = nn.ModuleList(), nn.ModuleList()
+        for level, here in enumerate(channels):
+            taken = [channels[max(0, level - 1)], *[here] * (config.blocks - 1)]
+            self.down.append(nn.ModuleList(Stage(config, level, each) for each in taken))
+            self.up.insert(0, nn.ModuleList(Stage(config, level, 2 * here) for _ in taken))
+        self.smaller = nn.ModuleList(nn.Conv2d(each, each, 3, stride=2, padding=1) for each in channels[:-1])
+        self.larger = nn.ModuleList(
+            nn.ConvTranspose2d(many, few, 2, stride=2) for few, many in reversed(list(pairwise(channels)))
+        )
+        self.last_norm = norm(channels[0])
+        self.last = zeroed(nn.Conv2d(channels[0], 1, 3, padding=1))
+
+    def read(self, prompts: Tensor) -> Prompt:
+        """Prompts (batch, words) as ids, for all the steps of their pictures."""
+        mask = padding_mask(prompts, self.padding)
+        words = self.reader(self.word_embedding(prompts), mask=mask)
+        gist = self.gist(mean_of(words, prompts != self.padding))
+        return Prompt([look.project_kv(words) for look in self.looks()], mask, gist)
+
+    def forward(
+        self,
+        pictures: Tensor,
+        times: Tensor,
+        prompt: Prompt,
+        *,
+        merge: float = 0.0,
+        record: Recorder | None = None,
+    ) -> Tensor:
+        """The noise in pictures (batch, 1, side, side) after the steps `times` (batch,): the same shape.
+
+        `merge` is the share of the pixels that are merged with others before they look at each other, at the
+        largest resolution at which they do.
+        """
+        told, words = functional.silu(self.clock(times) + prompt.gist), iter(prompt.memory)
+        x, seen = self.first(pictures), []
+        for place, level in enumerate(self.down):
+            x = self.smaller[place - 1](x) if place else x
+            for number, stage in enumerate(cast(nn.ModuleList, level)):
+                named = record and record.under("down").under(x.size(-1)).under(number)
+                x = stage(x, told, words, prompt.mask, merge, named)
+                seen.append(x)
+        for place, level in enumerate(self.up):
+            x = self.larger[place - 1](x) if place else x
+            for number, stage in enumerate(cast(nn.ModuleList, level)):
+                named = record and record.under("up").under(x.size(-1)).under(number)
+                x = stage(torch.cat([x, seen.pop()], 1), told, words, prompt.mask, merge, named)
+        return cast(Tensor, self.last(functional.silu(self.last_norm(x))))
+
+    def stages(self) -> Iterator["Stage"]:
+        """Every stage in order, down and up."""
+        for level in (*self.down, *self.up):
+            yield from (cast(Stage, stage) for stage in cast(nn.ModuleList, level))
+
+    def looks(self) -> Iterator["PixelBlock"]:
+        """Every attention over a picture, in the order in which they look."""
+        return (stage.look for stage in self.stages() if stage.look is not None)
+
+
+class Clock(nn.Module):
+    """How strong the noise is, as a vector: sinusoids of the step, and a small network."""
+
+    def __init__(self, steps: int, size: int) -> None:
+        super().__init__()
+        self.table: Tensor
+        self.register_buffer("table", sinusoids(steps, size), persistent=False)
+        self.network = nn.Sequential(nn.Linear(size, size), nn.SiLU(), nn.Linear(size, size))
+
+    def forward(self, times: Tensor) -> Tensor:
+        """(batch,) -> (batch, size)."""
+        return cast(Tensor, self.network(self.table[times]))
+
+
+class Stage(nn.Module):
+    """A residual block, and a look around after it where that is asked for at its resolution."""
+
+    def __init__(self, config: UnetModel, level: int, taken: int) -> None:
+        super().__init__()
+        self.side = config.sides[level]
+        channels = config.channels * config.widths[level]
+        self.block = ResidualBlock(taken, channels, config.told, config.dropout)
+        self.look = PixelBlock(config, channels) if self.side in config.attend_at else None
+        self.merges = self.side == max(config.attend_at, default=0)
+        """Whether pixels may be merged: it pays where there are most of them."""
+
+    def forward(
+        self,
+        x: Tensor,
+        told: Tensor,
+        words: Iterator[KeyValue],
+        mask: Tensor,
+        merge: float,
+        record: Recorder | None,
+    ) -> Tensor:
+        """x (batch, taken, height, width) -> (batch, channels, height, width); `words` gives the memory."""
+        x = self.block(x, told)
+        if self.look is None:
+            return x
+        return cast(Tensor, self.look(x, next(words), mask, merge if self.merges else 0.0, record))
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions, told of noise and prompt between them, beside the way around them."""
+
+    def __init__(self, taken: int, channels: int, told: int, dropout: float) -> None:
+        super().__init__()
+        self.first_norm = norm(taken)
+        self.first = nn.Conv2d(taken, channels, 3, padding=1)
+        self.told = nn.Linear(told, 2 * channels)
+        self.second_norm = norm(channels)
+        self.dropout = Dropout(dropout)
+        self.second = zeroed(nn.Conv2d(channels, channels, 3, padding=1))
+        self.around = nn.Identity() if taken == channels else nn.Conv2d(taken, channels, 1)
+
+    def forward(self, x: Tensor, told: Tensor) -> Tensor:
+        """x (batch, taken, height, width), told (batch, size) -> (batch, channels, height, width)."""
+        y = self.first(functional.silu(self.first_norm(x)))
+        scale, shift = self.told(told)[:, :, None, None].chunk(2, 1)
+        y = self.second_norm(y) * (1 + scale) + shift
+        return cast(Tensor, self.around(x) + self.second(self.dropout(functional.silu(y))))
+
+
+class PixelBlock(nn.Module):
+    """The Transformer's three sublayers over pixels: they look at each other, at the prompt, and think."""
+
+    def __init__(self, config: UnetModel, channels: int) -> None:
+        super().__init__()
+        shape = BlockShape(channels, config.heads, 2 * channels, config.dropout, norm="pre", activation="gelu")
+        self.self_attention = shape.residual(MergedAttention(shape.attention()))
+        cross = MultiHead(channels, config.heads, key_size=config.prompt_size)
+        self.cross_attention = shape.residual(cross)
+        self.feed_forward = shape.residual(shape.feed_forward())
+
+    def project_kv(self, words: Tensor) -> KeyValue:
+        """The words of prompts as this block sees them."""
+        return cast(Attention, self.cross_attention.sublayer).project_kv(words)
+
+    def forward(
+        self, x: Tensor, words: KeyValue, mask: Tensor, merge: float, record: Recorder | None
+    ) -> Tensor:
+        """x (batch, channels, height, width) -> the same shape."""
+        height, width = x.shape[-2:]
+        tokens = x.flatten(2).transpose(1, 2)  # (batch, pixels, channels)
+        tokens = self.self_attention(tokens, merge=merge, record=record and record.under("self"))
+        tokens = self.cross_attention(tokens, words, mask=mask, record=record and record.under("cross"))
+        tokens = self.feed_forward(tokens)
+        return cast(Tensor, tokens.transpose(1, 2).unflatten(2, (height, width)))
+
+
+class MergedAttention(nn.Module):
+    """Tokens look at each other; some may be merged before, and are what their like became after."""
+
+    def __init__(self, attention: Attention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x: Tensor, *, merge: float = 0.0, record: Recorder | None = None) -> Tensor:
+        """x (batch, tokens, channels) -> the same shape."""
+        if not merge:
+            return cast(Tensor, self.attention(x, self.attention.project_kv(x), record=record))
+        left = alike_merged(x, self.attention.key(x), merge)
+        assert left.bias is not None
+        fewer, bias = left.x.view(len(x), -1, x.size(-1)), left.bias.view(len(x), 1, 1, -1)
+        looked = self.attention(fewer, self.attention.project_kv(fewer), bias=bias, record=record)
+        return replace(left, x=looked.flatten(0, 1)).unmerged().view_as(x)
+
+
+def alike_merged(x: Tensor, keys: Tensor, share: float) -> ReducedTokens:
+    """A share of the tokens merged with those whose keys are most like theirs: as many in each picture."""
+    count, length, _ = x.shape
+    many = min(length // 2, round(length * share))
+    ends, fewer = (Ends(torch.full((count,), each, device=x.device)) for each in (length, length - many))
+    removed = torch.full((count,), many, device=x.device)
+    into = matched(keys.flatten(0, 1), ends, removed, near=False, first_stays=False)
+    return merged(ReducedTokens(x.flatten(0, 1), ends), into, fewer)
+
+
+def norm(channels: int) -> nn.GroupNorm:
+    groups = next(each for each in range(min(GROUPS, channels), 0, -1) if channels % each == 0)
+    return nn.GroupNorm(groups, channels)
+
+
+def zeroed(convolution: nn.Conv2d) -> nn.Conv2d:
+    """A convolution that says nothing at first, so that a deep network starts as a shallow one."""
+    nn.init.zeros_(convolution.weight)
+    assert convolution.bias is not None
+    nn.init.zeros_(convolution.bias)
+    return convolution

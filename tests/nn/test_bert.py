@@ -1,0 +1,176 @@
+"""BERT: the paper's sizes, PyTorch's own encoder as reference, padding that changes nothing, heads that learn."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from regard.config import BertModel
+from regard.engine import attach
+from regard.nn import Recorder
+from regard.nn.bert import Bert
+from regard.nn.build import build_bert
+
+PAD = 0
+SHAPE = {"layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "longest": 20}
+
+
+def small(head: str = "none", labels: int = 3, **changes) -> nn.Module:
+    torch.manual_seed(0)
+    return build_bert(BertModel(**{**SHAPE, **changes}), head, 50, PAD, labels).eval()
+
+
+def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and segments of texts of these lengths, the second half of each in segment 1."""
+    chance = torch.Generator().manual_seed(1)
+    ids = torch.randint(1, 50, (len(lengths), max(lengths)), generator=chance)
+    places = torch.arange(max(lengths))
+    ends = torch.tensor(lengths).unsqueeze(1)
+    return ids.masked_fill(places >= ends, PAD), ((places >= ends // 2) & (places < ends)).long()
+
+
+@pytest.mark.parametrize(
+    ("size", "published", "paper"),
+    [("tiny", 4_433_468, 0), ("base", 110_106_428, 110_000_000), ("large", 336_226_108, 340_000_000)],
+)
+def test_named_sizes_have_the_published_models_parameters(size: str, published: int, paper: int) -> None:
+    """Counted are all parts of the published checkpoints: tables, blocks, pooler, both heads of pre-training.
+
+    The paper rounds to tens of millions. Biases of keys are left out: a softmax does not see them.
+    """
+    config = BertModel(size=size)
+    with torch.device("meta"):
+        model = build_bert(config, "pretraining", 30522, PAD)
+    found = sum(each.numel() for each in model.parameters())
+    assert found == published - config.layers * config.d_model
+    assert round(found, -7) == paper
+
+
+def reference(bert: Bert, ids: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
+    """The same with PyTorch's layers."""
+    x = bert.token_embedding.weight[ids] + bert.segment_embedding.weight[segments]
+    x = bert.norm(x + bert.position_embedding.table[: ids.size(1)])
+    for block in bert.blocks:
+        own, forward = block.self_attention.sublayer.attention, block.feed_forward.sublayer
+        layer = nn.TransformerEncoderLayer(
+            32, 4, 48, 0.0, functional.gelu, layer_norm_eps=1e-12, batch_first=True
+        ).eval()
+        with torch.no_grad():
+            weights = torch.cat([own.query.weight, own.key.weight, own.value.weight])
+            layer.self_attn.in_proj_weight.copy_(weights)
+            layer.self_attn.in_proj_bias.copy_(torch.cat([own.query.bias, torch.zeros(32), own.value.bias]))
+        pairs = [
+            (layer.self_attn.out_proj, own.output), (layer.linear1, forward.fc1), (layer.linear2, forward.fc2),
+            (layer.norm1, block.self_attention.norm), (layer.norm2, block.feed_forward.norm),
+        ]  # fmt: skip
+        for theirs, ours in pairs:
+            theirs.load_state_dict(ours.state_dict())
+        x = layer.to(x.dtype)(x, src_key_padding_mask=ids == PAD)
+    return x
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_it_is_pytorchs_post_norm_encoder(native: bool) -> None:
+    model = small().bert
+    for each in model.parameters():  # no weight may be missing unseen
+        nn.init.normal_(each, std=0.3)
+    ids, segments = texts(9, 4, 1)
+    if native:
+        attach(model)
+    with torch.no_grad():
+        found, expected = model(ids, segments), reference(model, ids, segments)
+    assert torch.allclose(found[ids != PAD], expected[ids != PAD], atol=1e-5)
+
+
+@pytest.mark.parametrize("head", ["none", "classes", "tags", "span"])
+def test_padding_changes_nothing(head: str) -> None:
+    model = small(head).double()
+    ids, segments = texts(7, 5)
+    wide_ids, wide_segments = (functional.pad(each, (0, 4)) for each in (ids, segments))
+    with torch.no_grad():
+        narrow, wide = model(ids, segments), model(wide_ids, wide_segments)
+        alone = model(ids[1:, :5], segments[1:, :5])
+    if head == "tags":
+        narrow, wide, alone = narrow[1, :5], wide[1, :5], alone[0]
+    elif head == "span":
+        narrow, wide, alone = narrow[1, :, :5], wide[1, :, :5], alone[0]
+    else:
+        narrow, wide, alone = narrow[1], wide[1], alone[0]
+    assert torch.allclose(narrow, wide, atol=1e-10)
+    assert torch.allclose(narrow, alone, atol=1e-10)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_what_is_asked_at_some_places_is_what_stands_there(native: bool) -> None:
+    """Values and gradients; places come in any order, and a text may have none of them."""
+    model = small().bert
+    if native:
+        attach(model)
+    for each in model.parameters():
+        nn.init.normal_(each, std=0.3)
+    ids, segments = texts(9, 4, 1, 7)
+    places, found = torch.tensor([10, 0, 8, 3, 27, 9]), []
+    weights = torch.randn(len(places), 32, generator=torch.Generator().manual_seed(2))
+    for some in (model(ids, segments, places=places), model(ids, segments).flatten(0, 1)[places]):
+        model.zero_grad()
+        (some * weights).sum().backward()
+        found.append([some, *(each.grad for each in model.parameters() if each.grad is not None)])
+    for one, other in zip(*found, strict=True):
+        assert torch.allclose(one, other, atol=2e-5, rtol=1e-4)
+
+
+def test_an_answer_never_begins_or_ends_in_padding() -> None:
+    ids, segments = texts(6, 3)
+    with torch.no_grad():
+        shares = small("span")(ids, segments).softmax(-1)
+    assert shares[1, :, 3:].eq(0).all()
+    assert torch.allclose(shares.sum(-1), torch.ones(2, 2))
+
+
+def test_segments_and_order_matter() -> None:
+    model = small()
+    ids, segments = texts(6)
+    with torch.no_grad():
+        asked = model(ids, segments)
+        assert not torch.allclose(asked, model(ids, 1 - segments), atol=1e-4)
+        assert not torch.allclose(asked, model(ids.flip(1), segments), atol=1e-4)
+
+
+def test_words_are_scored_by_the_table_they_came_from() -> None:
+    model = small("pretraining")
+    ids, segments = texts(6, 4)
+    rows, following = model(ids, segments, torch.tensor([1, 7, 8]))
+    assert rows.shape == (3, 32)
+    assert following.shape == (2, 2)
+    assert model.output[0] is model.bert.token_embedding.weight
+
+
+@pytest.mark.parametrize(("head", "unused"), [("classes", ()), ("pretraining", ()), ("tags", ("bert.pooler",)), ("span", ("bert.pooler",))])  # fmt: skip
+def test_every_parameter_learns(head: str, unused: tuple[str, ...]) -> None:
+    model = small(head).train()
+    ids, segments = texts(20, 20)
+    if head == "pretraining":
+        rows, following = model(ids, segments, torch.arange(6))
+        scores = functional.linear(rows, *model.output)
+        loss = scores.square().sum() + following.square().sum()
+    else:
+        loss = model(ids, segments).square().sum()
+    loss.backward()
+    still = [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()]
+    assert [name for name in still if not name.startswith(unused or ("none",))] == []
+
+
+def test_recording_names_every_layer_and_leaves_the_result() -> None:
+    model = small().bert
+    ids, segments = texts(6, 6)
+    record = Recorder()
+    with torch.no_grad():
+        assert torch.allclose(model(ids, segments, record), model(ids, segments), atol=1e-5)
+    assert record.names == ["encoder.0.self", "encoder.1.self"]
+    assert record["encoder.1.self"].shape == (2, 4, 6, 6)
+
+
+def test_a_text_longer_than_the_positions_is_refused() -> None:
+    ids, segments = texts(21)
+    with pytest.raises(ValueError, match="end at length 20"):
+        small()(ids, segments)
