@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.score import ScaledDot
+from regard.engine.plan import dropout_threshold
 from regard.engine.stack import draw_seed
-from regard.layers import Dropout
-from regard.layers.dropout import dropout_threshold
+from regard.nn import ScaledDot
 
 ATTEND = sys.modules["regard.nn.attention"]  # the package has a function of that name
 
@@ -61,7 +60,7 @@ def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
     """
     sides = {tuple(each.shape): each for each in nonpad}
     assert len(sides) == len(nonpad)
-    def dropout(self: Dropout, x: Tensor) -> Tensor:
+    def dropout(self: nn.Dropout, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x
         threshold = dropout_threshold(self.p)
@@ -84,7 +83,7 @@ def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
         return ATTEND.plain(ScaledDot().compare(query, keys), values, **options)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Dropout, "forward", dropout)
+        patch.setattr(nn.Dropout, "forward", dropout)
         patch.setattr("torch.nn.functional.dropout", dropped_weights)
         patch.setattr(ATTEND, "fused", fused)
         yield

@@ -11,29 +11,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import cast
+from typing import TypeGuard, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from regard.engine.gemm import prepack
+from regard.engine.header import header
 from regard.engine.library import data_ptr, library, optional_ptr
 from regard.engine.plan import (
     Plan,
-    Sublayer,
     datastores_of,
     supports,
     tensors_supported,
     transformers_of,
 )
 from regard.engine.plan import Stack as StackPlan
-from regard.engine.structs import Remembered, Stack, Wanted
-from regard.nn import Learned, Sinusoidal
+from regard.engine.stack import StackSpec, StackStructs, linears_of
+from regard.engine.token_loss import position_table
+from regard.nn import Learned
 from regard.nn.knn import Datastore
 from regard.nn.seq2seq import Hypothesis
 
-MAX_FORBIDDEN = 8
+C = header().structs
+MAX_FORBIDDEN = header().constants["MAX_FORBIDDEN"]
 """Token ids that may be excluded from every translation."""
 
 
@@ -61,19 +63,19 @@ class NativeSearch:
         self.encoders, self.decoders = [], []
         for each in transformers:
             source, target = each.source_embedding, each.target_embedding
-            self.encoders.append(PackedWeights(next(stacks), source.weight, source.scale, max_length))
+            self.encoders.append(PackedDecoder(next(stacks), source.weight, source.scale, max_length))
             self.decoders.append(
-                PackedWeights(next(stacks), target.weight, target.scale, max_length, each.output)
+                PackedDecoder(next(stacks), target.weight, target.scale, max_length, each.output)
             )
-        datastores = [Remembered() if each is None else each.struct for each in self.datastores]
+        datastores = [C["Datastore"]() if each is None else each.struct for each in self.datastores]
         self.structs = (
-            *((Stack * len(each))(*(one.struct for one in each)) for each in (self.encoders, self.decoders)),
-            (Remembered * len(datastores))(*datastores),
+            *((C["Decoder"] * len(each))(*(one.struct for one in each)) for each in (self.encoders, self.decoders)),
+            (C["Datastore"] * len(datastores))(*datastores),
         )
         self.copied = Fingerprint(
             [
                 *(each for side in (self.encoders, self.decoders) for one in side for each in one.copied),
-                *(each.neighbours.keys for each in self.datastores if each is not None),
+                *(each.datastore.keys for each in self.datastores if each is not None),
             ]
         )
         self.source_words = min(len(each.table) for each in self.encoders)
@@ -91,7 +93,7 @@ class NativeSearch:
         source, start = array("q", flat), array("i", accumulate(lengths, initial=0))
         longest, nbest = min(settings.max_length, self.max_length), settings.nbest
         count = len(sentences) * nbest
-        wanted = Wanted(
+        config = C["SearchConfig"](
             settings.beam,
             nbest,
             longest,
@@ -104,10 +106,10 @@ class NativeSearch:
         try:
             ids, found = array("i", bytes(4 * count * longest)), array("i", bytes(4 * count))
             scores, totals = array("d", bytes(8 * count)), array("d", bytes(8 * count))
-            library().translate(
+            library().beam_search(
                 *self.structs,
                 len(self.decoders),
-                ctypes.byref(wanted),
+                ctypes.byref(config),
                 *(each.buffer_info()[0] for each in (source, start)),
                 len(sentences),
                 *(each.buffer_info()[0] for each in (ids, found, scores, totals)),
@@ -143,8 +145,12 @@ class NativeSearch:
                 raise ValueError(f"target token id {each} is outside the vocabulary of {self.target_words:,}")
 
 
-class PackedWeights:
-    """The blocks of an encoder or a decoder, matrices prepacked, as decoding.c walks through them."""
+class PackedDecoder:
+    """An encoder or a decoder with its embedding, matrices packed: a `Decoder` of engine.h.
+
+    Args:
+        output: Weight (vocabulary, d_model) and bias of the output layer, for a decoder.
+    """
 
     def __init__(
         self,
@@ -152,96 +158,60 @@ class PackedWeights:
         table: Tensor,
         scale: float,
         max_length: int,
-        output: tuple[Tensor, Tensor] | None = None,
+        output: tuple[Tensor, Tensor | None] | None = None,
     ) -> None:
-        last = stack.norm
-        self.weights = [each for block in stack.blocks for each in block_weights(block)]
-        self.weights += [None, None] if last is None else [last.weight.detach(), last.bias.detach()]
-        self.pointers = (ctypes.c_void_p * len(self.weights))(*map(optional_ptr, self.weights))
         self.table = table.detach()
-        self.copied = [each.weight for sublayer in stack.sublayers for each in sublayer.projections]
-        if output is not None:
-            self.copied.append(output[0])
-        self.output = None if output is None else prepack(output[0])
-        self.bias = None if output is None else output[1].detach()
-        width = table.size(1)
-        self.positions = position_table(stack, max_length).detach()
-        sublayers = list(stack.sublayers)
-        network = next(each for each in sublayers if each.kind == "feed_forward")
-        self.struct = Stack(
-            len(stack.blocks),
-            width,
-            sublayers[0].heads,
-            network.d_ff,
-            0 if output is None else output[0].size(0),
-            not sublayers[0].pre_norm,
-            network.activation == "gelu-tanh",
-            scale,
-            sublayers[0].eps,
-            data_ptr(self.table),
-            ctypes.addressof(self.pointers),
-            optional_ptr(self.output),
-            optional_ptr(self.bias),
-            data_ptr(self.positions),
+        self.positions = full_position_table(stack, max_length)
+        spec = StackSpec().add(stack)
+        self.structs = StackStructs(
+            [each.detach() for each in spec.tensors], spec.settings, spec.numbers, [0] * len(spec.dropouts), max_length
+        )
+        (struct,) = self.structs.stacks
+        self.memory = torch.empty(library().stack_packed_floats(ctypes.byref(struct), False))
+        library().stack_pack(ctypes.byref(struct), False, data_ptr(self.memory))
+        self.copied = [each.weight for sublayer in stack.sublayers for each in linears_of(sublayer) if each is not None]
+        self.copied += [each.bias for sublayer in stack.sublayers for each in linears_of(sublayer) if has_bias(each)]
+        weight, bias = (None, None) if output is None else output
+        if weight is not None:
+            self.copied.append(weight)
+        self.output = None if weight is None else prepack(weight)
+        self.bias = None if bias is None else bias.detach()
+        self.layers = len(stack.blocks)
+        self.struct = C["Decoder"](
+            struct,
+            C["Embedding"](data_ptr(self.table), optional_ptr(self.positions), -1, -1, scale),
+            *map(optional_ptr, (self.output, self.bias)),
+            0 if weight is None else len(weight),
         )
 
 
-def block_weights(block: tuple[Sublayer, ...]) -> list[Tensor | None]:
-    """A block's weights in the order of decoding.c; matrices prepacked, None for what it does not have."""
-    attention, *cross, network = block
-    query, key, value, output = (linear_weights(each) for each in attention.projections)
-    fc1, fc2 = (linear_weights(each) for each in network.projections)
-    none: list[Tensor | None] = [None, None]
-    if cross:
-        cross_norm = norm_weights(cross[0])
-        cross_query, cross_key, cross_value, cross_output = (
-            linear_weights(each) for each in cross[0].projections
-        )
-    else:
-        cross_norm = cross_query = cross_key = cross_value = cross_output = none
-    return [
-        *norm_weights(attention),
-        *(*query, *key, *value, *output),
-        *cross_norm,
-        *(*cross_query, *cross_output),
-        *norm_weights(network),
-        *(*fc1, *fc2),
-        *(*cross_key, *cross_value),
-    ]
+def has_bias(linear: nn.Linear | None) -> TypeGuard[nn.Linear]:
+    return linear is not None and cast(Tensor | None, linear.bias) is not None
 
 
-def norm_weights(sublayer: Sublayer) -> list[Tensor | None]:
-    return [sublayer.norm.weight.detach(), sublayer.norm.bias.detach()]
-
-
-def position_table(stack: StackPlan, length: int) -> Tensor:
+def full_position_table(stack: StackPlan, length: int) -> Tensor | None:
     """What is added to the embeddings, (length or more, d_model): the model's own table where it reaches."""
     position = stack.position
-    if isinstance(position, Sinusoidal | Learned) and len(position.table) >= length:
-        return position.table
-    if isinstance(position, Learned):  # there are no more positions than these
+    if isinstance(position, Learned) and len(position.table) < length:  # there are no more positions than these
         return torch.nn.functional.pad(position.table.detach(), (0, 0, 0, length - len(position.table)))
-    return cast(Sinusoidal, position).at(0, length).contiguous()
-
-
-def linear_weights(linear: nn.Linear) -> list[Tensor | None]:
-    return [prepack(linear.weight), None if linear.bias is None else linear.bias.detach()]
+    table = position_table(stack, length)
+    return None if table is None else table.detach()
 
 
 class PackedDatastore:
     """A kNN datastore as the kernels read it."""
 
-    def __init__(self, neighbours: Datastore) -> None:
-        self.neighbours = neighbours
-        keys = neighbours.keys.float()
-        self.keys, self.words = prepack(keys), neighbours.words
+    def __init__(self, datastore: Datastore) -> None:
+        self.datastore = datastore
+        keys = datastore.keys.float()
+        self.keys, self.tokens = prepack(keys), datastore.tokens
         self.offsets = -keys.square().sum(1) / 2
-        self.struct = Remembered(
-            *map(data_ptr, (self.keys, self.offsets, self.words)),
+        self.struct = C["Datastore"](
+            *map(data_ptr, (self.keys, self.offsets, self.tokens)),
             len(keys),
-            neighbours.count,
-            float(neighbours.score.sharpness),
-            neighbours.weight,
+            datastore.count,
+            float(datastore.score.sharpness),
+            datastore.weight,
         )
 
 
@@ -289,19 +259,19 @@ def native_search(model: object, max_length: int) -> NativeSearch | None:
     return made
 
 
-def nearest(neighbours: Datastore, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`Datastore.nearest` by the kernels where they take it: squared distances and places, (rows, count)."""
+def nearest(datastore: Datastore, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`Datastore.nearest` by the kernels where they take it: squared distances and indices, (rows, count)."""
     query = query.contiguous()
-    if neighbours.keys.device != query.device:
-        raise ValueError(f"queries on {query.device} do not fit keys on {neighbours.keys.device}")
-    if not tensors_supported(query) or not 1 <= count <= len(neighbours.keys):
-        return neighbours.nearest(query, count)
-    if query.dim() != 2 or query.size(1) != neighbours.keys.size(1):
-        raise ValueError(f"queries {tuple(query.shape)} do not fit keys of {neighbours.keys.size(1)} numbers")
-    packed = PackedDatastore(neighbours)
+    if datastore.keys.device != query.device:
+        raise ValueError(f"queries on {query.device} do not fit keys on {datastore.keys.device}")
+    if not tensors_supported(query) or not 1 <= count <= len(datastore.keys):
+        return datastore.nearest(query, count)
+    if query.dim() != 2 or query.size(1) != datastore.keys.size(1):
+        raise ValueError(f"queries {tuple(query.shape)} do not fit keys of {datastore.keys.size(1)} numbers")
+    packed = PackedDatastore(datastore)
     fits = query.new_empty(len(query), count)
     places = torch.empty(len(query), count, dtype=torch.long)
-    library().nearest(
+    library().nearest_keys(
         ctypes.byref(packed.struct), data_ptr(query), *query.shape, count, data_ptr(fits), data_ptr(places)
     )
     return (query.square().sum(1, keepdim=True) - 2 * fits).clamp_min(0), places

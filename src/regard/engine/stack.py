@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Rotary
+from regard.nn import Rotary
 from regard.engine.header import header
 from regard.engine.library import data_ptr, library, optional_ptr, refuse_second_order
 from regard.engine.plan import Stack, Sublayer
@@ -108,7 +108,7 @@ def linears_of(sublayer: Sublayer) -> tuple[nn.Linear | None, ...]:
     if sublayer.kind != "feed_forward":
         return sublayer.projections
     network = sublayer.feed_forward
-    return network.widen, network.gate, None, network.narrow
+    return network.fc1, network.gate, None, network.fc2
 
 
 class GradientLayout:

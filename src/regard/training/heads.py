@@ -8,7 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.examples import NOTHING, TextBatch
-from regard.engine.loss import smoothed_kl
+from regard.engine.forward import gpt_hidden, is_changed, last_tokens, run
+from regard.engine.loss import linear_cross_entropy
+from regard.engine.token_loss import PackedIds, language_model_loss
+from regard.nn import Packed
 
 
 class HeadObjective:
@@ -41,11 +44,11 @@ class ClassObjective(HeadObjective):
         return self.labelled(batch.gold[:, 0], batch.ids, batch.segments)
 
     def labelled(self, gold: Tensor, *given: Tensor) -> Tensor:
-        """Where the model learns to prune, what it keeps too much has its price."""
+        """With the penalty for tokens kept, where the model learns to prune."""
         model = cast(Any, self.model)
-        scores, price = model.faded(*given) if model.learns_to_prune else (model(*given), None)
+        scores, penalty = model.soft_pruned(*given) if model.learns_to_prune else (run(model, *given), None)
         loss = functional.cross_entropy(scores.float(), gold, reduction="sum", label_smoothing=self.smoothing)
-        return loss if price is None else loss + price * len(gold)
+        return loss if penalty is None else loss + penalty * len(gold)
 
 
 class ImageObjective(ClassObjective):
@@ -59,7 +62,7 @@ class TagObjective(HeadObjective):
     """Cross-entropy of the tag of each word's first piece."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        scores = self.model(batch.ids, batch.segments).float()
+        scores = run(self.model, batch.ids, batch.segments).float()
         return functional.cross_entropy(
             scores.flatten(0, 1),
             batch.marks.flatten(),
@@ -73,7 +76,7 @@ class SpanObjective(HeadObjective):
     """Mean of the cross-entropies of where an answer begins and where it ends."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        scores = self.model(batch.ids, batch.segments).float()
+        scores = run(self.model, batch.ids, batch.segments).float()
         return functional.cross_entropy(scores.flatten(0, 1), batch.gold.flatten(), reduction="sum") / 2
 
 
@@ -91,11 +94,9 @@ class PretrainingObjective(HeadObjective):
         """Both losses, each summed over its own decisions."""
         places = (batch.marks != NOTHING).flatten().nonzero().squeeze(1)
         gold = batch.marks.flatten().index_select(0, places)
-        rows, scores = self.model(batch.ids, batch.segments, places)
+        rows, scores = run(self.model, batch.ids, batch.segments, places)
         weight, bias = cast(Any, self.model).output
-        words = smoothed_kl(
-            rows.float(), weight, bias, gold, padding=cast(Any, self.model).bert.padding, smoothing=0.0
-        )
+        words = linear_cross_entropy(rows.float(), weight, bias, gold)
         following = functional.cross_entropy(
             scores.float(), batch.gold[:, 0], reduction="sum", ignore_index=NOTHING
         )
@@ -106,8 +107,18 @@ class LanguageObjective(HeadObjective):
     """Cross-entropy of the token that follows, at each place."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        rows, ends = cast(Any, self.model).gpt.rows(batch.ids)
-        return next_token_loss(self.model, rows, batch.marks[ends.real])
+        if is_changed(self.model):  # its hooks run where the model is called
+            nonpad = batch.ids != cast(Any, self.model).gpt.padding
+            scores = self.model(batch.ids)[nonpad].float()
+            return functional.cross_entropy(scores, batch.marks[nonpad], reduction="sum")
+        nonpad = batch.ids != cast(Any, self.model).gpt.padding
+        if self.precision == torch.float32:
+            packed = Packed.from_padded(batch.ids, nonpad)
+            loss = language_model_loss(self.model, PackedIds(packed.values, packed.offsets), batch.marks[nonpad])
+            if loss is not None:
+                return loss
+        hidden = gpt_hidden(cast(Any, self.model).gpt, batch.ids)
+        return next_token_loss(self.model, hidden.values, batch.marks[nonpad])
 
 
 class GptClassObjective(ClassObjective):
@@ -129,23 +140,21 @@ class GptClassObjective(ClassObjective):
 
     def loss(self, batch: TextBatch) -> Tensor:
         model = cast(Any, self.model)
-        rows, ends = model.gpt.rows(batch.ids)
-        scores = model.judged(rows, ends).float()
+        hidden = gpt_hidden(model.gpt, batch.ids)
+        scores = (model(batch.ids) if is_changed(model) else model.classify(last_tokens(hidden))).float()
         label = functional.cross_entropy(
             scores, batch.gold[:, 0], reduction="sum", label_smoothing=self.smoothing
         )
         # The symbols between and after texts are not asked for: they are no part of what it writes.
         following = functional.pad(batch.ids[:, 1:], (0, 1), value=model.gpt.padding)
-        gold = following[ends.real]
+        gold = following[hidden.nonpad]
         asked = ((gold >= 0) & (gold < model.gpt.token_embedding.num_embeddings)).nonzero().squeeze(1)
         if not self.language or not len(asked):
             return label
-        own = next_token_loss(model, rows.index_select(0, asked), gold.index_select(0, asked))
+        own = next_token_loss(model, hidden.values.index_select(0, asked), gold.index_select(0, asked))
         return label + self.language * own * (len(batch.ids) / len(asked))
 
 
 def next_token_loss(model: nn.Module, rows: Tensor, gold: Tensor) -> Tensor:
     """Cross-entropy of gold tokens from vectors (tokens, size), by the table of the model's embeddings."""
-    weight = cast(Any, model).gpt.token_embedding.weight
-    no_bias = weight.new_zeros(len(weight))
-    return smoothed_kl(rows.float(), weight, no_bias, gold, padding=0, smoothing=0.0)
+    return linear_cross_entropy(rows.float(), cast(Any, model).gpt.token_embedding.weight, None, gold)

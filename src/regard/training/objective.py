@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from regard.data.batches import Batch
 from regard.engine.forward import transformer_rows
-from regard.engine.loss import smoothed_kl, twin_kl
-from regard.engine.train_step import PairBatch, fused_token_loss
+from regard.engine.loss import linear_cross_entropy
+from regard.engine.token_loss import PackedIds, translation_loss
+from regard.nn import Packed
 from regard.nn.seq2seq import Seq2SeqModel, Trainable
 from regard.training.loss import SmoothedKL
 
@@ -48,12 +49,25 @@ class PairObjective:
 
     def fused(self, batch: Batch) -> Tensor | None:
         """The loss with its gradient in one native call, where the plan supports the model."""
-        if self.precision != torch.float32:
+        if self.precision != torch.float32 or batch.source.device.type != "cpu":
             return None
-        pairs = PairBatch(batch.source, batch.target, batch.gold)
-        return fused_token_loss(
-            self.model, pairs, padding=self.padding, smoothing=self.smoothing, r_drop=self.r_drop
+        nonpad = batch.gold != self.padding
+        source, target = (self.packed(each) for each in (batch.source, batch.target))
+        if not torch.equal(batch.target != self.padding, nonpad) or not source.ids.numel():
+            return None  # something other than targets shifted by one
+        return translation_loss(
+            self.model,
+            source,
+            target,
+            batch.gold[nonpad],
+            padding=self.padding,
+            smoothing=self.smoothing,
+            r_drop=self.r_drop,
         )
+
+    def packed(self, ids: Tensor) -> PackedIds:
+        packed = Packed.from_padded(ids, ids != self.padding)
+        return PackedIds(packed.values, packed.offsets)
 
     def rows(self, batch: Batch, real: Tensor) -> Tensor:
         """Hidden vectors (tokens, size) of the places that are not padding."""
@@ -61,13 +75,12 @@ class PairObjective:
             return transformer_rows(self.model, batch.source, batch.target, real).float()
 
     def loss(self, hidden: Tensor, gold: Tensor) -> Tensor:
-        padding, smoothing = self.padding, self.smoothing
         if isinstance(self.model, Seq2SeqModel) and type(self.model).scores is not Seq2SeqModel.scores:
             return self.loss_of_scores(self.model.scores(hidden), gold)
         weight, bias = cast(Trainable, self.model).output
-        if not self.r_drop:
-            return smoothed_kl(hidden, weight, bias, gold, padding=padding, smoothing=smoothing)
-        return twin_kl(hidden, weight, bias, gold, padding=padding, smoothing=smoothing, r_drop=self.r_drop)
+        return linear_cross_entropy(
+            hidden, weight, bias, gold, padding=self.padding, smoothing=self.smoothing, r_drop=self.r_drop
+        )
 
     def loss_of_scores(self, scores: Tensor, gold: Tensor) -> Tensor:
         """For a model that computes its scores in its own way: the same formulas, written out."""
