@@ -110,7 +110,7 @@ class VitClassifier(nn.Module):
         """Scores while pruning thresholds are learned, and the penalty for keeping too many tokens."""
         pruning = self.vit.reduction
         assert isinstance(pruning, Pruning)
-        x = self.vit.embed(pixels)
+        x = self.vit.dropout(self.vit.embed(pixels))
         nonpad = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         pruned = pruning.soft_prune(self.vit.blocks, x, nonpad)
         return self.classify(self.vit.norm(pruned.x[:, 0])), pruning.penalty(pruned)
