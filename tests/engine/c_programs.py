@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.engine.library import FLAGS, SOURCE
+from regard.engine.header import HEADER
+from regard.engine.library import FLAGS
 
 
 def c_compiler() -> str:
@@ -20,6 +21,6 @@ def compile_units(program: Path, *more: str) -> Path:
     """The unit tests in C, with the engine's flags; arrays of variable length are errors."""
     flags = [each for each in FLAGS if each not in ("-O3", "-fPIC", "-shared")]
     source = Path(__file__).with_name("csrc_tests.c")
-    options = [*flags, "-march=native", "-Wall", "-Werror=vla", *more, f"-I{SOURCE.parent}"]
+    options = [*flags, "-march=native", "-Wall", "-Werror=vla", *more, f"-I{HEADER.parent}"]
     subprocess.run([c_compiler(), "-O1", *options, str(source), "-lm", "-o", str(program)], check=True)
     return program

@@ -9,26 +9,31 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.config import GptModel, TransformerModel
+from regard.config import BertModel, GptModel, TransformerModel
 from regard.data.batches import Batch, Batches
+from regard.engine.forward import bert_hidden
+from regard.engine.gemm import prepack, weight_gradient
 from regard.engine.generate import native_gpt
+from regard.engine.header import header
 from regard.engine.library import kernels
+from regard.engine.loss import linear_cross_entropy
+from regard.engine.ops import orthogonalize as native_orthogonalize
 from regard.engine.search import SearchSettings, native_search
-from regard.engine.structs import Around, Asked, Looked, Remembered, Thought
-from regard.engine.train_step import PairBatch, fused_token_loss
-from regard.nn.build import build, build_gpt
+from regard.engine.token_reduction import match
+from regard.nn import Packed
+from regard.nn.build import build, build_bert, build_gpt
 from regard.nn.ensemble import Ensemble
 from regard.nn.knn import Datastore, KnnModel
 from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
+from regard.training.objective import PairObjective
 
 Result = list[Tensor]
 Call = Callable[[], Result]
 
 WORDS = 75
 LENGTHS = [(3, 5), (1, 1), (17, 9), (8, 8), (2, 40), (33, 16)]
-HEADS, SIZE = 2, 16
-WIDTH = HEADS * SIZE
+WIDTH = 32
 
 
 def native() -> ctypes.CDLL:
@@ -47,167 +52,54 @@ def ptr(tensor: Tensor) -> int:
     return tensor.data_ptr()
 
 
-def prepacked(weight: Tensor, *, transposed: bool = False) -> Tensor:
-    inside, out = weight.shape if transposed else reversed(weight.shape)
-    panels = torch.empty(-(-out // 16), inside, 16)
-    native().lay_out(ptr(weight), ptr(panels), out, inside, transposed)
-    return panels
-
-
-def offsets(lengths: list[int]) -> Tensor:
-    return torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
-
-
 def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-# ---- Single kernels. ----
+# ---- Single functions. ----
 
 
-def relu_dropped_backward() -> Result:
-    g, out = random(300, 80), random(300, 80, seed=1).relu()
-    gx, gbias = torch.empty(300, 80), torch.empty(80)
-    native().relu_dropped_backward(ptr(g), ptr(out), ptr(gx), ptr(gbias), 300, 80, 51)
-    return [gx, gbias]
+def token_loss_of_rows(r_drop: float = 0.0) -> Result:
+    """smoothed_cross_entropy, or r_drop_cross_entropy."""
+    passes = 2 if r_drop else 1
+    hidden, weight, bias = random(300 * passes, WIDTH), random(WORDS, WIDTH, seed=1), random(WORDS, seed=2)
+    given = [each.requires_grad_() for each in (hidden, weight, bias)]
+    labels = torch.arange(300) % (WORDS - 4) + 4
+    loss = linear_cross_entropy(*given, labels, padding=0, smoothing=0.1, r_drop=r_drop)
+    return [loss.detach(), *torch.autograd.grad(loss, given)]
 
 
-def gelu_backward() -> Result:
-    g, x = random(300, 80), random(300, 80, seed=1)
-    gx, gbias = torch.empty(300, 80), torch.empty(80)
-    native().gelu_backward(ptr(g), ptr(x), ptr(gx), ptr(gbias), 300, 80)
-    return [gx, gbias]
+def token_loss_of_two_passes() -> Result:
+    return token_loss_of_rows(1.5)
 
 
-def smoothed_rows() -> Result:
-    scores, bias, gold = random(300, WORDS), random(WORDS, seed=1), torch.arange(300) % (WORDS - 4) + 4
-    losses, gbias = torch.empty(300, dtype=torch.float64), torch.zeros(WORDS)
-    native().smoothed_rows(
-        *(ptr(scores), ptr(bias), ptr(gold), 300, WORDS, 0, 0.9, 0.1 / (WORDS - 2), ptr(losses), ptr(gbias))
-    )
-    return [losses, scores, gbias]
+def gradient_of_weights() -> Result:
+    return [weight_gradient(random(200, 70), random(200, 48, seed=1))]
 
 
-def twin_rows() -> Result:
-    first, second, bias = random(300, WORDS), random(300, WORDS, seed=2), random(WORDS, seed=1)
-    gold = torch.arange(300) % (WORDS - 4) + 4
-    losses, gbias = torch.empty(300, dtype=torch.float64), torch.zeros(WORDS)
-    native().twin_rows(
-        *(ptr(first), ptr(second), ptr(bias), ptr(gold), 300, WORDS, 0),
-        *(0.9, 0.1 / (WORDS - 2), 1.5, ptr(losses), ptr(gbias)),
-    )
-    return [losses, first, second, gbias]
-
-
-def outer() -> Result:
-    g, x, w = random(200, 70), random(200, 48, seed=1), torch.empty(70, 48)
-    native().outer(ptr(g), 70, ptr(x), 48, 200, 0, ptr(w))
-    return [w]
-
-
-def orthogonal() -> Result:
+def orthogonalize() -> Result:
     x = random(5, 20, 40)
-    x /= x.norm(dim=(1, 2), keepdim=True)
-    native().orthogonal(ptr(x), *x.shape, 5, 3.4445, -4.7750, 2.0315)
-    return [x]
+    return [native_orthogonalize(x / x.norm(dim=(1, 2), keepdim=True), 5, (3.4445, -4.7750, 2.0315))]
 
 
-def nearest() -> Result:
+def nearest_keys() -> Result:
     keys, query = random(1500, WIDTH), random(80, WIDTH, seed=1)
-    panels, half, words = prepacked(keys), -keys.square().sum(1) / 2, torch.zeros(1500, dtype=torch.int32)
-    store = Remembered(ptr(panels), ptr(half), ptr(words), 1500, 4, 1.0, 0.5)
-    best, which = torch.empty(80, 4), torch.empty(80, 4, dtype=torch.int64)
-    native().nearest(ctypes.byref(store), ptr(query), 80, WIDTH, 4, ptr(best), ptr(which))
-    return [best, which]
+    packed, half, tokens = prepack(keys), -keys.square().sum(1) / 2, torch.zeros(1500, dtype=torch.int32)
+    store = header().structs["Datastore"](ptr(packed), ptr(half), ptr(tokens), 1500, 4, 1.0, 0.5)
+    fits, places = torch.empty(80, 4), torch.empty(80, 4, dtype=torch.int64)
+    native().nearest_keys(ctypes.byref(store), ptr(query), 80, WIDTH, 4, ptr(fits), ptr(places))
+    return [fits, places]
 
 
-def match_apart() -> Result:
-    lengths = [query for query, _ in LENGTHS]
-    start, many = offsets(lengths), torch.tensor([length // 3 for length in lengths])
-    keys, into = random(sum(lengths), SIZE), torch.empty(sum(lengths), dtype=torch.int64)
-    native().match_apart(ptr(keys), ptr(start), len(lengths), SIZE, ptr(many), 0, 1, ptr(into))
-    return [into]
-
-
-def attention() -> Result:
-    """attend_apart and attend_apart_backward."""
-    queries, keys = ([each[side] for each in LENGTHS] for side in (0, 1))
-    qstart, kstart = offsets(queries), offsets(keys)
-    q = random(sum(queries), WIDTH)
-    k, v = (random(sum(keys), WIDTH, seed=seed) for seed in (1, 2))
-    asked = Asked(
-        *(ptr(q), ptr(k), ptr(v), WIDTH, WIDTH, WIDTH, ptr(qstart), ptr(kstart), len(queries)),
-        *(HEADS, SIZE, 0, 51, SIZE**-0.5, 99, None, None),
-    )
-    out, norms, g = torch.empty_like(q), torch.empty(len(q), HEADS), random(*q.shape, seed=3)
-    gq, gk, gv = (torch.empty_like(each) for each in (q, k, v))
-    native().attend_apart(ctypes.byref(asked), ptr(out), ptr(norms))
-    native().attend_apart_backward(
-        *(ctypes.byref(asked), ptr(out), ptr(norms), ptr(g), ptr(gq), ptr(gk), ptr(gv), WIDTH, WIDTH)
-    )
-    return [out, gq, gk, gv]
-
-
-def feed_forward_sublayer() -> Result:
-    """think_there and think_back."""
-    rows, inner = 203, 96
-    x, g, norm, norm_bias = random(rows, WIDTH), random(rows, WIDTH, seed=1), random(WIDTH), random(WIDTH)
-    fc1, fc2, bias1, bias2 = random(inner, WIDTH), random(WIDTH, inner), random(inner), random(WIDTH)
-    around = Around(ptr(x), ptr(norm), ptr(norm_bias), rows, WIDTH, 51, 7, 1e-5)
-    forward, backward = ([prepacked(each, transposed=back) for each in (fc1, fc2)] for back in (False, True))
-    normed, wide, out = torch.empty(rows, WIDTH), torch.empty(rows, inner), torch.empty(rows, WIDTH)
-    thought = Thought(around, *map(ptr, (*forward, bias1, bias2)), inner, 26, 8)
-    native().think_there(ctypes.byref(thought), ptr(normed), ptr(wide), ptr(out))
-    gx, gsaid, gwide = torch.empty(rows, WIDTH), torch.empty(rows, WIDTH), torch.empty(rows, inner)
-    sums = torch.empty(inner + 3 * WIDTH)
-    thought = Thought(around, *map(ptr, backward), None, None, inner, 26, 8)
-    native().think_back(ctypes.byref(thought), *map(ptr, (g, wide, gx, gsaid, gwide, sums)))
-    return [out, gx, gsaid, gwide, sums]
-
-
-def attention_sublayer() -> Result:
-    """look_there and look_back: cross-attention."""
-    queries, keys = ([each[side] for each in LENGTHS] for side in (0, 1))
-    qstart, kstart = offsets(queries), offsets(keys)
-    rows, sources = sum(queries), sum(keys)
-    x, source, g = random(rows, WIDTH), random(sources, WIDTH, seed=1), random(rows, WIDTH, seed=2)
-    norm, norm_bias = random(WIDTH), random(WIDTH)
-    maps = random(WIDTH, WIDTH), random(2 * WIDTH, WIDTH, seed=3), random(WIDTH, WIDTH, seed=4)
-    biases = random(WIDTH), random(2 * WIDTH), random(WIDTH)
-    forward, backward = ([prepacked(each, transposed=back) for each in maps] for back in (False, True))
-
-    def looked(panels: list[Tensor], *some: int | None) -> Looked:
-        packed = Asked(
-            *(None, None, None, 0, 0, 0, ptr(qstart), ptr(kstart), len(queries)),
-            *(HEADS, SIZE, 0, 26, SIZE**-0.5, 99, None, None),
-        )
-        around = Around(ptr(x), ptr(norm), ptr(norm_bias), rows, WIDTH, 51, 7, 1e-5)
-        return Looked(around, ptr(source), *map(ptr, panels), *some, sources, 0, packed)
-
-    normed, asked, mixed, out = (torch.empty(rows, WIDTH) for _ in range(4))
-    recalled, norms = torch.empty(sources, 2 * WIDTH), torch.empty(rows, HEADS)
-    there = looked(forward, *map(ptr, biases))
-    native().look_there(ctypes.byref(there), *map(ptr, (normed, asked, recalled, mixed, norms, out)))
-    gx, gsaid, gmixed, gasked = (torch.empty(rows, WIDTH) for _ in range(4))
-    gsource, grecalled, sums = (
-        torch.empty(sources, WIDTH),
-        torch.empty(sources, 2 * WIDTH),
-        torch.empty(6 * WIDTH),
-    )
-    back = looked(backward, None, None, None)
-    native().look_back(
-        ctypes.byref(back),
-        *map(
-            ptr,
-            (g, asked, recalled, mixed, norms, gx, gsource, gsaid, gmixed, gasked, grecalled, sums),
-        ),
-    )
-    return [out, gx, gsource, gsaid, gasked, grecalled, sums]
+def match_tokens() -> Result:
+    lengths = torch.tensor([query for query, _ in LENGTHS])
+    keys = random(int(lengths.sum()), 16)
+    return [match(keys, Packed(keys, lengths), lengths // 3, near=False, first_stays=True)]
 
 
 KERNELS: list[Call] = [
-    *(relu_dropped_backward, gelu_backward, smoothed_rows, twin_rows, outer, orthogonal, nearest, match_apart),
-    *(attention, feed_forward_sublayer, attention_sublayer),
+    *(token_loss_of_rows, token_loss_of_two_passes, gradient_of_weights, orthogonalize, nearest_keys),
+    match_tokens,
 ]
 
 
@@ -236,14 +128,11 @@ def training_batch() -> Batch:
     return batch
 
 
-def train_step(r_drop: float = 0.0) -> Result:
-    """learn: the loss and the gradient of each parameter."""
-    model = transformer(encoder_layers=1, dropout=0.2).train()
+def train_step(r_drop: float = 0.0, **settings: object) -> Result:
+    """token_loss: the loss and the gradient of each parameter."""
+    model = transformer(encoder_layers=1, dropout=0.2, **settings).train()
     torch.manual_seed(6)
-    batch = training_batch()
-    pairs = PairBatch(batch.source, batch.target, batch.gold)
-    loss = fused_token_loss(model, pairs, padding=Tokenizer.padding, smoothing=0.1, r_drop=r_drop)
-    assert loss is not None
+    loss = PairObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
     loss.backward()  # type: ignore[no-untyped-call]
     return [loss.detach(), *(each.grad for each in model.parameters() if each.grad is not None)]
 
@@ -252,11 +141,35 @@ def train_step_with_two_passes() -> Result:
     return train_step(1.5)
 
 
+def train_step_of_a_gated_post_norm_model() -> Result:
+    return train_step(norm="post", activation="swiglu", position="rotary", attention_dropout=0.1)
+
+
+def loss_without_gradient() -> Result:
+    with torch.no_grad():
+        return [PairObjective(transformer().eval(), Tokenizer.padding, 0.1)(training_batch())]
+
+
+def hidden_states() -> Result:
+    """stack_forward and stack_backward, for some tokens of a BERT."""
+    torch.manual_seed(1)
+    config = BertModel(layers=2, d_model=32, heads=2, d_ff=48, longest=256, dropout=0.2, attention_dropout=0.2)
+    bert = build_bert(config, "none", 50, 0).bert.train()
+    ids = torch.randint(1, 50, (5, 200), generator=torch.Generator().manual_seed(3))
+    ids = ids.masked_fill(torch.arange(200) >= torch.tensor([[200], [3], [90], [180], [1]]), 0)
+    torch.manual_seed(6)
+    found = bert_hidden(bert, ids, torch.zeros_like(ids), torch.arange(5) * 200)  # type: ignore[arg-type]
+    loss = found.square().sum()
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradients = (each.grad for name, each in bert.named_parameters() if each.grad is not None)
+    return [found.detach(), *gradients]
+
+
 def beam_search(count: int = 1, beam: int = 4, nbest: int = 2) -> Result:
-    """translate: the ids and scores of some sentences."""
+    """beam_search: the ids and scores of some sentences."""
     models = [transformer(seed).eval() for seed in range(2, 2 + count)]
-    neighbours = Datastore(random(40, 32), torch.arange(40) % WORDS, count=4, weight=0.3, sharpness=0.1)
-    search = native_search(Ensemble([KnnModel(models[0], neighbours), *models[1:]]).eval(), 64)
+    datastore = Datastore(random(40, 32), torch.arange(40) % WORDS, count=4, weight=0.3, sharpness=0.1)
+    search = native_search(Ensemble([KnnModel(models[0], datastore), *models[1:]]).eval(), 64)
     assert search is not None
     never = (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown)
     found = search.translate(
@@ -272,7 +185,7 @@ def beam_search_of_an_ensemble() -> Result:
 
 
 def language_model() -> Result:
-    """read_first and next_token."""
+    """prefill and next_token."""
     torch.manual_seed(0)
     model = build_gpt(GptModel(layers=2, d_model=32, heads=2, d_ff=64, longest=16), "language", 50).eval()
     lean = native_gpt(model)
@@ -285,5 +198,6 @@ def language_model() -> Result:
 
 
 MODELS: list[Call] = [
-    *(train_step, train_step_with_two_passes, beam_search, beam_search_of_an_ensemble, language_model)
+    *(train_step, train_step_with_two_passes, train_step_of_a_gated_post_norm_model, loss_without_gradient),
+    *(hidden_states, beam_search, beam_search_of_an_ensemble, language_model),
 ]

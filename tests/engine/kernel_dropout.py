@@ -60,6 +60,7 @@ def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
     """
     sides = {tuple(each.shape): each for each in nonpad}
     assert len(sides) == len(nonpad)
+
     def dropout(self: nn.Dropout, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x

@@ -391,7 +391,7 @@ DROPOUT_MUTATIONS: dict[str, Change] = {
     "attention dropout of one layer 0.9": set_attribute(attention, "dropout", 0.9),
     "embedding dropout 0.9": set_attribute(lambda m: m.dropout, "p", 0.9),
     "one block in evaluation mode": lambda m: block(m).eval(),
-    "nn.Dropout instead of ours": lambda m: setattr(block(m).self_attention, "dropout", nn.Dropout(0.2)),
+    "a subclass of nn.Dropout": lambda m: setattr(block(m).self_attention, "dropout", nn.AlphaDropout(0.2)),
 }
 
 
@@ -401,7 +401,7 @@ def happens(mutation: Mutation) -> str:
     with ExitStack() as stack:
         mutation.change(model)
         stack.enter_context(mutation.during(model))
-        return describe(model, ("hidden states", "training step", "beam search"))
+        return describe(model, ("hidden states", "token loss", "beam search"))
 
 
 if __name__ == "__main__":
@@ -410,5 +410,5 @@ if __name__ == "__main__":
     for name, change in DROPOUT_MUTATIONS.items():
         model = small(dropout=0.2, attention_dropout=0.2).train()
         change(model)
-        print(f"{name:60} {describe(model, ('hidden states', 'training step'))}")
+        print(f"{name:60} {describe(model, ('hidden states', 'token loss'))}")
     sys.exit(0)

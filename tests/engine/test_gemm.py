@@ -8,7 +8,7 @@ from regard.engine.gemm import linear_packed, prepack
 from regard.engine.library import data_ptr, library
 
 ROWS = (0, 1, 2, 3, 5, 11, 24, 25, 97, 193, 400)
-RELU, ONTO = 1, 2
+RELU, ACCUMULATE = 1, 2
 
 
 @pytest.mark.parametrize("out", [1, 15, 32, 49, 130])
@@ -42,7 +42,7 @@ def test_a_row_has_the_same_bits_beside_any_rows(inside: int, out: int, how: int
             how,
             data_ptr(y),
         )
-        library().multiply(*places)
+        library().gemm(*places)
         return y
 
     whole = multiplied(x)
@@ -61,13 +61,25 @@ def test_the_gradient_of_weights_is_that_of_pytorch_and_may_be_added_to_another(
     torch.manual_seed(rows)
     upstream, x, before = torch.randn(rows, out), torch.randn(rows, inside), torch.randn(out, inside)
     twin = exactly(upstream.T, x.T)
-    assert torch.allclose(outer(upstream, x, torch.full_like(before, torch.nan), 0), twin, atol=1e-4)
-    assert torch.allclose(outer(upstream, x, before.clone(), ONTO), before + twin, atol=1e-4)
+    assert torch.allclose(weight_grad(upstream, x, torch.full_like(before, torch.nan), 0), twin, atol=1e-4)
+    assert torch.allclose(weight_grad(upstream, x, before.clone(), ACCUMULATE), before + twin, atol=1e-4)
 
 
-def outer(upstream: Tensor, x: Tensor, to: Tensor, how: int) -> Tensor:
-    library().outer(data_ptr(upstream), upstream.size(1), data_ptr(x), x.size(1), len(x), how, data_ptr(to))
+def weight_grad(upstream: Tensor, x: Tensor, to: Tensor, how: int) -> Tensor:
+    sizes = upstream.size(1), upstream.size(1)
+    library().gemm_weight_grad(data_ptr(upstream), *sizes, data_ptr(x), x.size(1), len(x), how, data_ptr(to))
     return to
+
+
+def test_the_gradient_of_some_columns_of_a_wider_matrix() -> None:
+    torch.manual_seed(3)
+    upstream, x = torch.randn(300, 90), torch.randn(300, 40)
+    for first, out in ((0, 30), (30, 30), (60, 30), (7, 17)):
+        found = torch.empty(out, 40)
+        library().gemm_weight_grad(
+            *(data_ptr(upstream) + 4 * first, 90, out, data_ptr(x), 40, 300, 0, data_ptr(found))
+        )
+        assert torch.allclose(found, exactly(upstream[:, first : first + out].T, x.T), atol=1e-4)
 
 
 def exactly(a: Tensor, b: Tensor) -> Tensor:

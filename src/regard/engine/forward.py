@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.engine.plan import HOOKS, Plan, Stack, supports
+from regard.engine.plan import HOOKS, Plan, supports
 from regard.engine.stack import StackSpec, run_stack
 from regard.engine.token_reduction import reduce_packed
 from regard.nn import Packed
@@ -82,7 +82,11 @@ def transformer_rows(model: nn.Module, source: Tensor, target: Tensor, nonpad: T
     encoded, *_ = run_stack(StackSpec().add(encoder, encoder.dropout), embedded, read.offsets)
     embedded = decoder.position.embed_at(model.target_embedding(written.values), written.positions)
     hidden, *_ = run_stack(
-        StackSpec().add(decoder, decoder.dropout), embedded, written.offsets, source=encoded, source_offsets=read.offsets
+        StackSpec().add(decoder, decoder.dropout),
+        embedded,
+        written.offsets,
+        source=encoded,
+        source_offsets=read.offsets,
     )
     tokens = (target != model.padding).flatten()
     if torch.equal(tokens.nonzero().squeeze(1), nonpad):

@@ -38,7 +38,7 @@ TIMEOUT = 60
 SLOWER = "PyTorch operations are used, which are slower"
 
 
-WITHOUT_STATUS = {"works", "gemm_packed_floats", "stack_packed_floats", "stack_saved_floats"}
+WITHOUT_STATUS = {"works"}
 """Functions whose result is a number; every other int is a status of memory.c."""
 FAILURES: dict[int, tuple[type[Exception], str]] = {
     1: (MemoryError, "Native engine: out of memory in {}."),

@@ -452,7 +452,11 @@ def _block(name: str, block: nn.Module, width: int) -> tuple[Sublayer, ...]:
     causal = isinstance(block, DecoderBlock)
     return (
         _attention(f"{name}.self_attention", block.self_attention, "self", width, causal=causal),
-        *(() if cross is None else (_attention(f"{name}.cross_attention", cross, "cross", width, causal=False),)),
+        *(
+            ()
+            if cross is None
+            else (_attention(f"{name}.cross_attention", cross, "cross", width, causal=False),)
+        ),
         _feed_forward(f"{name}.feed_forward", block.feed_forward, width),
     )
 
@@ -522,7 +526,9 @@ def _plan_gpt(model: nn.Module) -> Plan:
     if gpt.symbol_embedding is not None:
         refused["token loss"] = refused["generation"] = "its special tokens have an embedding of their own"
     elif type(model) is not GptWriter:
-        refused["token loss"] = refused["generation"] = "a GPT without its output layer gives hidden states only"
+        refused["token loss"] = refused["generation"] = (
+            "a GPT without its output layer gives hidden states only"
+        )
     elif is_in_training_mode(model, (stack,)):
         refused["generation"] = "the model is in training mode"
     return Plan("GPT", (stack,), refused, _count(model))

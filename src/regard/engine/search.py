@@ -69,7 +69,10 @@ class NativeSearch:
             )
         datastores = [C["Datastore"]() if each is None else each.struct for each in self.datastores]
         self.structs = (
-            *((C["Decoder"] * len(each))(*(one.struct for one in each)) for each in (self.encoders, self.decoders)),
+            *(
+                (C["Decoder"] * len(each))(*(one.struct for one in each))
+                for each in (self.encoders, self.decoders)
+            ),
             (C["Datastore"] * len(datastores))(*datastores),
         )
         self.copied = Fingerprint(
@@ -164,13 +167,21 @@ class PackedDecoder:
         self.positions = full_position_table(stack, max_length)
         spec = StackSpec().add(stack)
         self.structs = StackStructs(
-            [each.detach() for each in spec.tensors], spec.settings, spec.numbers, [0] * len(spec.dropouts), max_length
+            [each.detach() for each in spec.tensors],
+            spec.settings,
+            spec.numbers,
+            [0] * len(spec.dropouts),
+            max_length,
         )
         (struct,) = self.structs.stacks
         self.memory = torch.empty(library().stack_packed_floats(ctypes.byref(struct), False))
         library().stack_pack(ctypes.byref(struct), False, data_ptr(self.memory))
-        self.copied = [each.weight for sublayer in stack.sublayers for each in linears_of(sublayer) if each is not None]
-        self.copied += [each.bias for sublayer in stack.sublayers for each in linears_of(sublayer) if has_bias(each)]
+        self.copied = [
+            each.weight for sublayer in stack.sublayers for each in linears_of(sublayer) if each is not None
+        ]
+        self.copied += [
+            each.bias for sublayer in stack.sublayers for each in linears_of(sublayer) if has_bias(each)
+        ]
         weight, bias = (None, None) if output is None else output
         if weight is not None:
             self.copied.append(weight)

@@ -15,10 +15,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.nn import Rotary
 from regard.engine.header import header
 from regard.engine.library import data_ptr, library, optional_ptr, refuse_second_order
 from regard.engine.plan import Stack, Sublayer
+from regard.nn import Rotary
 
 C = header().structs
 KINDS = {"self": "SELF_ATTENTION", "cross": "CROSS_ATTENTION", "feed_forward": "FEED_FORWARD"}
@@ -80,7 +80,9 @@ class StackSpec:
         in_memory = (linears[1], linears[0], *linears[2:]) if sublayer.kind == "feed_forward" else linears
         used = [each for each in in_memory if each is not None]
         for each in (*(layer.weight for layer in used), *(layer.bias for layer in used)):
-            self.place(cast(Tensor | None, each))  # weights of one group are neighbours: one product gives their gradients
+            self.place(
+                cast(Tensor | None, each)
+            )  # weights of one group are neighbours: one product gives their gradients
         self.settings += [
             constants[KINDS[sublayer.kind]],
             int(sublayer.pre_norm),
@@ -127,7 +129,8 @@ class GradientLayout:
         """The gradient of each tensor, None where it needs none."""
         parts = gradient.split(self.sizes)
         return [
-            part.view(each.shape) if each.requires_grad else None for part, each in zip(parts, tensors, strict=True)
+            part.view(each.shape) if each.requires_grad else None
+            for part, each in zip(parts, tensors, strict=True)
         ]
 
 
@@ -251,7 +254,10 @@ def stack_forward(
         structs, offsets, source, source_offsets, selected, selected_offsets, key_bias, shares, saves,
         *((received, mean_keys) if stats else ()),
     )  # fmt: skip
-    saved = x.new_empty(library().stack_saved_floats(ctypes.byref(run)) if saves else 0)
+    floats = ctypes.c_int64(0)
+    if saves:
+        library().stack_saved_floats(ctypes.byref(run), ctypes.byref(floats))
+    saved = x.new_empty(floats.value)
     out = x.new_empty(rows, x.size(1))
     library().stack_forward(ctypes.byref(run), *map(data_ptr, (x, saved, out)))
     return out, saved, received, mean_keys
@@ -342,7 +348,9 @@ def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, 
     ctx.set_materialize_grads(False)
     ctx.settings = settings  # settings, numbers, seeds, shares
     ctx.saves = inputs[-2]
-    ctx.save_for_backward(x, saved, offsets, source, source_offsets, selected, selected_offsets, key_bias, *tensors)
+    ctx.save_for_backward(
+        x, saved, offsets, source, source_offsets, selected, selected_offsets, key_bias, *tensors
+    )
 
 
 @refuse_second_order
@@ -354,7 +362,9 @@ def _stack_gradients(ctx: Any, grad_out: Tensor | None, *_: Tensor | None) -> tu
         return *(None,) * 7, list(nothing), *(None,) * 6
     if not ctx.saves:
         raise RuntimeError("the native stack was run without saving activations, so it has no gradient")
-    grad_x, grad_source, gradient = stack_backward(grad_out.contiguous(), x, saved, *batch, tensors, *ctx.settings)
+    grad_x, grad_source, gradient = stack_backward(
+        grad_out.contiguous(), x, saved, *batch, tensors, *ctx.settings
+    )
     of_tensors = GradientLayout(tensors).split(gradient, tensors)
     return grad_x, None, grad_source if batch[1] is not None else None, *(None,) * 4, of_tensors, *(None,) * 6
 
@@ -393,7 +403,9 @@ class PackedBatch:
 def check_selected(selected: Tensor, selected_offsets: Tensor, rows: PackedBatch) -> None:
     PackedBatch(selected_offsets, len(selected)).check("selected rows")
     if len(selected_offsets) != len(rows.offsets) or selected.dtype != torch.int32:
-        raise ValueError(f"{len(selected_offsets) - 1} sequences of selected rows for {len(rows.offsets) - 1} sequences")
+        raise ValueError(
+            f"{len(selected_offsets) - 1} sequences of selected rows for {len(rows.offsets) - 1} sequences"
+        )
     number = torch.arange(len(rows.offsets) - 1).repeat_interleave(selected_offsets.diff())
     if bool(((selected < rows.offsets[number]) | (selected >= rows.offsets[number + 1])).any()):
         raise ValueError("a selected row lies outside its sequence")
@@ -432,7 +444,9 @@ def run_stack(
         assert source_offsets is not None
         PackedBatch(source_offsets, len(source)).check("source rows")
         if len(source_offsets) != len(offsets):
-            raise ValueError(f"{len(offsets) - 1} sequences cannot read {len(source_offsets) - 1} source sequences")
+            raise ValueError(
+                f"{len(offsets) - 1} sequences cannot read {len(source_offsets) - 1} source sequences"
+            )
         source = source.contiguous()
     if selected is not None:
         assert selected_offsets is not None

@@ -13,11 +13,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.nn import Learned, Sinusoidal
 from regard.engine.header import header
 from regard.engine.library import data_ptr, library, refuse_second_order
 from regard.engine.plan import Stack, supports
 from regard.engine.stack import GradientLayout, StackSpec, StackStructs, max_length
+from regard.nn import Learned, Sinusoidal
 from regard.nn.gpt import GptWriter
 from regard.nn.transformer import Transformer
 

@@ -28,7 +28,7 @@ static inline void block_mask(uint64_t seed, uint64_t block, int threshold, floa
     for (int i = 0; i < DROPOUT_BLOCK; i++) mask[i] = bytes[i] >= threshold ? scale : 0.0f;
 }
 
-static void add_rows(const float *x, const float *y, float *out, int64_t n) {
+static void add_floats(const float *x, const float *y, float *out, int64_t n) {
     if (x)
         for (int64_t i = 0; i < n; i++) out[i] = x[i] + y[i];
     else if (out != y)
@@ -38,7 +38,7 @@ static void add_rows(const float *x, const float *y, float *out, int64_t n) {
 void dropout_add(const float *x, const float *y, float *out, int64_t first_row, int64_t rows, int64_t columns, int threshold,
                  uint64_t seed) {
     if (!threshold) {
-        add_rows(x, y, out, rows * columns);
+        add_floats(x, y, out, rows * columns);
         return;
     }
     float scale = 256.0f / (256 - threshold);

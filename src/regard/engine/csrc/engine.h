@@ -246,8 +246,8 @@ typedef struct {
     int32_t saves;                   /* whether activations are saved for the backward pass */
 } StackRun;
 
-/* Floats that the activations of a run take; INT64_MAX if that cannot be. */
-EXPORT int64_t stack_saved_floats(const StackRun *run);
+/* Floats that the activations of a run take. */
+EXPORT int stack_saved_floats(const StackRun *run, int64_t *floats);
 /* x (rows, d_model) -> out (rows or selected rows, d_model). */
 EXPORT int stack_forward(const StackRun *run, const float *x, float *saved, float *out);
 /* grad_out -> grad_x, grad_source (NULL where there is no source) and the gradient of all parameters. */

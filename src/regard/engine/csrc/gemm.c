@@ -37,13 +37,13 @@ void gemm_pack_inputs(const float *matrix, float *packed, int64_t out, int64_t i
 
 /* The widest vector of this processor; a panel is one of them, or two. */
 #ifdef __AVX512F__
-#define WIDTH 16
+#define VECTOR_LANES 16
 #else
-#define WIDTH 8
+#define VECTOR_LANES 8
 #endif
-#define VECTORS (PANEL / WIDTH)
-typedef float wide_floats __attribute__((vector_size(4 * WIDTH), aligned(4)));
-typedef int32_t wide_ints __attribute__((vector_size(4 * WIDTH), aligned(4)));
+#define PANEL_VECTORS (PANEL / VECTOR_LANES)
+typedef float wide_floats __attribute__((vector_size(4 * VECTOR_LANES), aligned(4)));
+typedef int32_t wide_ints __attribute__((vector_size(4 * VECTOR_LANES), aligned(4)));
 
 /* An address `distance` floats after `from`, which may lie beyond the end of its array: no pointer is formed. */
 #define ADDRESS_AFTER(from, distance) ((const void *)((uintptr_t)(from) + sizeof(float) * (uintptr_t)(distance)))
@@ -56,17 +56,17 @@ typedef int32_t wide_ints __attribute__((vector_size(4 * WIDTH), aligned(4)));
     static void tile_##R##_##P(const float *x, int64_t x_row, int64_t x_column, const float *panel, int64_t depth,          \
                                int64_t in, const float *prefetch, const float *bias, int flags, float *y, int64_t y_row,    \
                                int64_t valid) {                                                                             \
-        wide_floats sums[R][VECTORS * P];                                                                                   \
+        wide_floats sums[R][PANEL_VECTORS * P];                                                                                   \
         float partial[R][PANEL * P];                                                                                        \
         int whole = valid >= PANEL * P;                                                                                     \
         if (!(flags & GEMM_ACCUMULATE)) {                                                                                   \
-            UNROLL(r, R) UNROLL(j, VECTORS *P) sums[r][j] = (wide_floats){0};                                               \
+            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = (wide_floats){0};                                               \
         } else if (whole) {                                                                                                 \
-            UNROLL(r, R) UNROLL(j, VECTORS *P) sums[r][j] = *(const wide_floats *)(y + r * y_row + WIDTH * j);              \
+            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = *(const wide_floats *)(y + r * y_row + VECTOR_LANES * j);              \
         } else {                                                                                                            \
             for (int r = 0; r < R; r++)                                                                                     \
                 for (int64_t j = 0; j < PANEL * P; j++) partial[r][j] = j < valid ? y[r * y_row + j] : 0.0f;                \
-            UNROLL(r, R) UNROLL(j, VECTORS *P) sums[r][j] = *(const wide_floats *)(partial[r] + WIDTH * j);                 \
+            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = *(const wide_floats *)(partial[r] + VECTOR_LANES * j);                 \
         }                                                                                                                   \
         const float *four[(R + 3) / 4];                                                                                     \
         UNROLL(i, (R + 3) / 4) {                                                                                            \
@@ -74,21 +74,21 @@ typedef int32_t wide_ints __attribute__((vector_size(4 * WIDTH), aligned(4)));
             __asm__("" : "+r"(four[i]));                                                                                    \
         }                                                                                                                   \
         for (int64_t k = 0; k < in; k++) {                                                                                  \
-            wide_floats w[VECTORS * P];                                                                                     \
-            UNROLL(j, VECTORS *P)                                                                                           \
-                w[j] = *(const wide_floats *)(panel + (j / VECTORS * depth + k) * PANEL + j % VECTORS * WIDTH);             \
+            wide_floats w[PANEL_VECTORS * P];                                                                                     \
+            UNROLL(j, PANEL_VECTORS *P)                                                                                           \
+                w[j] = *(const wide_floats *)(panel + (j / PANEL_VECTORS * depth + k) * PANEL + j % PANEL_VECTORS * VECTOR_LANES);             \
             __builtin_prefetch(ADDRESS_AFTER(prefetch, k * PANEL), 0, 2);                                                   \
             UNROLL(r, R) {                                                                                                  \
                 float value = four[r / 4][r % 4 * x_row];                                                                   \
-                UNROLL(j, VECTORS *P) sums[r][j] += value * w[j];                                                           \
+                UNROLL(j, PANEL_VECTORS *P) sums[r][j] += value * w[j];                                                           \
             }                                                                                                               \
             UNROLL(i, (R + 3) / 4) four[i] += x_column;                                                                     \
         }                                                                                                                   \
-        UNROLL(r, R) UNROLL(j, VECTORS *P) {                                                                                \
+        UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) {                                                                                \
             wide_floats row = sums[r][j];                                                                                   \
-            if (bias && whole) row += *(const wide_floats *)(bias + WIDTH * j);                                             \
+            if (bias && whole) row += *(const wide_floats *)(bias + VECTOR_LANES * j);                                             \
             if (flags & GEMM_RELU && whole) row = (wide_floats)((wide_ints)row & (wide_ints)(row > 0));                     \
-            *(wide_floats *)((whole ? y + r * y_row : partial[r]) + WIDTH * j) = row;                                       \
+            *(wide_floats *)((whole ? y + r * y_row : partial[r]) + VECTOR_LANES * j) = row;                                       \
         }                                                                                                                   \
         for (int r = 0; !whole && r < R; r++)                                                                               \
             for (int64_t j = 0; j < valid; j++) {                                                                           \

@@ -557,11 +557,11 @@ static Chunk *chunks_of(const StackRun *run, int64_t *count, int64_t *floats, in
     return chunks;
 }
 
-int64_t stack_saved_floats(const StackRun *run) {
+int stack_saved_floats(const StackRun *run, int64_t *floats) {
     int status = SUCCESS;
-    int64_t count, floats;
-    free(chunks_of(run, &count, &floats, &status));
-    return status ? INT64_MAX : floats;
+    int64_t count;
+    free(chunks_of(run, &count, floats, &status));
+    return status;
 }
 
 /* Packed matrices for one call, unless the caller has packed them already. */

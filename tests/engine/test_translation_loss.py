@@ -1,4 +1,4 @@
-"""The fused training step: the same numbers for any number of threads, and what it leaves to the layers."""
+"""The token loss of translation: the same numbers for any number of threads, and what it leaves to hidden states."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from regard.config import TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.engine.library import library
-from regard.engine.train_step import PairBatch, fused_token_loss
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
 from regard.text import Tokenizer
@@ -52,8 +51,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def fused(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> Tensor | None:
-    pairs = PairBatch(batch.source, batch.target, batch.gold)
-    return fused_token_loss(model, pairs, padding=PADDING, smoothing=0.1, r_drop=r_drop)
+    return PairObjective(model, PADDING, 0.1, r_drop).fused(batch)
 
 
 def step(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> tuple[Tensor, dict[str, Tensor]]:
@@ -87,21 +85,35 @@ def test_any_number_of_threads_gives_the_same_step(batch: Batch, r_drop: float, 
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"norm": "post"}, "the norm stands after the sublayers"),
-        ({"activation": "gelu"}, "the activation is gelu, not relu"),
-        ({"position": "rotary"}, "Position positions are not added to the embeddings"),
-        ({"d_model": 48, "heads": 2}, "d_model is 48, not a multiple of 32"),
-        ({"d_ff": 40}, "d_ff is 40, not a multiple of 16"),
+        ({"position": "alibi"}, "encoder.blocks.0.self_attention.sublayer.attention.position is a Alibi"),
+        ({"score": "dot"}, "encoder.blocks.0.self_attention.sublayer.attention.score is a Dot"),
+        (
+            {"d_model": 36, "heads": 3},
+            "encoder.blocks.0.self_attention has heads of size 12, not a multiple of 8",
+        ),
     ],
     ids=str,
 )
-def test_what_the_fused_step_does_not_compute_is_left_to_the_layers(
-    settings: dict[str, Any], reason: str
-) -> None:
+def test_what_the_engine_does_not_compute_is_left_to_the_modules(settings: dict[str, Any], reason: str) -> None:
     model = model_of(**settings)
-    assert PLAN.plan(model).refuses("training step") == reason
+    assert PLAN.plan(model).reason == reason
     assert fused(model, SHORT) is None
     assert torch.isfinite(PairObjective(model, PADDING, 0.1)(SHORT))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"norm": "post"},
+        {"activation": "gelu"},
+        {"position": "rotary"},
+        {"d_model": 48, "heads": 2},
+        {"d_ff": 41},
+    ],
+    ids=str,
+)
+def test_every_shape_of_a_transformer_is_trained_natively(settings: dict[str, Any]) -> None:
+    assert fused(model_of(**settings), SHORT) is not None
 
 
 def test_threads_have_no_gradients_of_their_own_where_those_would_fill_the_memory(
@@ -113,11 +125,17 @@ def test_threads_have_no_gradients_of_their_own_where_those_would_fill_the_memor
     assert fused(model, SHORT) is not None
     monkeypatch.setattr(PLAN, "MAX_GRADIENT_COPIES", copies - 1)
     assert fused(model, SHORT) is None
-
-
-def test_without_gradients_there_is_no_training_step() -> None:
     with torch.no_grad():
-        assert fused(model_of(), SHORT) is None
+        assert fused(model, SHORT) is not None  # which has no gradients
+
+
+def test_without_gradients_the_loss_alone_is_computed() -> None:
+    model = model_of(dropout=0.0)
+    with torch.no_grad():
+        found = fused(model, SHORT)
+    assert found is not None
+    assert not found.requires_grad
+    assert found == step(model, SHORT)[0]
 
 
 def test_targets_that_are_not_shifted_by_one_are_left_to_the_layers() -> None:
