@@ -6,6 +6,7 @@ is called as it is.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -177,11 +178,11 @@ def encode(body: Bert | Vit, x: Tensor, reducer: Merging | Pruning | None, *, fi
     (stack,) = plan.stacks
     packed = Packed(x.flatten(0, 1), torch.full((batch,), length))
     if reducer is not None:
-        tokens = reduce_packed(stack, packed, reducer, first_only=first_only)
+        left = reduce_packed(stack, packed, reducer, first_only=first_only)
         if first_only:
-            return tokens.x
-        normed = tokens.x if isinstance(body, Bert) else body.norm(tokens.x)
-        return type(tokens)(tokens.tokens.like(normed), tokens.size).means()
+            return left.x
+        normed = left.x if isinstance(body, Bert) else body.norm(left.x)
+        return replace(left, tokens=left.tokens.like(normed)).means()
     spec = StackSpec().add(stack, stack.dropout)
     if not first_only:
         hidden, *_ = run_stack(spec, packed.values, packed.offsets)

@@ -1,7 +1,7 @@
 """The types and functions of csrc/engine.h for ctypes, read from the header itself.
 
-The header keeps to a part of C that needs no compiler to read: structs of numbers, pointers, arrays and other structs, enums of
-whole numbers, and functions marked EXPORT.
+The header keeps to a part of C that needs no compiler to read: structs of numbers, pointers, arrays and other
+structs, enums of whole numbers, and functions marked EXPORT.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ NUMBERS: dict[str, Any] = {
 
 
 class Header:
-    """What engine.h declares: `constants` of its enums, `structs`, and for each function its result and its arguments."""
+    """What engine.h declares: `constants` of its enums, `structs`, result and arguments of `functions`."""
 
     def __init__(self, text: str) -> None:
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)

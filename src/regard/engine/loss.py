@@ -1,8 +1,8 @@
 """Output projection and label-smoothed loss, fused: memory does not grow with batch x vocabulary.
 
-Projection, softmax, label smoothing and their gradient are computed while a block of rows is in the cache; the gradient is
-written in the forward pass, so there is no second pass over the vocabulary. `SmoothedKL` on projected rows is the plain
-reference. For hidden states on another device, or in another type, the same blocks are computed by PyTorch.
+Projection, softmax, label smoothing and their gradient are computed while a block of rows is in the cache; the
+gradient is written in the forward pass, so there is no second pass over the vocabulary. `SmoothedKL` on logits is
+the plain reference. Hidden states on another device, or of another type, take the same blocks in PyTorch.
 """
 
 from typing import Any, cast
@@ -36,7 +36,8 @@ def linear_cross_entropy(
         bias: (vocabulary,).
         labels: (tokens,), none of them padding.
         padding: The id that gets no probability from label smoothing.
-        r_drop: Weight of half of KL(p, q) + KL(q, p) between the two passes (Wu et al. 2021); their losses are averaged.
+        r_drop: Weight of half of KL(p, q) + KL(q, p) between the two passes (Wu et al. 2021), whose losses are
+            averaged.
     """
     vocabulary = weight.size(0)
     off_value = smoothing / (vocabulary - 2) if smoothing else 0.0
@@ -60,7 +61,7 @@ def block_loss(
     r_drop: float,
     with_gradient: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The loss without its constant part (float64), and the gradients of hidden, weight and bias, which may be empty."""
+    """The loss without its constant part (float64); gradients of hidden, weight and bias, or empty."""
     tokens, vocabulary, passes = len(labels), weight.size(0), 2 if r_drop else 1
     if len(hidden) != passes * tokens:
         raise ValueError(f"{len(hidden)} hidden states for {tokens} labels and {passes} passes")
@@ -88,7 +89,7 @@ def block_loss(
         for part, gradient in zip(parts, logits if with_gradient else (), strict=False):
             torch.mm(gradient, weight, out=grads[0][part])
             grads[1].addmm_(gradient.T, hidden[part])
-    return total, *grads
+    return total, grads[0], grads[1], grads[2]
 
 
 @block_loss.register_fake
@@ -161,7 +162,7 @@ def loss_in_torch(
     grad_bias: Tensor | None,
     with_gradient: bool,
 ) -> Tensor:
-    """The loss of a block; with a gradient the logits of all passes become their gradients, grad_bias is added to."""
+    """The loss of a block; with a gradient the logits become their gradients, and grad_bias is added to."""
     padding, confidence, off_value, r_drop = settings
     passes = len(logits)
     for each in logits:

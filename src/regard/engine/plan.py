@@ -526,9 +526,7 @@ def _plan_gpt(model: nn.Module) -> Plan:
     if gpt.symbol_embedding is not None:
         refused["token loss"] = refused["generation"] = "its special tokens have an embedding of their own"
     elif type(model) is not GptWriter:
-        refused["token loss"] = refused["generation"] = (
-            "a GPT without its output layer gives hidden states only"
-        )
+        refused["token loss"] = refused["generation"] = "a GPT without its output layer has no logits"
     elif is_in_training_mode(model, (stack,)):
         refused["generation"] = "the model is in training mode"
     return Plan("GPT", (stack,), refused, _count(model))

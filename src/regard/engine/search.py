@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import TypeGuard, cast
+from typing import cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -176,12 +176,8 @@ class PackedDecoder:
         (struct,) = self.structs.stacks
         self.memory = torch.empty(library().stack_packed_floats(ctypes.byref(struct), False))
         library().stack_pack(ctypes.byref(struct), False, data_ptr(self.memory))
-        self.copied = [
-            each.weight for sublayer in stack.sublayers for each in linears_of(sublayer) if each is not None
-        ]
-        self.copied += [
-            each.bias for sublayer in stack.sublayers for each in linears_of(sublayer) if has_bias(each)
-        ]
+        linears = [each for sublayer in stack.sublayers for each in linears_of(sublayer) if each is not None]
+        self.copied = [each.weight for each in linears] + [each.bias for each in linears if has_bias(each)]
         weight, bias = (None, None) if output is None else output
         if weight is not None:
             self.copied.append(weight)
@@ -196,8 +192,8 @@ class PackedDecoder:
         )
 
 
-def has_bias(linear: nn.Linear | None) -> TypeGuard[nn.Linear]:
-    return linear is not None and cast(Tensor | None, linear.bias) is not None
+def has_bias(linear: nn.Linear) -> bool:
+    return cast(Tensor | None, linear.bias) is not None
 
 
 def full_position_table(stack: StackPlan, length: int) -> Tensor | None:

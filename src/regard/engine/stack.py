@@ -1,8 +1,8 @@
 """The packed Transformer stack as PyTorch operators: hidden states of packed batches, forward and backward.
 
-The operators are registered with `torch.library`, with implementations for fake tensors and autograd, so that export, compile
-and activation checkpointing see them. They are functions of tensors and numbers alone: a `StackSpec` lists the parameters of a
-planned stack once each, and refers to them by their place in that list.
+The operators are registered with `torch.library`, with implementations for fake tensors and autograd, so that
+export, compile and activation checkpointing see them. They are functions of tensors and numbers alone: a
+`StackSpec` lists the parameters of a planned stack once each, and refers to them by their place in that list.
 """
 
 import ctypes
@@ -106,7 +106,7 @@ class StackSpec:
 
 
 def linears_of(sublayer: Sublayer) -> tuple[nn.Linear | None, ...]:
-    """In the order of engine.h: query, key, value, output; or fc1, gate, none, fc2. The gate goes first in memory."""
+    """In the order of engine.h: query, key, value, output; or fc1, gate, none, fc2."""
     if sublayer.kind != "feed_forward":
         return sublayer.projections
     network = sublayer.feed_forward
@@ -127,7 +127,7 @@ class GradientLayout:
 
     def split(self, gradient: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
         """The gradient of each tensor, None where it needs none."""
-        parts = gradient.split(self.sizes)
+        parts = gradient.split_with_sizes(self.sizes)
         return [
             part.view(each.shape) if each.requires_grad else None
             for part, each in zip(parts, tensors, strict=True)
@@ -244,7 +244,7 @@ def stack_forward(
     saves: bool,
     stats: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Hidden states, saved activations, and with `stats` the attention received and the mean keys of the first sublayer."""
+    """Hidden states, saved activations; with `stats` attention received and mean keys of the first sublayer."""
     structs = StackStructs(tensors, settings, numbers, seeds, max_length(offsets))
     rows = len(x) if selected is None else len(selected)
     heads = int(structs.stacks[0].count and settings[STACK_SETTINGS + 2])
@@ -395,8 +395,8 @@ class PackedBatch:
             or bool((offsets.diff() < 0).any())
         ):
             raise ValueError(
-                f"sequences with offsets {offsets.tolist()[:8]} do not fit {self.rows} {what}: int32 offsets rise from 0 to "
-                "the number of rows"
+                f"sequences with offsets {offsets.tolist()[:8]} do not fit {self.rows} {what}: "
+                "int32 offsets rise from 0 to the number of rows"
             )
 
 
@@ -428,9 +428,10 @@ def run_stack(
     Args:
         offsets: (sequences + 1,) int32, where each sequence begins.
         source: (source rows, d_model), what cross-attention reads, with its `source_offsets`.
-        selected: int32 rows, sequence by sequence, that the last block computes; `selected_offsets` as `offsets`.
+        selected: int32 rows, sequence by sequence, that the last block computes, with `selected_offsets`.
         key_bias: (rows,), added to the scores of each key in the first sublayer.
-        stats: Return the attention that each key of the first sublayer received, summed over heads, and the mean of its keys.
+        stats: Return statistics of the first sublayer: the attention that each key received, summed over heads,
+            and the mean of the heads' keys.
 
     Returns:
         Hidden states, received (rows,) and mean keys (rows, head size), which are empty without `stats`.

@@ -1,7 +1,7 @@
 """Token loss of a batch with its gradient in one native call: translation and language models.
 
-Each thread takes chunks of its own sequences through embedding, encoder, decoder, output layer and back, and waits for the
-others only to add up the gradients. The plain reference is `training.loss.SmoothedKL` over the model's logits.
+Each thread takes chunks of its own sequences through embedding, encoder, decoder, output layer and back, and
+waits for the others only to add up the gradients. The plain reference is `SmoothedKL` over the model's logits.
 """
 
 import ctypes
@@ -51,7 +51,7 @@ def translation_loss(
     smoothing: float,
     r_drop: float = 0.0,
 ) -> Tensor | None:
-    """Label-smoothed divergence of a batch of sentence pairs, summed over the labels; None where the plan refuses the model.
+    """Label-smoothed divergence of sentence pairs, summed over labels; None where the plan refuses the model.
 
     Args:
         target: The targets shifted right.
@@ -123,8 +123,8 @@ def _loss(
         raise ValueError(f"{len(labels)} labels for {len(target.ids)} target tokens")
     loss, _ = token_loss(
         None if source is None else source.ids, None if source is None else source.offsets, target.ids,
-        target.offsets, labels, spec.tensors, spec.settings, spec.numbers, spec.seeds(), tables, numbers, padding,
-        with_gradient,
+        target.offsets, labels, spec.tensors, spec.settings, spec.numbers, spec.seeds(), tables, numbers,
+        padding, with_gradient,
     )  # fmt: skip
     return cast(Tensor, loss + len(labels) * entropy_term(smoothing, vocabulary)).float()
 
@@ -139,7 +139,7 @@ def check_ids(ids: Tensor, vocabulary: int, side: str) -> None:
 
 
 def position_table(stack: Stack, length: int) -> Tensor | None:
-    """What is added to the embeddings at each position, (length or more, d_model); None without added positions."""
+    """What is added to the embeddings at each position, (length or more, d_model); None if there is nothing."""
     position = stack.position
     if isinstance(position, Learned):
         position.check_length(length)
@@ -165,10 +165,10 @@ def token_loss(
     padding: int,
     with_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The loss without its constant part (float64), and the gradient of all tensors in one array, which may be empty.
+    """The loss without its constant part (float64), and the gradient of all tensors in one array, or none.
 
     Args:
-        tables: Places of source embedding, source positions, target embedding, target positions, output weight and bias.
+        tables: Places of source embedding and positions, target embedding and positions, output layer.
         loss_numbers: Scales of the two embeddings, confidence, off value, R-Drop weight.
     """
     source_scale, target_scale, confidence, off_value, r_drop = loss_numbers

@@ -61,7 +61,7 @@ class PackedTokens:
 
 @dataclass(frozen=True)
 class Stats:
-    """Of one self-attention sublayer: keys (tokens, size), mean over heads, and attention received (tokens,), 1 on average."""
+    """Of a self-attention sublayer: mean keys (tokens, size) and attention received (tokens,), 1 on average."""
 
     keys: Tensor
     received: Tensor
