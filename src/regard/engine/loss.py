@@ -1,8 +1,8 @@
 """Output projection and label-smoothed loss, fused: memory does not grow with batch x vocabulary.
 
 Projection, softmax, label smoothing and their gradient are computed while a block of rows is in the cache; the
-gradient is written in the forward pass, so there is no second pass over the vocabulary. `SmoothedKL` on logits is
-the plain reference. Hidden states on another device, or of another type, take the same blocks in PyTorch.
+gradient is written in the forward pass, so there is no second pass over the vocabulary. `SmoothedKL` on logits
+is the plain reference. Hidden states on another device, or of another type, take the same blocks in PyTorch.
 """
 
 from typing import Any, cast
