@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.engine.ops import draw_seed
-from regard.nn import Dropout, FeedForward
-from regard.nn.dropout import dropout_threshold
+from regard.engine.plan import dropout_threshold
+from regard.nn import FeedForward
 from regard.nn.scores import ScaledDot
 
 ATTEND = sys.modules["regard.nn.attention"]  # the package has a function of that name
@@ -67,7 +67,7 @@ def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
         if isinstance(each, FeedForward) and each.activation == "relu"
     }
 
-    def dropout(self: Dropout, x: Tensor) -> Tensor:
+    def dropout(self: nn.Dropout, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x
         threshold = dropout_threshold(self.p)
@@ -92,7 +92,7 @@ def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
         return ATTEND.plain(ScaledDot().compare(query, keys), values, **options)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Dropout, "forward", dropout)
+        patch.setattr(nn.Dropout, "forward", dropout)
         patch.setattr("torch.nn.functional.dropout", dropped_weights)
         patch.setattr(ATTEND, "fused", fused)
         yield

@@ -391,7 +391,7 @@ DROPOUT_MUTATIONS: dict[str, Change] = {
     "attention dropout of one layer 0.9": set_attribute(attention, "dropout", 0.9),
     "embedding dropout 0.9": set_attribute(lambda m: m.dropout, "p", 0.9),
     "one block in evaluation mode": lambda m: block(m).eval(),
-    "nn.Dropout instead of ours": lambda m: setattr(block(m).self_attention, "dropout", nn.Dropout(0.2)),
+    "another class of dropout": lambda m: setattr(block(m).self_attention, "dropout", nn.AlphaDropout(0.2)),
 }
 
 

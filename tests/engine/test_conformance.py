@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from regard.config import BertModel, GptModel, TransformerModel, VitModel
 from regard.data.batches import Batch, Batches
-from regard.engine import Plan, attach, plan
+from regard.engine import Plan, plan
+from regard.engine.forward import bert_hidden, gpt_hidden, vit_pooled
 from regard.engine.plan import supports
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.transformer import Transformer
@@ -153,9 +154,8 @@ def test_hidden_states_and_gradients_of_gpt(norm: str, activation: str, position
     gpt, twin = model.gpt, copy.deepcopy(model.gpt).double()
     ids = torch.randint(50, (4, 11)).masked_fill(torch.arange(11) >= torch.tensor([[11], [3], [1], [7]]), -1)
     assert supports(gpt, "hidden states")
-    attach(gpt)
     torch.manual_seed(6)
-    rows, _ = gpt.rows(ids)
+    rows, _ = gpt_hidden(gpt, ids)
     torch.manual_seed(6)
     with kernel_dropout(twin, ids != -1):
         expected = twin(ids)[ids != -1]
@@ -197,7 +197,7 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
     segments = (torch.arange(9) > 2).long().expand(3, 9)
     at = None if places is None else torch.tensor(places)
     assert supports(bert, "hidden states")
-    found, expected = attach(bert)(ids, segments, places=at), twin(ids, segments, places=at)
+    found, expected = bert_hidden(bert, ids, segments, at), twin(ids, segments, positions=at)
     if places is None:
         found, expected = found[ids != 0], expected[ids != 0]
     assert_same(found, expected, bert, twin)
@@ -215,7 +215,7 @@ def test_hidden_states_and_gradients_of_vit(activation: str, position: str, read
     vit = randomised(build_vit(config, 5)).train().vit
     twin, pixels = copy.deepcopy(vit).double(), torch.rand(3, 3, 8, 12)
     assert supports(vit, "hidden states")
-    assert_same(attach(vit)(pixels), twin(pixels.double()), vit, twin)
+    assert_same(vit_pooled(vit, pixels), twin(pixels.double()), vit, twin)
 
 
 def curve(steps: int, twin: bool) -> list[float]:

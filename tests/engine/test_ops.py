@@ -8,12 +8,11 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from regard.engine import ops
-from regard.engine.token_merging import match
-from regard.engine.token_merging import weighted_sum as native_weighted_sum
-from regard.nn import Apart, Ends, FeedForward, MultiHead
+from regard.engine.pack import PackedMask, SequenceOffsets
+from regard.engine.token_reduction import match, weighted_sum
+from regard.nn import FeedForward, MultiHead, token_reduction
 from regard.nn.attention import join, plain, split
 from regard.nn.scores import ScaledDot
-from regard.nn.token_reduction import matched, weighted_sum
 
 LENGTHS = [(3, 5), (1, 1), (17, 9), (8, 8), (2, 40), (33, 16)]
 SEED = 0x1234_5678_9ABC_DEF0 >> 1
@@ -81,8 +80,8 @@ def test_linear_gelu() -> None:
     same_gradients(out, twin, (x, layer.weight, layer.bias), 1e-3)
 
 
-def tokens(lengths: list[int], heads: int, size: int) -> tuple[Tensor, Ends]:
-    return torch.randn(heads, sum(lengths), size, requires_grad=True), Ends(torch.tensor(lengths))
+def tokens(lengths: list[int], heads: int, size: int) -> tuple[Tensor, SequenceOffsets]:
+    return torch.randn(heads, sum(lengths), size, requires_grad=True), SequenceOffsets(torch.tensor(lengths))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -94,23 +93,28 @@ def test_varlen_attention(causal: bool, heads: int, size: int, threshold: int) -
     key_lengths = query_lengths if causal else [key for _, key in LENGTHS]
     (query, asking), (keys, asked) = tokens(query_lengths, heads, size), tokens(key_lengths, heads, size)
     values, _ = tokens(key_lengths, heads, size)
-    mask = Apart(asking, asked, causal)
+    mask = PackedMask(asking, asked, causal)
     torch.manual_seed(7)
     out = ops.varlen_attention(query, keys, values, mask, threshold)
     torch.manual_seed(7)
-    scores = ScaledDot().compare(asking.side_by_side(query), asked.side_by_side(keys))
-    twin = asking.end_to_end(plain_with_masks(scores, asked.side_by_side(values), mask, threshold))
+    query_heads, key_heads, value_heads = (
+        where.padded(each.transpose(0, 1)).transpose(1, 2)
+        for where, each in ((asking, query), (asked, keys), (asked, values))
+    )
+    scores = ScaledDot().compare(query_heads, key_heads)
+    mixed = plain_with_masks(scores, value_heads, mask, threshold)
+    twin = mixed.transpose(1, 2)[asking.nonpad].transpose(0, 1)
     assert torch.allclose(out, twin, atol=1e-5)
     same_gradients(out, twin, (query, keys, values), 1e-4)
 
 
-def plain_with_masks(scores: Tensor, values: Tensor, mask: Apart, threshold: int) -> Tensor:
+def plain_with_masks(scores: Tensor, values: Tensor, mask: PackedMask, threshold: int) -> Tensor:
     if not threshold:
         return plain(scores, values, mask=mask.mask())
     weights = torch.softmax(
-        scores.masked_fill(~mask.mask(), -torch.inf).masked_fill(~mask.queries.real[:, None, :, None], 0), -1
+        scores.masked_fill(~mask.mask(), -torch.inf).masked_fill(~mask.queries.nonpad[:, None, :, None], 0), -1
     )
-    real = mask.queries.real
+    real = mask.queries.nonpad
     dropped = torch.ones(*real.shape, scores.size(1), scores.size(-1))
     number = torch.arange(int(real.sum()))
     dropped[real] = weight_mask(number, scores.size(1), scores.size(-1), threshold, ops.draw_seed(threshold))
@@ -126,9 +130,9 @@ def plain_with_masks(scores: Tensor, values: Tensor, mask: Apart, threshold: int
     ],
 )
 def test_lengths_that_are_not_those_of_the_tokens_are_refused(lengths: list[int], sentence: str) -> None:
-    x, right = torch.randn(2, 10, 8), Ends(torch.tensor([4, 6]))
-    wrong = Ends(torch.tensor(lengths))
-    for mask in (Apart(wrong, right), Apart(right, wrong)):
+    x, right = torch.randn(2, 10, 8), SequenceOffsets(torch.tensor([4, 6]))
+    wrong = SequenceOffsets(torch.tensor(lengths))
+    for mask in (PackedMask(wrong, right), PackedMask(right, wrong)):
         with pytest.raises(ValueError, match=sentence):
             ops.varlen_attention(x, x, x, mask)
 
@@ -141,8 +145,8 @@ def test_a_fused_attention_sublayer_is_its_parts(
 ) -> None:
     torch.manual_seed(0)
     threshold = round(probability * 256)
-    asking, asked = (Ends(torch.tensor([each[side] for each in LENGTHS])) for side in (0, 1))
-    mask = Apart(asking, asked if cross else asking, causal=not cross)
+    asking, asked = (SequenceOffsets(torch.tensor([each[side] for each in LENGTHS])) for side in (0, 1))
+    mask = PackedMask(asking, asked if cross else asking, causal=not cross)
     x = torch.randn(sum(each for each, _ in LENGTHS), width, requires_grad=True)
     source = torch.randn(sum(each for _, each in LENGTHS), width, requires_grad=True) if cross else None
     attention, norm = MultiHead(width, heads, key_bias=cross), nn.LayerNorm(width)
@@ -178,22 +182,11 @@ def test_a_fused_feed_forward_sublayer_is_its_parts(size: tuple[int, int, int], 
     same_gradients(out, twin, (x, *norm.parameters(), *fc1.parameters(), *fc2.parameters()), 1e-3)
 
 
-def test_attention_takes_a_packed_batch_in_place_of_a_mask() -> None:
-    torch.manual_seed(4)
-    attention = MultiHead(16, 2).eval()
-    ids = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0], [1, 2, 3, 4]])
-    x, ends = torch.randn(3, 4, 16), Ends.of(ids, 0)
-    side = attention(x, attention.project_kv(x), mask=(ids != 0).unsqueeze(1))
-    flat = x[ends.real]
-    out = attention(flat, attention.project_kv(flat), mask=Apart(ends, ends))
-    assert torch.allclose(out, side[ends.real], atol=1e-6)
-
-
 def differentiable() -> dict[str, tuple[object, tuple[Tensor, ...]]]:
     """Each operation as a function of tensors, with tensors to call it on."""
     torch.manual_seed(2)
-    ends = Ends(torch.tensor([3, 5]))
-    mask, fc1, fc2, norm = Apart(ends, ends), nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
+    ends = SequenceOffsets(torch.tensor([3, 5]))
+    mask, fc1, fc2, norm = PackedMask(ends, ends), nn.Linear(16, 32), nn.Linear(32, 16), nn.LayerNorm(16)
     attention = MultiHead(16, 2)
     projections = (attention.query, attention.key, attention.value, attention.output)
     x = torch.randn(8, 16, requires_grad=True)
@@ -206,7 +199,7 @@ def differentiable() -> dict[str, tuple[object, tuple[Tensor, ...]]]:
         "varlen_attention": (lambda q: ops.varlen_attention(split(q, 2), split(q, 2), split(q, 2), mask), (x,)),
         "attention_sublayer": (lambda x: ops.attention_sublayer(x, norm, projections, 2, mask, 0, 0), (x,)),
         "feed_forward_sublayer": (lambda x: ops.feed_forward_sublayer(x, norm, fc1, fc2, 0, 0), (x,)),
-        "weighted_sum": (lambda x: native_weighted_sum(x, share, into, ends, 5), (x,)),
+        "weighted_sum": (lambda x: weighted_sum(x, share, into, ends, 5), (x,)),
     }
 
 
@@ -238,15 +231,25 @@ def test_activation_checkpointing_and_offloading_give_the_same_gradient(name: st
     assert torch.equal(found, expected)
 
 
-def test_token_merging_is_the_plain_one() -> None:
+def test_token_matching_is_the_plain_one() -> None:
     torch.manual_seed(1)
-    ends, many = Ends(torch.tensor([9, 1, 4, 12])), torch.tensor([3, 0, 1, 5])
-    keys, x = torch.randn(26, 8), torch.randn(26, 16, requires_grad=True)
-    into = match(keys, ends, many, near=False, first_stays=True)
-    assert torch.equal(into, matched(keys, ends, many, near=False, first_stays=True))
-    share, count = torch.rand(26), int((ends.lengths - many).sum())
-    ours, theirs = (each(x, share, into, ends, count) for each in (native_weighted_sum, weighted_sum))
+    sequences, counts = SequenceOffsets(torch.tensor([9, 1, 4, 12])), torch.tensor([3, 0, 1, 5])
+    keys = torch.randn(26, 8)
+    target = match(keys, sequences, counts, near=False, first_stays=True)
+    plain = token_reduction.match(
+        sequences.padded(keys), sequences.nonpad, counts, near=False, first_stays=True
+    )
+    starts = SequenceOffsets(sequences.lengths - counts).firsts.unsqueeze(1)
+    assert torch.equal(target, (plain + starts)[sequences.nonpad])
+    with pytest.raises(ValueError, match="at most half"):
+        match(keys, sequences, counts + 9, near=False, first_stays=True)
+
+
+def test_the_weighted_sum_of_merged_tokens() -> None:
+    torch.manual_seed(1)
+    sequences, x = SequenceOffsets(torch.tensor([3, 5])), torch.randn(8, 16, requires_grad=True)
+    target, share = torch.tensor([0, 0, 1, 2, 2, 3, 4, 4]), torch.rand(8)
+    ours = weighted_sum(x, share, target, sequences, 5)
+    theirs = x.new_zeros(5, 16).index_add(0, target, x * share.unsqueeze(1))
     assert torch.allclose(ours, theirs, atol=1e-6)
     same_gradients(ours, theirs, (x,), 1e-6)
-    with pytest.raises(ValueError, match="at most half"):
-        match(keys, ends, many + 9, near=False, first_stays=True)

@@ -11,15 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from regard.bench.subjects import Subject, subject_of
 from regard.engine.allocator import tuned_allocator
-from regard.engine.forward import packed_blocks, reducer_for
-from regard.nn import Apart, Ends, Pruning, Reducer, operations, reduced
+from regard.engine.forward import encode
+from regard.nn import Merging, Pruning, Reducer, operations
 
 GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
 """Shares of the tokens that are gone before the last layer."""
@@ -135,7 +134,7 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
         seconds = by_turns([partial(subject.work, by) for _, _, by in ways], rounds)
         reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
     walks = [subject.walked(by) for _, _, by in ways]
-    work = [operations(walked, subject.d_model, subject.d_ff, firsts=subject.firsts) for walked in walks]
+    work = [operations(walked, subject.d_model, subject.d_ff, first_only=subject.firsts) for walked in walks]
     tell("memory")
     with ThreadPoolExecutor(2) as both:  # two at a time: memory is not shared, as time would be
         memory = list(both.map(partial(memory_of, run, data), numbers))
@@ -216,29 +215,17 @@ def by_turns(works: Sequence[Callable[[], object]], rounds: int) -> list[float]:
 
 def reach(subject: Subject, length: int, rounds: int) -> Reach:
     """The blocks alone, over real tokens laid into sentences of a length."""
-    x, ends = subject.laid(length, TOKENS)
+    x = subject.laid(length, TOKENS)
     layers = max(1, subject.layers - subject.firsts)
     half = subject.merging((*([1 - 0.5 ** (1 / layers)] * layers), 0.0))
-    last = None
-    if subject.firsts:
-        last = ends.start[:-1].long(), Apart(Ends(torch.ones_like(ends.lengths)), ends)
 
-    blocks = packed_blocks(subject.body)
-
-    def plain() -> Tensor:
-        y, mask = x, Apart(ends, ends)
-        *others, final = blocks
+    def encoded(reducer: Merging | None) -> object:
         with torch.no_grad():
-            for block in others:
-                y = block(y, mask=mask)
-            return cast(Tensor, final(y, mask=mask) if last is None else final(y, mask=last[1], places=last[0]))
+            return encode(subject.body, x, reducer, first_only=subject.firsts)
 
-    def merged() -> object:
-        with torch.no_grad():
-            return reduced(blocks, x, ends, reducer_for(blocks, half), firsts=subject.firsts)
-
-    seconds = by_turns([plain, merged], rounds)
-    return Reach(length, len(x) / seconds[0], len(x) / seconds[1])
+    seconds = by_turns([lambda: encoded(None), lambda: encoded(half)], rounds)
+    tokens = x.size(0) * x.size(1)
+    return Reach(length, tokens / seconds[0], tokens / seconds[1])
 
 
 def memory_of(run: Path, data: Path | None, number: int) -> float:

@@ -13,16 +13,17 @@ from regard.config import ClassificationRecipe, TaggingRecipe
 from regard.data.examples import Example, all_batches
 from regard.data.image_batches import as_numbers
 from regard.data.images import Part
+from regard.engine import run
 from regard.errors import RegardError
 from regard.jobs import load
 from regard.jobs.classification import Classification
 from regard.jobs.loaded_images import LoadedVision
 from regard.jobs.loaded_texts import LoadedEncoder, work_of
-from regard.jobs.reducing import walked_by
+from regard.jobs.reducing import token_counts
 from regard.jobs.tagging import Tagging
 from regard.jobs.texts import file_of
 from regard.jobs.vision import measure
-from regard.nn import Ends, Merging, Pruning, Reducer, TokenCounts
+from regard.nn import Merging, Pruning, Reducer, TokenCounts
 from regard.nn.bert import Bert
 from regard.nn.vit import Vit
 
@@ -45,7 +46,7 @@ class Subject:
     d_model: int
     d_ff: int
     firsts: bool
-    """Whether the first token speaks for the whole."""
+    """Whether the first token represents the whole."""
     near: bool
     pruning: Pruning | None
     score: Callable[[Reducer], float]
@@ -61,12 +62,12 @@ class Subject:
     def merging(self, amounts: tuple[float, ...]) -> Merging:
         return Merging(amounts, self.near, self.firsts)
 
-    def laid(self, length: int, tokens: int) -> tuple[Tensor, Ends]:
-        """Real tokens, again and again, in sentences of a length."""
+    def laid(self, length: int, tokens: int) -> Tensor:
+        """Embedded tokens of real examples, repeated, in sequences of a length: (batch, length, d_model)."""
         found = self.tokens()
         count = max(1, tokens // length)
         rows = found.repeat(-(-count * length // len(found)), 1)[: count * length].contiguous()
-        return rows, Ends(torch.full((count,), length))
+        return rows.view(count, length, -1)
 
 
 def subject_of(run: Path, data: Path | None = None, most: int = 0) -> Subject:
@@ -96,15 +97,15 @@ def images(loaded: LoadedVision, data: Path | None, most: int) -> Subject:
     def work(by: Reducer) -> object:
         vit.reduction = none_of(by)
         with torch.no_grad():
-            return loaded.model(pixels)
+            return run(loaded.model, pixels)
 
     def walked(by: Reducer) -> TokenCounts:
         with torch.no_grad():
-            return vit.reduced(pixels, by).walked
+            return vit.reduced(pixels, by).counts
 
     def tokens() -> Tensor:
         with torch.no_grad():
-            return vit.embedded(pixels).flatten(0, 1)
+            return vit.embed(pixels).flatten(0, 1)
 
     return Subject(
         str(config),
@@ -163,17 +164,17 @@ def texts(loaded: LoadedEncoder, data: Path | None, most: int) -> Subject:
     def asked(by: Reducer) -> object:
         bert.reduction = none_of(by)
         with torch.no_grad():
-            return [model(batch.ids, batch.segments) for batch in batches]
+            return [run(model, batch.ids, batch.segments) for batch in batches]
 
     def walked(by: Reducer) -> TokenCounts:
         bert.reduction = cast(Merging | Pruning, by)
-        return walked_by(bert, batches, firsts=name == "accuracy")
+        return token_counts(bert, batches, first_only=name == "accuracy")
 
     def tokens() -> Tensor:
         batch = batches[-1]
         with torch.no_grad():
             real = batch.ids != bert.padding
-            return bert.embedded(batch.ids, batch.segments)[real]
+            return bert.embed(batch.ids, batch.segments)[real]
 
     return Subject(
         f"{recipe.model}",

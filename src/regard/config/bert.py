@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from regard.config.attention import ScoreName
 from regard.config.schema import Count, Layers, Positive, Range, Share, Size
 
 BERT_SIZES: dict[str, dict[str, int]] = {
@@ -27,6 +28,8 @@ class BertModel:
     d_model: Size = 0
     heads: Layers = 0
     d_ff: Size = 0
+    score: ScoreName = "scaled-dot"
+    """How well a key fits a query, in every attention."""
     dropout: Share = 0.1
     attention_dropout: Share = 0.1
     activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "gelu"

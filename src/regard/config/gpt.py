@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from regard.config.attention import ScoreName, check_score
 from regard.config.schema import Count, Layers, Positive, Range, Share, Size
 
 GPT_SIZES: dict[str, dict[str, Any]] = {
@@ -33,6 +34,8 @@ class GptModel:
     norm: Literal["pre", "post"] | None = None
     """As the size has it, unless given."""
     position: Literal["learned", "sinusoidal", "relative", "rotary", "alibi"] = "learned"
+    score: ScoreName = "scaled-dot"
+    """How well a key fits a query, in every attention."""
     dropout: Share = 0.1
     attention_dropout: Share = 0.1
     activation: Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"] = "gelu-tanh"
@@ -47,6 +50,7 @@ class GptModel:
             raise ValueError(f"heads: {self.heads} heads do not divide d_model {self.d_model}")
         if self.position in ("sinusoidal", "rotary") and (self.d_model // self.heads) % 2:
             raise ValueError(f"position: {self.position} positions come in pairs; a head's size must be even")
+        check_score(self.score, self.position)
         if self.longest < 2:
             raise ValueError("longest: a window of one token has nothing to guess the next one from")
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from regard.config.attention import ScoreName, check_score
 from regard.config.schema import Count, Layers, NotNegative, Range, Share, Size, Whole
 from regard.config.training import LoopSettings
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM
@@ -14,7 +15,10 @@ SIZES: dict[str, dict[str, int]] = {
     "big": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096},
 }
 
-SCORES = {"bahdanau": ("additive", "concat"), "luong": ("general", "dot", "concat")}
+SCORES: dict[str, tuple[ScoreName, ...]] = {
+    "bahdanau": ("additive", "concat"),
+    "luong": ("general", "dot", "concat"),
+}
 """The scores each attention of an RNN is defined with; the first unless another is named."""
 
 
@@ -35,6 +39,8 @@ class TransformerModel:
     attention_dropout: Share = 0.0
     norm: Literal["pre", "post"] = "pre"
     position: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = "sinusoidal"
+    score: ScoreName = "scaled-dot"
+    """How well a key fits a query, in every attention."""
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
     share: Literal["all", "output", "none"] = "all"
     """Which embeddings are one table: source, target and output; target and output; none."""
@@ -51,6 +57,7 @@ class TransformerModel:
             raise ValueError(
                 f"position: {self.position} needs an even head size, not {self.d_model // self.heads}"
             )
+        check_score(self.score, self.position)
 
     @property
     def width(self) -> int:
@@ -80,7 +87,7 @@ class RnnModel:
     reverse: bool = False
     """Read the source from its end (Sutskever et al. 2014): its first words are then the freshest."""
     attention: Literal["none", "bahdanau", "luong"] = "none"
-    score: Literal["additive", "concat", "dot", "general"] | None = None
+    score: ScoreName | None = None
     """Bahdanau: additive or concat. Luong: general, dot or concat. The first of each unless given."""
     score_size: Size = 0
     """Size of the small network in an additive or concat score; 0 means as the decoder's state."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from regard.config.attention import ScoreName
 from regard.config.reduction import Reduction
 from regard.config.schema import Count, Layers, Positive, Range, Share, Size, Whole
 from regard.config.training import LoopSettings
@@ -42,6 +43,8 @@ class VitModel:
     read: Literal["class", "mean"] = "class"
     """What speaks for the image: a token of its own, or the mean of the patches."""
     position: Literal["learned", "sinusoidal"] = "learned"
+    score: ScoreName = "scaled-dot"
+    """How well a key fits a query, in every attention."""
     dropout: Share = 0.0
     attention_dropout: Share = 0.0
     activation: Literal["relu", "gelu", "silu"] = "gelu"

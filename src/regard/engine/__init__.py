@@ -4,8 +4,8 @@
 hidden states, a training step, beam search or generation, and gets PyTorch's where the plan refuses.
 """
 
-from regard.engine.forward import attach, detach
+from regard.engine.forward import run
 from regard.engine.library import find_library
 from regard.engine.plan import Plan, Unsupported, describe, plan
 
-__all__ = ["Plan", "Unsupported", "attach", "describe", "detach", "find_library", "plan"]
+__all__ = ["Plan", "Unsupported", "describe", "find_library", "plan", "run"]

@@ -52,7 +52,7 @@ class NativeGpt:
             shape = (rows, length, rows, self.longest)
             library().read_first(ctypes.byref(struct), data_ptr(source), *shape, data_ptr(cache))
         before = torch.arange(rows, dtype=torch.int32).unsqueeze(1).repeat(1, self.longest)
-        return NativeGptState(cache, before, source)
+        return NativeGptState(_CacheBuffer(cache, length), before, source)
 
     def step(
         self, tokens: Tensor, state: "NativeGptState", record: Recorder | None = None
@@ -66,7 +66,8 @@ class NativeGpt:
         step, rows, tokens = state.ids.size(1), len(tokens), tokens.contiguous()
         if rows != len(state.ids):
             raise ValueError(f"{rows} tokens for {len(state.ids)} texts")
-        state.before[:, step] = torch.arange(rows, dtype=torch.int32)
+        state.before[:, step] = torch.arange(rows, dtype=torch.int32)  # the same in every branch
+        cache = state.room_for_a_step(rows)
         scores = torch.empty(rows, self.words)
         library().next_token(
             ctypes.byref(self.weights.struct),
@@ -74,28 +75,44 @@ class NativeGpt:
             data_ptr(state.before),
             rows,
             step,
-            state.cache.size(2),
+            cache.keys_values.size(2),
             self.longest,
-            data_ptr(state.cache),
+            data_ptr(cache.keys_values),
             data_ptr(scores),
         )
-        return scores, replace(state, ids=torch.cat([state.ids, tokens.unsqueeze(1)], dim=1))
+        cache.written = step + 1
+        return scores, replace(state, cache=cache, ids=torch.cat([state.ids, tokens.unsqueeze(1)], dim=1))
+
+
+@dataclass
+class _CacheBuffer:
+    """Keys and values (layers, 2, room for rows, window, width), shared by the states of all branches."""
+
+    keys_values: Tensor
+    written: int
+    """Positions written, by whichever branch."""
 
 
 @dataclass(frozen=True)
 class NativeGptState:
-    """What was read and generated so far; the state that another is selected from must not be used any more."""
+    """The tokens so far; a step returns a new state, and this one stays valid."""
 
-    cache: Tensor  # (layers, keys and values, room for rows, window, width)
+    cache: _CacheBuffer
     before: Tensor  # (texts, window): the row of the cache that holds each earlier token of a text
     ids: Tensor  # (texts, length)
 
     def select(self, rows: Tensor) -> "NativeGptState":
-        cache, step = self.cache, self.ids.size(1)
-        if len(rows) > cache.size(2):
-            cache = cache.new_empty(*cache.shape[:2], len(rows), *cache.shape[3:])
-            cache[:, :, : self.cache.size(2), :step] = self.cache[:, :, :, :step]
-        return NativeGptState(cache, self.before[rows].contiguous(), self.ids[rows])
+        """The texts `rows`, in that order; repeats allowed."""
+        return NativeGptState(self.cache, self.before[rows].contiguous(), self.ids[rows])
+
+    def room_for_a_step(self, rows: int) -> _CacheBuffer:
+        """A buffer in which nothing is written at the next position: a copy if another branch was there."""
+        old, step = self.cache.keys_values, self.ids.size(1)
+        if self.cache.written == step and rows <= old.size(2):
+            return self.cache
+        new = old.new_empty(*old.shape[:2], max(rows, old.size(2)), *old.shape[3:])
+        new[:, :, : old.size(2), :step] = old[:, :, :, :step]
+        return _CacheBuffer(new, step)
 
 
 _packed: "WeakKeyDictionary[nn.Module, tuple[Plan, NativeGpt]]" = WeakKeyDictionary()

@@ -1,6 +1,6 @@
 """Differentiable operations on packed batches, each one or two kernel calls.
 
-Every one of them has a plain PyTorch twin in `regard.nn` and `regard.nn`. What the backward pass
+Every one of them has a plain PyTorch twin in `regard.nn`. What the backward pass
 needs is kept as tensors (`save_for_backward`), never as addresses, so that activation checkpointing and
 offloading see it; a second derivative is refused.
 """
@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from regard.engine.gemm import linear_packed, prepack
 from regard.engine.library import data_ptr, first_order, library, optional_ptr
+from regard.engine.pack import PackedMask, SequenceOffsets
 from regard.engine.plan import tensors_supported
 from regard.engine.structs import Around, Asked, Looked, Thought
-from regard.nn import Apart, Ends
 
 
 def draw_seed(threshold: int) -> int:
@@ -89,7 +89,7 @@ def varlen_attention(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    mask: Apart,
+    mask: PackedMask,
     threshold: int = 0,
     *,
     bias: Tensor | None = None,
@@ -124,12 +124,12 @@ def varlen_attention(
     )
 
 
-def check_lengths(ends: Ends, tokens: int, what: str) -> None:
+def check_lengths(ends: SequenceOffsets, tokens: int, what: str) -> None:
     """Refuse sequences that reach beyond the tokens given, before C sees them."""
     lengths = ends.lengths
-    if int(ends.start[-1]) != tokens or (len(lengths) and int(lengths.min()) < 0):
+    if int(ends.offsets[-1]) != tokens or (len(lengths) and int(lengths.min()) < 0):
         raise ValueError(
-            f"the lengths of the {what} add up to {int(ends.start[-1])}, but there are {tokens} tokens"
+            f"the lengths of the {what} add up to {int(ends.offsets[-1])}, but there are {tokens} tokens"
         )
 
 
@@ -149,7 +149,7 @@ class _VarlenAttention(torch.autograd.Function):
         values: Tensor,
         bias: Tensor | None,
         received: Tensor | None,
-        mask: Apart,
+        mask: PackedMask,
         threshold: int,
         seed: int,
     ) -> Tensor:
@@ -188,7 +188,7 @@ def _attention_request(
     values: Tensor,
     bias: Tensor | None,
     received: Tensor | None,
-    mask: Apart,
+    mask: PackedMask,
     threshold: int,
     seed: int,
 ) -> Asked:
@@ -196,8 +196,8 @@ def _attention_request(
     return Asked(
         *map(data_ptr, (query, keys, values)),
         *(each.stride(1) for each in (query, keys, values)),
-        data_ptr(mask.queries.start),
-        data_ptr(mask.keys.start),
+        data_ptr(mask.queries.offsets),
+        data_ptr(mask.keys.offsets),
         len(mask.queries.lengths),
         heads,
         size,
@@ -331,7 +331,7 @@ def attention_sublayer(
     norm: nn.LayerNorm,
     projections: Sequence[nn.Linear],
     heads: int,
-    mask: Apart,
+    mask: PackedMask,
     weight_threshold: int,
     threshold: int,
     source: Tensor | None = None,
@@ -355,7 +355,7 @@ class _AttentionSublayer(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         source: Tensor | None,
-        mask: Apart,
+        mask: PackedMask,
         heads: int,
         eps: float,
         dropout: tuple[int, int, int, int],
@@ -461,7 +461,7 @@ def _sublayer_request(
     """The kernel's arguments; the packed weights must outlive the call."""
     size = x.size(1) // ctx.heads
     weight_threshold, weight_seed, threshold, seed = ctx.dropout
-    mask: Apart = ctx.mask
+    mask: PackedMask = ctx.mask
     return Looked(
         Around(*map(data_ptr, (x, norm, norm_bias)), *x.shape, threshold, seed, ctx.eps),
         optional_ptr(source),
@@ -470,7 +470,7 @@ def _sublayer_request(
         0,
         Asked(
             None, None, None, 0, 0, 0,
-            data_ptr(mask.queries.start), data_ptr(mask.keys.start), len(mask.queries.lengths),
+            data_ptr(mask.queries.offsets), data_ptr(mask.keys.offsets), len(mask.queries.lengths),
             ctx.heads, size, mask.causal, weight_threshold, size**-0.5, weight_seed, None, None,
         ),
     )  # fmt: skip

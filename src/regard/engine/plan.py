@@ -18,7 +18,6 @@ from regard.engine.library import find_library, kernels
 from regard.nn import (
     Attention,
     DecoderBlock,
-    Dropout,
     EncoderBlock,
     EncoderStack,
     FeedForward,
@@ -36,7 +35,6 @@ from regard.nn import (
     Sinusoidal,
 )
 from regard.nn.bert import Bert
-from regard.nn.dropout import dropout_threshold
 from regard.nn.ensemble import Ensemble
 from regard.nn.gpt import Gpt, GptWriter
 from regard.nn.knn import Datastore, KnnModel
@@ -281,7 +279,7 @@ _plans: "WeakKeyDictionary[nn.Module, tuple[Guard, Plan | Unsupported]]" = WeakK
 KNOWN: tuple[type[nn.Module], ...] = (
     *(nn.Linear, nn.LayerNorm, nn.Identity, nn.Embedding, nn.ModuleList),
     *(Attention, MultiHead, ScaledDot, Gaussian, Position, Sinusoidal, Learned, Rotary, Sinusoidal2d),
-    *(Dropout, FeedForward, Residual, SelfAttention, ScaledEmbedding, Merging, Pruning),
+    *(nn.Dropout, FeedForward, Residual, SelfAttention, ScaledEmbedding, Merging, Pruning),
     *(EncoderBlock, DecoderBlock, EncoderStack, Encoder, Decoder),
     *(Transformer, Gpt, GptWriter, Bert, Vit, Ensemble, KnnModel, Datastore),
 )
@@ -313,7 +311,7 @@ def _plan_model(model: nn.Module) -> Plan:
     for name, module in model.named_modules():
         _check_module(name or type(model).__name__, module)
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if tensor.is_floating_point() and not name.startswith(("neighbours.", "members.")):
+        if tensor.is_floating_point() and not name.startswith(("datastore.", "members.")):
             reason = tensor_refusal(tensor)
             if reason is not None:
                 raise _Refused(f"{name} {reason}")
@@ -363,7 +361,16 @@ def _norm(name: str, module: nn.Module, width: int) -> nn.LayerNorm:
     return module
 
 
-def _threshold(dropout: Dropout) -> int:
+def dropout_threshold(p: float) -> int:
+    """How many of 256 byte values drop an element: the kernels' dropout rate is a multiple of 1/256."""
+    return min(255, max(1, round(p * 256))) if p else 0
+
+
+def _threshold(name: str, dropout: nn.Module) -> int:
+    if not isinstance(dropout, nn.Dropout):
+        raise _Refused(f"{name} is a {type(dropout).__name__}, not dropout")
+    if not 0.0 <= dropout.p < 1.0:
+        raise _Refused(f"{name} drops everything")
     return dropout_threshold(dropout.p) if dropout.training else 0
 
 
@@ -392,7 +399,7 @@ def _attention(name: str, residual: Residual, kind: Literal["self", "cross"], wi
         attention,
         residual.placement == "pre",
         _norm(f"{name}.norm", residual.norm, width).eps,
-        _threshold(residual.dropout),
+        _threshold(f"{name}.dropout", residual.dropout),
         dropout_threshold(attention.dropout) if attention.training else 0,
         heads=heads,
     )
@@ -416,8 +423,8 @@ def _feed_forward(name: str, residual: Residual, width: int) -> Sublayer:
         inner,
         residual.placement == "pre",
         _norm(f"{name}.norm", residual.norm, width).eps,
-        _threshold(residual.dropout),
-        _threshold(inner.dropout),
+        _threshold(f"{name}.dropout", residual.dropout),
+        _threshold(f"{name}.sublayer.dropout", inner.dropout),
         d_ff=d_ff,
         activation=inner.activation,
     )
@@ -474,7 +481,7 @@ def _plan_transformer(model: nn.Module) -> Plan:
     stacks = (encoder, decoder)
     refused: dict[Use, str] = {}
     common = _uniform(stacks) or _added_positions(stacks)
-    step = common or _training_step_refusal(stacks, _threshold(model.dropout), scales)
+    step = common or _training_step_refusal(stacks, _threshold("dropout", model.dropout), scales)
     search = common or _decoding_refusal(stacks) or _training_mode(model, stacks)
     if step is not None:
         refused["training step"] = step
@@ -626,7 +633,7 @@ def _plan_ensemble(model: nn.Module) -> Plan:
         if reason is not None:
             raise _Refused(reason)
         if isinstance(member, KnnModel):
-            _check_datastore(member.neighbours, inner)
+            _check_datastore(member.datastore, inner)
         plans.append(found)
     words = {inner.output_bias.numel() for inner in transformers_of(model)}
     if len(words) > 1:
@@ -645,13 +652,13 @@ def _plan_ensemble(model: nn.Module) -> Plan:
     )
 
 
-def _check_datastore(neighbours: Datastore, model: Transformer) -> None:
-    if neighbours.keys.device.type != "cpu" or neighbours.words.dtype != torch.int32:
+def _check_datastore(datastore: Datastore, model: Transformer) -> None:
+    if datastore.keys.device.type != "cpu" or datastore.tokens.dtype != torch.int32:
         raise _Refused("the datastore is not on the CPU")
-    if not neighbours.keys.is_contiguous() or not neighbours.words.is_contiguous():
+    if not datastore.keys.is_contiguous() or not datastore.tokens.is_contiguous():
         raise _Refused("the datastore is not contiguous")
-    if type(neighbours.score) is not Gaussian:
-        raise _Refused(f"the datastore is scored by {type(neighbours.score).__name__}")
+    if type(datastore.score) is not Gaussian:
+        raise _Refused(f"the datastore is scored by {type(datastore.score).__name__}")
 
 
 def transformers_of(model: nn.Module) -> list[Transformer]:
@@ -663,7 +670,7 @@ def transformers_of(model: nn.Module) -> list[Transformer]:
 def datastores_of(model: nn.Module) -> list[Datastore | None]:
     """For each of `transformers_of` its kNN datastore, if it has one."""
     members = model.members if isinstance(model, Ensemble) else (model,)
-    return [each.neighbours if isinstance(each, KnnModel) else None for each in members]
+    return [each.datastore if isinstance(each, KnnModel) else None for each in members]
 
 
 _PLANNERS: dict[type[nn.Module], Callable[[nn.Module], Plan]] = {

@@ -73,7 +73,7 @@ class NativeSearch:
         self.copied = Fingerprint(
             [
                 *(each for side in (self.encoders, self.decoders) for one in side for each in one.copied),
-                *(each.neighbours.keys for each in self.datastores if each is not None),
+                *(each.datastore.keys for each in self.datastores if each is not None),
             ]
         )
         self.source_words = min(len(each.table) for each in self.encoders)
@@ -231,17 +231,17 @@ def linear_weights(linear: nn.Linear) -> list[Tensor | None]:
 class PackedDatastore:
     """A kNN datastore as the kernels read it."""
 
-    def __init__(self, neighbours: Datastore) -> None:
-        self.neighbours = neighbours
-        keys = neighbours.keys.float()
-        self.keys, self.words = prepack(keys), neighbours.words
+    def __init__(self, datastore: Datastore) -> None:
+        self.datastore = datastore
+        keys = datastore.keys.float()
+        self.keys, self.tokens = prepack(keys), datastore.tokens
         self.offsets = -keys.square().sum(1) / 2
         self.struct = Remembered(
-            *map(data_ptr, (self.keys, self.offsets, self.words)),
+            *map(data_ptr, (self.keys, self.offsets, self.tokens)),
             len(keys),
-            neighbours.count,
-            float(neighbours.score.sharpness),
-            neighbours.weight,
+            datastore.count,
+            float(datastore.score.sharpness),
+            datastore.weight,
         )
 
 
@@ -289,16 +289,16 @@ def native_search(model: object, max_length: int) -> NativeSearch | None:
     return made
 
 
-def nearest(neighbours: Datastore, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`Datastore.nearest` by the kernels where they take it: squared distances and places, (rows, count)."""
+def nearest(datastore: Datastore, query: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`Datastore.nearest` by the kernels where they take it: squared distances and indices, (rows, count)."""
     query = query.contiguous()
-    if neighbours.keys.device != query.device:
-        raise ValueError(f"queries on {query.device} do not fit keys on {neighbours.keys.device}")
-    if not tensors_supported(query) or not 1 <= count <= len(neighbours.keys):
-        return neighbours.nearest(query, count)
-    if query.dim() != 2 or query.size(1) != neighbours.keys.size(1):
-        raise ValueError(f"queries {tuple(query.shape)} do not fit keys of {neighbours.keys.size(1)} numbers")
-    packed = PackedDatastore(neighbours)
+    if datastore.keys.device != query.device:
+        raise ValueError(f"queries on {query.device} do not fit keys on {datastore.keys.device}")
+    if not tensors_supported(query) or not 1 <= count <= len(datastore.keys):
+        return datastore.nearest(query, count)
+    if query.dim() != 2 or query.size(1) != datastore.keys.size(1):
+        raise ValueError(f"queries {tuple(query.shape)} do not fit keys of {datastore.keys.size(1)} numbers")
+    packed = PackedDatastore(datastore)
     fits = query.new_empty(len(query), count)
     places = torch.empty(len(query), count, dtype=torch.long)
     library().nearest(

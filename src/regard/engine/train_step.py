@@ -1,7 +1,7 @@
 """Token loss of a batch of sentence pairs with its gradient: the encoder-decoder there and back in one call.
 
 Each thread takes its own sentences through all layers and waits for the others only to add up the gradients.
-The plain twin is `smoothed_kl` over `Transformer.rows`, which synchronises some hundred times a step.
+The plain twin is `smoothed_kl` over `Transformer.hidden`, which synchronises some hundred times a step.
 """
 
 import ctypes
@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from regard.engine.library import data_ptr, first_order, library, optional_ptr
 from regard.engine.loss import entropy_term
 from regard.engine.ops import draw_seed
+from regard.engine.pack import SequenceOffsets
 from regard.engine.plan import Plan, Stack, Sublayer, supports
 from regard.engine.structs import Lesson, Side
 from regard.engine.structs import Sublayer as SublayerStruct
-from regard.nn import Ends, Learned, Sinusoidal
+from regard.nn import Learned, Sinusoidal
 from regard.nn.transformer import Transformer
 
 FEED_FORWARD, SELF_ATTENTION, CROSS_ATTENTION = range(3)
@@ -51,10 +52,12 @@ def fused_token_loss(
     if plan is None:
         return None
     assert isinstance(model, Transformer)
-    read, written = Ends.of(batch.source, padding), Ends.of(batch.target, padding)
-    if not torch.equal(written.real, batch.gold != padding) or not (read.lengths.all() & written.lengths.all()):
+    read = SequenceOffsets.from_padded(batch.source, padding)
+    written = SequenceOffsets.from_padded(batch.target, padding)
+    same = torch.equal(written.nonpad, batch.gold != padding)
+    if not same or not (read.lengths.all() & written.lengths.all()):
         return None  # something other than non-empty sentences shifted by one
-    source, target, gold = batch.source[read.real], batch.target[written.real], batch.gold[written.real]
+    source, target, gold = batch.source[read.nonpad], batch.target[written.nonpad], batch.gold[written.nonpad]
     check_ids(source, len(model.source_embedding.weight), "source")
     check_ids(target, len(model.target_embedding.weight), "target")
     check_ids(gold, model.output_bias.numel(), "target")
@@ -62,7 +65,7 @@ def fused_token_loss(
     sentences = len(read.lengths)
     if r_drop:  # both passes at once: the batch twice, with dropout of its own each
         source, target = torch.cat((source, source)), torch.cat((target, target))
-        read, written = (Ends(each.lengths.repeat(2)) for each in (read, written))
+        read, written = (SequenceOffsets(each.lengths.repeat(2)) for each in (read, written))
     packed = PackedPairs(sentences, (source, target), (read, written), positions, gold)
     settings = LossSettings(padding, smoothing, r_drop)
     return cast(Tensor, _TokenLoss.apply(model, plan, packed, settings, *model.parameters()))  # type: ignore[no-untyped-call]
@@ -77,7 +80,7 @@ def check_ids(ids: Tensor, vocabulary: int, side: str) -> None:
             raise ValueError(f"{side} token id {wrong} is outside the vocabulary of {vocabulary:,}")
 
 
-def position_table(stack: Stack, ends: Ends) -> Tensor:
+def position_table(stack: Stack, ends: SequenceOffsets) -> Tensor:
     """What is added to the embeddings at each position, as far as these sentences reach: (length, d_model)."""
     length = int(ends.lengths.max())
     if isinstance(stack.position, Learned):
@@ -92,7 +95,7 @@ class PackedPairs:
 
     sentences: int
     ids: tuple[Tensor, Tensor]
-    ends: tuple[Ends, Ends]
+    ends: tuple[SequenceOffsets, SequenceOffsets]
     positions: tuple[Tensor, Tensor]
     gold: Tensor
 
@@ -186,14 +189,14 @@ def step_request(
 
 
 def stack_struct(
-    stack: Stack, table: Tensor, ids: Tensor, ends: Ends, positions: Tensor, layout: GradientLayout
+    stack: Stack, table: Tensor, ids: Tensor, ends: SequenceOffsets, positions: Tensor, layout: GradientLayout
 ) -> Side:
     """The encoder or the decoder; seeds are drawn in the order of the layers."""
     norm, sublayers = stack.norm, list(stack.sublayers)
     assert norm is not None
     seed = draw_seed(sublayers[0].dropout)
     return Side(
-        *map(data_ptr, (ids, ends.start, table, positions)),
+        *map(data_ptr, (ids, ends.offsets, table, positions)),
         layout[table],
         layout[positions],
         (data_ptr(norm.weight), data_ptr(norm.bias)),

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.decoding import Options
-from regard.nn import KeyValue, KvCache, LayerState, Sinusoidal, padding_mask
+from regard.nn import KeyValue, KvCacheStep, LayerState, Sinusoidal, padding_mask
 from regard.nn.recurrent import as_state
-from regard.nn.rnn import Rnn, RnnState, turned
+from regard.nn.rnn import Rnn, RnnState, reversed_within
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.nn.transformer import Transformer
 
@@ -105,14 +105,14 @@ class TransformerStep(Graph):
             self.model.target_embedding(tokens.unsqueeze(1)),
             memory,
             source_mask=mask,
-            caches=cast(list[KvCache], caches),
+            caches=cast(list[KvCacheStep], caches),
         )
         after = (part for each in caches for part in (each.keys, each.values))
         return self.model.scores(hidden.squeeze(1)), *after
 
 
 class Written:
-    """A cache that grows by joining, where a trace cannot follow writing in place."""
+    """A `KvCacheStep` that concatenates, since a trace cannot follow writing in place."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
         self.keys, self.values = keys, values
@@ -139,12 +139,12 @@ class RnnReader(Graph):
 
     def forward(self, source: Tensor) -> tuple[Tensor, ...]:
         lengths = (source != self.model.padding).sum(1)
-        x = self.model.source_embedding(turned(source, lengths) if self.model.reverse else source)
+        x = self.model.source_embedding(reversed_within(source, lengths) if self.model.reverse else source)
         last: list[LayerState] = []
         for layer in self.layers:
             x, after = layer(x, lengths)
             last.append(after)
-        encoded = turned(x, lengths) if self.model.reverse else x
+        encoded = reversed_within(x, lengths) if self.model.reverse else x
         mask = padding_mask(source, self.model.padding)
         return tuple(tensors_of(self.model.decoder.begin(self.model.bridge(last), encoded, mask)))
 

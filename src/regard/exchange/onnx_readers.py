@@ -17,7 +17,6 @@ from regard.nn.bert import (
     BertPretrainer,
     BertReader,
     BertTagger,
-    pool,
 )
 from regard.nn.gpt import GptClassifier
 from regard.nn.vit import VitClassifier
@@ -59,20 +58,18 @@ def said(model: BertLike, ids: Tensor, segments: Tensor) -> Tensor:
     """What a BERT says, texts side by side: labels (batch, labels), a score for each token, or a vector."""
     bert = cast(Bert, model.bert)
     padding = bert.padding
-    hidden = bert.blocks(bert.embedded(ids, segments), mask=padding_mask(ids, padding))
+    hidden = bert.blocks(bert.embed(ids, segments), mask=padding_mask(ids, padding))
     match model:
         case BertClassifier():
-            return model.judged(hidden[:, 0])
+            return model.classify(hidden[:, 0])
         case BertTagger():
-            return cast(Tensor, model.tags(hidden))
+            return model.tag(hidden)
         case BertAnswerer():
-            scores = model.edges(hidden).transpose(1, 2)
-            nowhere = (ids == padding).unsqueeze(1)
-            return cast(Tensor, scores.masked_fill(nowhere, torch.finfo(torch.float32).min))
+            return model.spans(hidden, ids != padding)
         case BertPretrainer():
-            return functional.linear(model.rows(hidden), *model.output)
+            return functional.linear(model.masked(hidden), *model.output)
         case BertReader():
-            return pool(hidden, ids != padding, model.pooling)
+            return model.pool(hidden, ids != padding)
 
 
 class GptGraph(Graph):
@@ -91,7 +88,7 @@ class GptGraph(Graph):
         last = (ids != gpt.padding).sum(1) - 1
         hidden = gpt(ids)
         chosen = hidden.gather(1, last.view(-1, 1, 1).expand(-1, 1, hidden.size(-1))).squeeze(1)
-        return cast(Tensor, self.model.labels(chosen))
+        return self.model.classify(chosen)
 
 
 class ImageGraph(Graph):
@@ -108,5 +105,5 @@ class ImageGraph(Graph):
 
     def forward(self, pixels: Tensor) -> Tensor:
         vit = self.model.vit
-        x = vit.norm(vit.blocks(vit.embedded(pixels)))
-        return cast(Tensor, self.model.labels(x.mean(1) if vit.class_embedding is None else x[:, 0]))
+        x = vit.norm(vit.blocks(vit.embed(pixels)))
+        return self.model.classify(x[:, 0] if vit.by_class else x.mean(1))

@@ -92,9 +92,9 @@ class LoadedVision:
         found = []
         for number in range(layers - first):
             done = tuple(every.amount(layer) for layer in range(number + 1))
-            into = self.model.vit.reduced(pixels, Merging((*done, 0.0), first_stays=bool(first))).into
-            into = torch.arange(self.recipe.model.tokens) if into is None else into
-            found.append(into.cpu().numpy()[first:])
+            tokens = self.model.vit.reduced(pixels, Merging((*done, 0.0), first_stays=bool(first)))
+            index = torch.arange(self.recipe.model.tokens) if tokens.index is None else tokens.index[0]
+            found.append(index.cpu().numpy()[first:])
         return found
 
     def pixels(self, image: str | Path) -> Tensor:

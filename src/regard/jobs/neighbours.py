@@ -23,7 +23,7 @@ def keep(folder: RunFolder, model: Seq2SeqModel, neighbours: Datastore) -> None:
     numbers = (neighbours.count, neighbours.weight, float(neighbours.score.sharpness))
     tensors = {
         "keys": neighbours.keys,
-        "words": neighbours.words,
+        "words": neighbours.tokens,
         "numbers": torch.tensor(numbers, dtype=torch.float64),
         "made_with": made_with(model),
     }

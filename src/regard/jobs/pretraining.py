@@ -14,6 +14,7 @@ from regard.data.lines import CorpusError
 from regard.data.plaintext import PlainText
 from regard.data.store import TokenStore, open_or_build, store_key
 from regard.disk import cache_folder
+from regard.engine import run
 from regard.errors import RegardError
 from regard.jobs import texts
 from regard.jobs.journal import Audience
@@ -134,7 +135,7 @@ def counted(model: BertPretrainer, objective: PretrainingObjective, batch: TextB
     """Hidden words, those guessed, their loss; texts in two parts, those told right, their loss."""
     word_loss, loss = objective.parts(batch)
     places = (batch.marks != NOTHING).flatten().nonzero().squeeze(1)
-    rows, scores = model(batch.ids, batch.segments, places)
+    rows, scores = run(model, batch.ids, batch.segments, places)
     weight, bias = model.output
     gold = batch.marks.flatten().index_select(0, places)
     guessed = torch.cat([(part @ weight.T + bias).argmax(-1) for part in rows.split(512)])

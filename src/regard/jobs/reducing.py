@@ -9,7 +9,7 @@ import torch
 from regard.config import LoopSettings, Reduction
 from regard.data.examples import TextBatch
 from regard.errors import RegardError
-from regard.nn import Ends, TokenCounts
+from regard.nn import TokenCounts
 from regard.nn.bert import Bert
 from regard.training.state import Scores
 
@@ -52,11 +52,11 @@ def with_worth(scores: Scores, by: str, kept: float, reduce: Reduction) -> Score
     return {**scores, "kept": kept, WORTH: score - reduce.weight * max(0.0, kept - reduce.keep)}
 
 
-def walked_by(bert: Bert, batches: Iterable[TextBatch], *, firsts: bool) -> TokenCounts:
-    """How many tokens of each text are left from block to block."""
+def token_counts(bert: Bert, batches: Iterable[TextBatch], *, first_only: bool) -> TokenCounts:
+    """How many tokens of each text remain from block to block."""
     with torch.no_grad():
         found = [
-            bert.reduced(each.ids, each.segments, Ends.of(each.ids, bert.padding), firsts=firsts).walked
+            bert.reduced(each.ids, each.segments, first_only=first_only).counts
             for each in (batch.to(bert.pooler.weight.device) for batch in batches)
         ]
     return tuple(

@@ -26,7 +26,6 @@ from regard.config import (
     TranslationRecipe,
     VisionRecipe,
 )
-from regard.engine import attach
 from regard.errors import RecipeError, RegardError
 from regard.jobs.folder import LARGEST_CONFIG, RunFolder
 from regard.jobs.training import device
@@ -82,7 +81,6 @@ class TextFolder:
             self.folder.check_weights(fresh())
         model = fresh()
         self.folder.write_weights_into(model)
-        attach(model)
         return model.to(device()).eval()
 
 

@@ -21,13 +21,13 @@ from regard.config import (
 )
 from regard.data.examples import Example, Source, TextBatch, TextBatches, all_batches
 from regard.data.lines import CorpusError
-from regard.engine import attach
+from regard.engine import run
 from regard.errors import RecipeError
 from regard.jobs import training
 from regard.jobs.card import text_card
 from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, read_journal
-from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, walked_by, with_worth
+from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, token_counts, with_worth
 from regard.jobs.text_folder import (
     LABELS,
     load_tokenizer,
@@ -173,7 +173,7 @@ class TextTask:
         )
         if self.model.start:
             audience.say(start_from(Path(self.model.start), model))
-        return attach(model)
+        return model
 
     def batches(self, world: World) -> TextBatches:
         return TextBatches(
@@ -199,7 +199,7 @@ class TextTask:
         some = self.source.load(np.arange(min(SAMPLE, len(self.source))), np.random.default_rng(0))
         bert: Any = model.bert
         batches = all_batches(some, self.tokenizer.padding, self.settings.batch_tokens)
-        kept = kept_share(walked_by(bert, batches, firsts=True))
+        kept = kept_share(token_counts(bert, batches, first_only=True))
         return with_worth(scores, self.recipe.train.best_by, kept, reduce)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
@@ -293,4 +293,4 @@ def asked(
     for batch in all_batches(examples, padding, tokens):
         batch = batch.to(place)
         with torch.no_grad():
-            yield batch, model(batch.ids, batch.segments).float()
+            yield batch, run(model, batch.ids, batch.segments).float()

@@ -12,7 +12,7 @@ from torch import nn
 from regard.config import VisionRecipe, VitModel
 from regard.data.image_batches import ImageBatches, as_numbers
 from regard.data.images import Images, Part, balance, check_labels, labels_of, open_images
-from regard.engine import attach
+from regard.engine import run
 from regard.errors import RecipeError, RegardError
 from regard.evaluation import score_labels
 from regard.jobs import training
@@ -76,7 +76,6 @@ class VisionTask:
         model = build_vit(self.recipe.model, len(self.labels), self.recipe.reduce)
         if self.recipe.model.start:
             audience.say(start_from(Path(self.recipe.model.start), model))
-        attach(model)
         return model
 
     def batches(self, world: World) -> ImageBatches:
@@ -105,7 +104,7 @@ class VisionTask:
         pixels = as_numbers(valid.load(range(min(SAMPLE, len(valid.labels)))))
         vit: Any = model.vit
         with torch.no_grad():
-            kept = kept_share(vit.reduced(pixels.to(vit.mean.device), vit.reduction).walked)
+            kept = kept_share(vit.reduced(pixels.to(vit.mean.device), vit.reduction).counts)
         return with_worth(scores, self.recipe.train.best_by, kept, self.recipe.reduce)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
@@ -203,7 +202,7 @@ def probabilities(model: nn.Module, images: Images) -> np.ndarray:
     for first in range(0, len(images.labels), count):
         some = images.load(range(first, min(first + count, len(images.labels))))
         with torch.no_grad():
-            found.append(model(as_numbers(some).to(place)).float().softmax(-1).cpu().numpy())
+            found.append(run(model, as_numbers(some).to(place)).float().softmax(-1).cpu().numpy())
     return np.concatenate(found)
 
 
@@ -223,5 +222,4 @@ def fresh_vit(folder: RunFolder, recipe: VisionRecipe) -> tuple[VitClassifier, l
         folder.check_weights(build_vit(recipe.model, len(labels), recipe.reduce))
     model = build_vit(recipe.model, len(labels), recipe.reduce)
     folder.write_weights_into(model)
-    attach(model)
     return model.to(device()).eval(), labels

@@ -8,19 +8,18 @@
 torch.Size([1, 5, 8])
 """
 
-from regard.nn.apart import Apart, AttentionStats, Ends
-from regard.nn.attention import Attention, MultiHead, attend, masked_softmax
+from regard.nn.attention import Attention, AttentionStats, MultiHead, attend, masked_softmax
 from regard.nn.blocks import BlockShape, DecoderBlock, EncoderBlock, EncoderStack
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import ScaledEmbedding
 from regard.nn.feed_forward import FeedForward
-from regard.nn.kv_cache import KeyValue, KvCache
+from regard.nn.kv_cache import KeyValue, KvCache, KvCacheStep
 from regard.nn.masks import causal_mask, combine, length_mask, padding_mask
+from regard.nn.packing import Packed
 from regard.nn.positions import Alibi, Learned, Position, Relative, Rotary, Sinusoidal
 from regard.nn.recorder import Recorder
 from regard.nn.recurrent import LayerState, Recurrent
 from regard.nn.residual import Residual, SelfAttention
-from regard.nn.scores import Additive, Concat, Dot, Gaussian, General, ScaledDot, Score
+from regard.nn.scores import Additive, Concat, Dot, Gaussian, General, ScaledDot, Score, make_score
 from regard.nn.token_reduction import (
     Merging,
     Pruning,
@@ -30,32 +29,31 @@ from regard.nn.token_reduction import (
     TokenCounts,
     kept_share,
     operations,
-    reduced,
+    reduce_tokens,
 )
 
 __all__ = [
     "Additive",
     "Alibi",
-    "Apart",
     "Attention",
     "AttentionStats",
     "BlockShape",
     "Concat",
     "DecoderBlock",
     "Dot",
-    "Dropout",
     "EncoderBlock",
     "EncoderStack",
-    "Ends",
     "FeedForward",
     "Gaussian",
     "General",
     "KeyValue",
     "KvCache",
+    "KvCacheStep",
     "LayerState",
     "Learned",
     "Merging",
     "MultiHead",
+    "Packed",
     "Position",
     "Pruning",
     "Recorder",
@@ -77,8 +75,9 @@ __all__ = [
     "combine",
     "kept_share",
     "length_mask",
+    "make_score",
     "masked_softmax",
     "operations",
     "padding_mask",
-    "reduced",
+    "reduce_tokens",
 ]

@@ -1,10 +1,13 @@
-"""softmax(score + bias) over values: the mechanism itself, on tensors of any leading shape.
+"""Attention: softmax(score + bias) over values, as a function and as a module.
 
-Two paths, tested equal: the plain one, for every score and whenever the weights are wanted, and PyTorch's
-fused kernel for scaled dot products, which never writes the weights down.
+`attend` has two paths, tested equal: the plain one, for every score and whenever the weights are recorded, and
+PyTorch's fused kernel for scaled dot products, which never stores the weights. `Attention` projects, splits
+into heads, attends, joins and projects; with identity projections and one head it is Bahdanau's or Luong's
+attention or kernel regression, and `MultiHead` fills in the four projections of the Transformer.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -12,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn.apart import Apart, AttentionStats
-from regard.nn.kv_cache import KeyValue, KvCache
+from regard.nn.kv_cache import KeyValue
 from regard.nn.masks import length_mask
 from regard.nn.positions import Position
 from regard.nn.recorder import Recorder
@@ -22,23 +24,30 @@ from regard.nn.scores import ScaledDot, Score, check_equal_sizes
 Record = Callable[[Tensor], object]
 """Called with the weights (..., query, key) before dropout."""
 
-Addition = Callable[[Tensor], Tensor | None]
-"""From the weights (..., query, key) used, what to add to the mixed values."""
+ValueBias = Callable[[Tensor], Tensor | None]
+"""From the weights (..., query, key), what to add to the weighted values."""
 
 
 def masked_softmax(
     scores: Tensor, valid_lengths: Tensor | None = None, *, mask: Tensor | None = None
 ) -> Tensor:
-    """Softmax over the keys that may be seen; the others get weight exactly 0.
+    """Softmax over the keys that a query may attend to; the others get weight exactly 0.
 
-    scores are (..., query, key). Either valid lengths, one a sequence (batch,) or one a query
-    (batch, query), or a boolean mask. A query that may see nothing gets zeros, never NaN.
+    A query with no key to attend to gets zeros, never NaN.
+
+    Args:
+        scores: (..., query, key).
+        valid_lengths: One a sequence (batch,), or one a query (batch, query).
+        mask: Boolean, True = may attend, broadcast to the scores; instead of valid lengths.
+
+    Raises:
+        ValueError: Both valid lengths and a mask are given.
     """
     if valid_lengths is not None:
         if mask is not None:
             raise ValueError("masked_softmax takes valid_lengths or mask, not both")
         mask = length_mask(valid_lengths, scores.size(-1))
-        while mask.dim() < scores.dim():  # the batch is the first axis; what lies between is shared
+        while mask.dim() < scores.dim():  # the batch is the first axis; axes between are broadcast
             mask = mask.unsqueeze(1)
     if mask is None:
         return torch.softmax(scores, dim=-1)
@@ -59,11 +68,23 @@ def attend(
     dropout: float = 0.0,
     record: Record | None = None,
 ) -> Tensor:
-    """Mix the values by how well their keys fit the query.
+    """Sum of the values, weighted by how well their keys fit the query.
 
-    query (..., query, size), keys (..., key, size), values (..., key, value size) -> (..., query, value size).
-    The score is scaled dot product unless given; `keys` are raw keys. `bias` is added to the scores,
-    `dropout` falls on the weights, and `record` is shown the weights.
+    Args:
+        query: (..., query, size).
+        keys: (..., key, size), not prepared.
+        values: (..., key, value size).
+        score: Scaled dot product unless given.
+        mask: Boolean, True = may attend, broadcast to (..., query, key).
+        bias: Added to the scores, broadcast to (..., query, key).
+        dropout: Probability of dropping a weight.
+        record: Called with the weights before dropout.
+
+    Returns:
+        (..., query, value size).
+
+    Raises:
+        TypeError: The mask is not boolean.
     """
     score = ScaledDot() if score is None else score
     return attend_prepared(
@@ -77,62 +98,24 @@ def attend_prepared(
     values: Tensor,
     score: Score,
     *,
-    mask: Tensor | Apart | None = None,
+    mask: Tensor | None = None,
     bias: Tensor | None = None,
     dropout: float = 0.0,
     record: Record | None = None,
-    addition: Addition | None = None,
-    noted: AttentionStats | None = None,
+    value_bias: ValueBias | None = None,
 ) -> Tensor:
-    """`attend` for keys that went through `score.prepare` already; picks the path."""
-    if isinstance(mask, Apart):
-        return within_sentences(query, prepared, values, score, mask, bias=bias, dropout=dropout, noted=noted)
+    """`attend` for keys from `score.prepare`; chooses the path."""
     if mask is not None and mask.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean, True = may look; this one is {mask.dtype}")
-    if is_plain_scaled_dot(score) and record is None and addition is None:
+        raise TypeError(f"a mask is boolean, True = may attend; this one is {mask.dtype}")
+    if is_plain_scaled_dot(score) and record is None and value_bias is None:
         return fused(query, prepared, values, mask=mask, bias=bias, dropout=dropout)
     scores = score(query, prepared, prepared=True)  # (..., query, key)
-    return plain(scores, values, mask=mask, bias=bias, dropout=dropout, record=record, addition=addition)
+    return plain(scores, values, mask=mask, bias=bias, dropout=dropout, record=record, value_bias=value_bias)
 
 
 def is_plain_scaled_dot(score: Score) -> bool:
-    """Whether PyTorch's fused kernel computes this score: the class itself, and no hook to run."""
+    """Whether PyTorch's fused kernel computes this score: the class itself, without hooks."""
     return type(score) is ScaledDot and not score._forward_hooks and not score._forward_pre_hooks
-
-
-def within_sentences(
-    query: Tensor,
-    prepared: Tensor,
-    values: Tensor,
-    score: Score,
-    apart: Apart,
-    *,
-    bias: Tensor | None = None,
-    dropout: float = 0.0,
-    noted: AttentionStats | None = None,
-) -> Tensor:
-    """`attend_prepared` for a packed batch, (heads, tokens, size): unpacked with padding, and packed again.
-
-    `bias` (tokens,) is added to the scores of each key.
-    """
-
-    def record(weights: Tensor) -> None:  # (sentences, heads, query, key)
-        assert noted is not None
-        asked = apart.queries.real[:, None, :, None]
-        noted.received = weights.detach().mul(asked).sum(2).mean(1)[apart.keys.real]
-
-    beside = None if bias is None else apart.keys.side_by_side(bias.view(1, -1, 1)).transpose(2, 3)
-    mixed = attend_prepared(
-        apart.queries.side_by_side(query),
-        apart.keys.side_by_side(prepared),
-        apart.keys.side_by_side(values),
-        score,
-        mask=apart.mask(),
-        bias=beside,
-        dropout=dropout,
-        record=None if noted is None else record,
-    )
-    return apart.queries.end_to_end(mixed)
 
 
 def plain(
@@ -143,9 +126,9 @@ def plain(
     bias: Tensor | None = None,
     dropout: float = 0.0,
     record: Record | None = None,
-    addition: Addition | None = None,
+    value_bias: ValueBias | None = None,
 ) -> Tensor:
-    """The mechanism written out: mask, softmax, mix."""
+    """Attention written out: mask, softmax, weighted sum."""
     if bias is not None:
         scores = scores + bias
     weights = masked_softmax(scores, mask=mask)
@@ -154,7 +137,7 @@ def plain(
     if dropout:
         weights = functional.dropout(weights, dropout)
     mixed = weights @ values
-    added = None if addition is None else addition(weights)
+    added = None if value_bias is None else value_bias(weights)
     return mixed if added is None else mixed + added
 
 
@@ -167,7 +150,7 @@ def fused(
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Scaled dot-product attention in PyTorch's one kernel; equal to `plain` with `ScaledDot`."""
+    """Scaled dot-product attention by PyTorch's fused kernel; equal to `plain` with `ScaledDot`."""
     check_equal_sizes(query, keys)
     blind = None
     if mask is not None and query.device.type != "cpu":
@@ -183,15 +166,42 @@ def fused(
 
 
 def open_blind(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Let queries that may see nothing see everything, and say which: their result is thrown away."""
+    """A mask in which queries without any key attend to all, and which queries these are."""
     blind = ~mask.any(-1, keepdim=True)
     return mask | blind, blind
 
 
-class Attention(nn.Module):
-    """A query looks at a memory; `project_kv` makes the memory once, `forward` asks it as often as needed.
+@dataclass
+class AttentionStats:
+    """Statistics of one self-attention, filled in by it; token reduction is decided by them."""
 
-    The projections are identities unless given; `heads` splits what they put out.
+    nonpad: Tensor | None = None
+    """(batch, query): queries that count, all unless given."""
+    keys: Tensor | None = None
+    """(batch, key, head size): mean of the heads' keys."""
+    received: Tensor | None = None
+    """(batch, key): sum of the attention that each key got, mean over heads; 1 on average."""
+
+    def record(self, weights: Tensor) -> None:
+        """Sum weights (batch, heads, query, key) over the queries."""
+        weights = weights.detach()
+        if self.nonpad is not None:
+            weights = weights * self.nonpad[:, None, :, None]
+        self.received = weights.sum(2).mean(1)
+
+
+class Attention(nn.Module):
+    """Attention with projections: `project_kv` computes keys and values once, `forward` attends to them.
+
+    Args:
+        score: Scaled dot product unless given. One that has parameters is shared by the heads.
+        heads: Number of heads that the projections' outputs are split into.
+        query, key, value, output: Projections; identities unless given.
+        position: Position scheme inside attention.
+        dropout: Probability of dropping a weight in training.
+
+    Raises:
+        ValueError: The position scheme is not defined for the score.
     """
 
     def __init__(
@@ -222,75 +232,94 @@ class Attention(nn.Module):
             )
 
     def project_kv(
-        self,
-        source: Tensor,
-        values: Tensor | None = None,
-        *,
-        cache: KvCache | None = None,
-        positions: Tensor | None = None,
+        self, source: Tensor, values: Tensor | None = None, *, start: int = 0, positions: Tensor | None = None
     ) -> KeyValue:
-        """Project keys and values once: source (batch, key, size).
+        """Keys and values of a source, split into heads, rotated by the position scheme, prepared by the score.
 
-        Values come from the source too, unless given. With a cache the new keys are appended to it and
-        their places count on from there; otherwise they stand at 0, 1, 2 ... unless `positions` (key,) says.
+        Args:
+            source: (batch, key, size).
+            values: (batch, key, size) to project values from, the source unless given.
+            start: Position of the first key: the length of a cache that is to be extended.
+            positions: (key,), instead of start, start + 1, ...
         """
         keys, values = self.key(source), self.value(source if values is None else values)
-        start = cache.length if cache is not None else 0
         if positions is None:
             positions = torch.arange(start, start + keys.size(-2), device=keys.device)
-        turned = self.position.rotate(split(keys, self.heads), positions)
-        memory = KeyValue(self.score.prepare(turned), split(values, self.heads), positions)
-        return memory if cache is None else cache.extend(memory)
+        rotated = self.position.rotate(split(keys, self.heads), positions)
+        return KeyValue(self.score.prepare(rotated), split(values, self.heads), positions)
 
     def forward(
         self,
         query: Tensor,
         memory: KeyValue,
         *,
-        mask: Tensor | Apart | None = None,
+        mask: Tensor | None = None,
         bias: Tensor | None = None,
         positions: Tensor | None = None,
         record: Recorder | None = None,
-        noted: AttentionStats | None = None,
+        stats: AttentionStats | None = None,
     ) -> Tensor:
-        """Let each query (batch, query, size) look at the memory: (batch, query, size).
+        """Attend from each query (batch, query, size) to the keys: (batch, query, size).
 
-        `mask` is (batch or 1, query or 1, key), or with an axis for heads after the batch. The queries
-        stand where the last keys stand, unless `positions` (query,) says otherwise; only position schemes
-        that act inside attention ask. With `Apart` the sentences lie end to end: (tokens, size); then a bias is
-        (tokens,), one for each key, and `noted` receives how much attention each of them got.
+        Args:
+            memory: From `project_kv`, or from a cache.
+            mask: Boolean, True = may attend: (query, key) as in PyTorch's SDPA, (batch or 1, query or 1, key),
+                or (batch or 1, heads or 1, query or 1, key).
+            bias: Added to the scores, broadcast to (batch, heads, query, key).
+            positions: (query,); the last keys' positions unless given. Only position schemes that act inside
+                attention need them.
+            record: Called with the weights (batch, heads, query, key).
+            stats: Filled in with statistics of this call.
+
+        Raises:
+            ValueError: The mask has another number of axes.
+            TypeError: The mask is not boolean.
         """
         if positions is None:
             positions = memory.positions[max(0, memory.length - query.size(-2)) :]
-        if noted is not None:
-            noted.keys = memory.keys.detach().mean(0)
-        asked = self.position.rotate(split(self.query(query), self.heads), positions)
-        placed = self.position.bias(asked, positions, memory.positions)
+        if stats is not None:
+            stats.keys = memory.keys.detach().mean(-3)
+            if record is not None:
+                raise ValueError("attention is recorded or summed up in statistics, not both in one call")
+        rotated = self.position.rotate(split(self.query(query), self.heads), positions)
+        placed = self.position.bias(rotated, positions, memory.positions)
         mixed = attend_prepared(
-            asked,
+            rotated,
             memory.keys,
             memory.values,
             self.score,
-            mask=over_heads(mask),
+            mask=None if mask is None else over_heads(mask),
             bias=placed if bias is None else bias if placed is None else bias + placed,
             dropout=self.dropout if self.training else 0.0,
-            record=record,
-            addition=partial(
+            record=record if stats is None else stats.record,
+            value_bias=partial(
                 self.position.value_bias, query_positions=positions, key_positions=memory.positions
             )
             if self.position.needs_weights
             else None,
-            noted=noted,
         )
         return cast(Tensor, self.output(join(mixed)))
 
 
 class MultiHead(Attention):
-    """Several heads, each with its own d_model / heads wide view of queries, keys and values.
+    """Multi-head attention: softmax(Q K^T / sqrt(d_k)) V in every head, joined and projected.
 
-    softmax(Q K^T / sqrt(d_k)) V in every head, joined and projected (Vaswani et al. 2017, section 3.2.2).
-    Keys and values may come from vectors of another size than d_model. Keys have no bias unless asked for: it
-    adds the same to all scores of a query, which softmax does not see, so its gradient is nothing but rounding.
+    As Vaswani et al. 2017, section 3.2.2.
+
+    Args:
+        d_model: Size of queries and outputs; each head has d_model / heads components.
+        heads: Number of heads.
+        key_size: Size of the source's vectors, d_model unless given.
+        value_size: Size of the vectors that values are projected from, `key_size` unless given.
+        score: Scaled dot product unless given; it compares vectors of d_model / heads components.
+        position: Position scheme inside attention.
+        dropout: Probability of dropping a weight in training.
+        bias: Whether query, value and output projections have a bias.
+        key_bias: Whether the key projection has one. It adds the same to all scaled dot scores of a query,
+            which softmax does not see, so its gradient is nothing but rounding.
+
+    Raises:
+        ValueError: heads does not divide d_model.
     """
 
     def __init__(
@@ -300,6 +329,7 @@ class MultiHead(Attention):
         *,
         key_size: int | None = None,
         value_size: int | None = None,
+        score: Score | None = None,
         position: Position | None = None,
         dropout: float = 0.0,
         bias: bool = True,
@@ -309,7 +339,7 @@ class MultiHead(Attention):
             raise ValueError(f"d_model must be a multiple of heads; {d_model} is not one of {heads}")
         key_size = key_size or d_model
         super().__init__(
-            ScaledDot(),
+            score,
             heads=heads,
             query=projection(d_model, d_model, bias),
             key=projection(key_size, d_model, key_bias),
@@ -321,7 +351,7 @@ class MultiHead(Attention):
 
 
 def projection(size: int, out: int, bias: bool = True) -> nn.Linear:
-    """A linear map with Xavier-uniform weights and zero bias, as the Transformer starts."""
+    """A linear layer with Xavier-uniform weights and zero bias."""
     linear = nn.Linear(size, out, bias=bias)
     nn.init.xavier_uniform_(linear.weight)
     if bias:
@@ -330,22 +360,20 @@ def projection(size: int, out: int, bias: bool = True) -> nn.Linear:
 
 
 def split(x: Tensor, heads: int) -> Tensor:
-    """(batch, length, heads * size) -> (batch, heads, length, size): a head is a run of neighbours."""
+    """(batch, length, heads * size) -> (batch, heads, length, size)."""
     return x.view(*x.shape[:-1], heads, x.size(-1) // heads).transpose(-2, -3)
 
 
 def join(x: Tensor) -> Tensor:
-    """(batch, heads, length, size) -> (batch, length, heads * size): undoes `split`."""
+    """(batch, heads, length, size) -> (batch, length, heads * size): the inverse of `split`."""
     return x.transpose(-2, -3).flatten(-2)
 
 
-def over_heads(mask: Tensor | Apart | None) -> Tensor | Apart | None:
-    """Give a mask (batch, query, key) its axis for heads; refuse what could be read in two ways."""
-    if mask is None or isinstance(mask, Apart) or mask.dim() == 4:
-        return mask
-    if mask.dim() != 3:
+def over_heads(mask: Tensor) -> Tensor:
+    """A mask (query, key) or (batch, query, key) with an axis for heads."""
+    if mask.dim() not in (2, 3, 4):
         raise ValueError(
-            "a mask is (batch or 1, query or 1, key), or with an axis for heads after the batch; this one has "
-            f"the shape {tuple(mask.shape)} (see padding_mask, length_mask and causal_mask)"
+            "a mask is (query, key), (batch or 1, query or 1, key), or has an axis for heads after the batch; "
+            f"this one has the shape {tuple(mask.shape)} (see padding_mask, length_mask and causal_mask)"
         )
-    return mask.unsqueeze(1)
+    return mask if mask.dim() in (2, 4) else mask.unsqueeze(1)

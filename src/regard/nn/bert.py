@@ -1,41 +1,29 @@
-"""BERT (Devlin et al. 2019): an encoder that reads a text or a pair of them, and small heads that answer."""
+"""BERT (Devlin et al. 2019): a bidirectional encoder for a text or a pair of texts, and its heads."""
 
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from regard.config import BertModel, Pooling
-from regard.nn.apart import Ends
 from regard.nn.blocks import BlockShape, EncoderBlock, EncoderStack
-from regard.nn.dropout import Dropout
 from regard.nn.feed_forward import ACTIVATIONS
 from regard.nn.masks import padding_mask
 from regard.nn.positions import Learned
 from regard.nn.recorder import Recorder
-from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, SoftPruned, reduced
+from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, SoftPruned, reduce_tokens
 
-STARTING_SPREAD = 0.02
-"""Standard deviation of fresh weights, as BERT has it."""
-
-
-class BertAccelerator(Protocol):
-    """A second implementation of a BERT's forward pass, for packed batches.
-
-    Its methods return None where it does not support the model as it is.
-    """
-
-    def hidden(self, ids: Tensor, segments: Tensor, places: Tensor | None) -> Tensor | None:
-        """As `Bert.forward`."""
-
-    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> ReducedTokens | None:
-        """As `Bert.reduced`."""
+INITIAL_STD = 0.02
+"""Standard deviation of initial weights, as in BERT."""
 
 
 class Bert(nn.Module):
-    """Token, segment and position embeddings, and blocks in which every token sees the whole text.
+    """Token, segment and position embeddings, and encoder blocks.
 
-    `padding` is the id that stands for nothing; it stands at the end of a row only.
+    Args:
+        config: Sizes and settings.
+        vocabulary: Number of ids.
+        padding: Id of the padding, which stands at the end of a sequence only.
     """
 
     def __init__(self, config: BertModel, vocabulary: int, padding: int) -> None:
@@ -45,72 +33,65 @@ class Bert(nn.Module):
         self.segment_embedding = nn.Embedding(config.segments, config.d_model)
         self.position_embedding = Learned(config.d_model, config.longest)
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.blocks = EncoderStack(EncoderBlock(shape_of(config)) for _ in range(config.layers))
         self.pooler = nn.Linear(config.d_model, config.d_model)
         self.reduction: Merging | Pruning | None = None
-        """What makes tokens fewer from block to block, where anything does; never where it is recorded."""
-        self.accelerator: BertAccelerator | None = None
-        """Computes the forward pass natively where it can; set by `regard.engine.attach`."""
-        self.apply(start_weights)
-        nn.init.trunc_normal_(self.position_embedding.table, std=STARTING_SPREAD)
+        """Token reduction from block to block; not used while attention is recorded."""
+        self.apply(init_weights)
+        nn.init.trunc_normal_(self.position_embedding.table, std=INITIAL_STD)
 
     def forward(
-        self, ids: Tensor, segments: Tensor, record: Recorder | None = None, *, places: Tensor | None = None
+        self, ids: Tensor, segments: Tensor, record: Recorder | None = None, *, positions: Tensor | None = None
     ) -> Tensor:
-        """ids and segments (texts, length) -> (texts, length, d_model); what stands at padding means nothing.
+        """Hidden states (batch, length, d_model); those at padding mean nothing.
 
-        With `places` (some,), counted through the batch, the vectors there: (some, d_model). Tokens that were
-        merged have the vector of what they became.
+        Args:
+            ids, segments: (batch, length).
+            record: Collects attention weights; turns token reduction off.
+            positions: (positions,), counted through the batch: the result is (positions, d_model), of these
+                only.
+
+        Merged tokens have the hidden state of the token they became.
         """
         if record is None and self.reduction is not None:
-            ends = Ends.of(ids, self.padding)
-            rows = self.reduced(ids, segments, ends, firsts=False).unmerged()
-            hidden = rows.new_zeros(*ids.shape, rows.size(-1)).index_put((ends.real,), rows)
-            return hidden if places is None else hidden.flatten(0, 1).index_select(0, places)
-        if record is None and self.accelerator is not None:
-            native = self.accelerator.hidden(ids, segments, places)
-            if native is not None:
-                return native
-        x = self.embedded(ids, segments)
-        hidden = self.blocks(x, mask=padding_mask(ids, self.padding), record=record and record.under("encoder"))
-        return cast(Tensor, hidden if places is None else hidden.flatten(0, 1).index_select(0, places))
+            hidden = self.reduced(ids, segments, first_only=False).unmerged()
+        else:
+            x, mask = self.embed(ids, segments), padding_mask(ids, self.padding)
+            hidden = self.blocks(x, mask=mask, record=record and record.under("encoder"))
+        return hidden if positions is None else hidden.flatten(0, 1).index_select(0, positions)
 
     def first(self, ids: Tensor, segments: Tensor) -> Tensor:
-        """What stands at [CLS]: (texts, length) -> (texts, d_model)."""
+        """Hidden states at [CLS]: (batch, length) -> (batch, d_model)."""
         if self.reduction is None:
-            return cast(Tensor, self(ids, segments, places=firsts(ids)))
-        return self.reduced(ids, segments, Ends.of(ids, self.padding), firsts=True).x
+            return cast(Tensor, self(ids, segments, positions=first_positions(ids)))
+        return self.reduced(ids, segments, first_only=True).x[:, 0]
 
-    def reduced(self, ids: Tensor, segments: Tensor, ends: Ends, *, firsts: bool) -> ReducedTokens:
-        """What is left of the tokens at the end; with `firsts` the vectors at [CLS] alone."""
+    def reduced(self, ids: Tensor, segments: Tensor, *, first_only: bool) -> ReducedTokens:
+        """The tokens that remain; with `first_only` the last block computes [CLS] alone."""
         assert self.reduction is not None
-        if self.accelerator is not None:
-            left = self.accelerator.reduced(ids, segments, ends, firsts=firsts)
-            if left is not None:
-                return left
-        x = self.embedded(ids[ends.real], segments[ends.real], ends.places)
-        return reduced(self.blocks, x, ends, self.reduction, firsts=firsts)
+        x, nonpad = self.embed(ids, segments), ids != self.padding
+        return reduce_tokens(self.blocks, x, nonpad, self.reduction, first_only=first_only)
 
-    def faded(self, ids: Tensor, segments: Tensor) -> SoftPruned:
-        """The texts side by side, tokens counted by how much of them pruning keeps while it is learned."""
+    def soft_pruned(self, ids: Tensor, segments: Tensor) -> SoftPruned:
+        """All tokens after soft pruning, while thresholds are learned."""
         assert isinstance(self.reduction, Pruning)
-        return self.reduction.fade(self.blocks, self.embedded(ids, segments), ids != self.padding)
+        return self.reduction.soft_prune(self.blocks, self.embed(ids, segments), ids != self.padding)
 
-    def embedded(self, ids: Tensor, segments: Tensor, places: Tensor | None = None) -> Tensor:
-        """(..., length) ids -> (..., length, d_model); `places` says where tokens end to end stand."""
+    def embed(self, ids: Tensor, segments: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Embeddings (..., length, d_model) of ids (..., length), at `positions` (length,) or 0, 1, ..."""
         x = self.token_embedding(ids) + self.segment_embedding(segments)
-        position = self.position_embedding
-        x = position.embed(x) if places is None else position.embed_at(x, places)
+        scheme = self.position_embedding
+        x = scheme.embed(x) if positions is None else scheme.embed_at(x, positions)
         return cast(Tensor, self.dropout(self.norm(x)))
 
     def pooled(self, first: Tensor) -> Tensor:
-        """What [CLS] says of the whole text, from its vectors: (texts, d_model) -> (texts, d_model)."""
+        """BERT's pooler on the hidden states at [CLS]: (batch, d_model) -> (batch, d_model)."""
         return torch.tanh(self.pooler(first))
 
 
 class BertReader(nn.Module):
-    """A BERT, or a GPT with the same forward, that gives one vector for each text, pooled from its tokens'."""
+    """One vector for each text, pooled from the hidden states of a BERT, or of a GPT."""
 
     def __init__(self, bert: nn.Module, pooling: Pooling = "mean") -> None:
         super().__init__()
@@ -118,12 +99,16 @@ class BertReader(nn.Module):
         self.pooling: Pooling = pooling
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
-        """(texts, length) -> (texts, d_model)."""
-        return pool(self.bert(ids, segments), ids.ne(cast(int, self.bert.padding)), self.pooling)
+        """(batch, length) -> (batch, d_model)."""
+        return self.pool(self.bert(ids, segments), ids.ne(cast(int, self.bert.padding)))
+
+    def pool(self, hidden: Tensor, nonpad: Tensor) -> Tensor:
+        """Hidden states (batch, length, d_model), nonpad (batch, length) -> (batch, d_model)."""
+        return pool(hidden, nonpad, self.pooling)
 
 
 class BertPretrainer(nn.Module):
-    """Two heads: which word stood here, and did the second sentence follow the first."""
+    """BERT's pretraining heads: masked language model and next-sentence prediction."""
 
     def __init__(self, bert: Bert, config: BertModel) -> None:
         super().__init__()
@@ -134,54 +119,61 @@ class BertPretrainer(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(bert.token_embedding.num_embeddings))
         self.next_sentence = nn.Linear(config.d_model, 2)
         for module in (self.transform, self.next_sentence):
-            start_weights(module)
+            init_weights(module)
 
-    def forward(self, ids: Tensor, segments: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors (places, d_model) for `output` at places counted through the batch, and scores (texts, 2).
+    def forward(self, ids: Tensor, segments: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Both heads, for masked tokens at `positions` (positions,), counted through the batch; see `heads`."""
+        return self.heads(
+            self.bert(ids, segments, positions=torch.cat([first_positions(ids), positions])), len(ids)
+        )
 
-        Of the two scores the first is for a sentence that follows.
+    def heads(self, hidden: Tensor, batch: int) -> tuple[Tensor, Tensor]:
+        """Vectors (positions, d_model) for `output`, and scores (batch, 2); the first is for 'follows'.
+
+        Args:
+            hidden: (batch + positions, d_model), hidden states at [CLS] and then at the masked tokens.
+            batch: Number of texts.
         """
-        found = self.bert(ids, segments, places=torch.cat([firsts(ids), places]))
-        first, asked = found.split([len(ids), len(places)])
-        return self.rows(asked), self.next_sentence(self.bert.pooled(first))
+        first, masked = hidden[:batch], hidden[batch:]
+        return self.masked(masked), self.next_sentence(self.bert.pooled(first))
 
-    def rows(self, hidden: Tensor) -> Tensor:
-        """Vectors for `output` from those of tokens: (..., d_model) -> (..., d_model)."""
+    def masked(self, hidden: Tensor) -> Tensor:
+        """Vectors for `output` from hidden states: (..., d_model) -> (..., d_model)."""
         return cast(Tensor, self.norm(self.activation(self.transform(hidden))))
 
     @property
     def output(self) -> tuple[Tensor, Tensor]:
-        """Weight (vocabulary, d_model), the table of the embeddings, and bias (vocabulary,)."""
+        """Weight (vocabulary, d_model), the token embeddings, and bias (vocabulary,)."""
         return self.bert.token_embedding.weight, self.output_bias
 
 
 class BertClassifier(nn.Module):
-    """One label for a text or a pair of texts, from what [CLS] says."""
+    """One label for a text or a pair of texts, from the hidden state at [CLS]."""
 
     def __init__(self, bert: Bert, config: BertModel, labels: int) -> None:
         super().__init__()
         self.bert = bert
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.labels = nn.Linear(config.d_model, labels)
-        start_weights(self.labels)
+        init_weights(self.labels)
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
-        """(texts, length) -> scores (texts, labels)."""
-        return self.judged(self.bert.first(ids, segments))
+        """(batch, length) -> scores (batch, labels)."""
+        return self.classify(self.bert.first(ids, segments))
 
-    def judged(self, first: Tensor) -> Tensor:
-        """Scores from what stands at [CLS]: (texts, d_model) -> (texts, labels)."""
+    def classify(self, first: Tensor) -> Tensor:
+        """Hidden states at [CLS] (batch, d_model) -> scores (batch, labels)."""
         return cast(Tensor, self.labels(self.dropout(self.bert.pooled(first))))
 
     @property
     def learns_to_prune(self) -> bool:
         return isinstance(self.bert.reduction, Pruning) and self.bert.reduction.soft
 
-    def faded(self, ids: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores while pruning is learned, and what it costs that too much is kept."""
+    def soft_pruned(self, ids: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores while pruning thresholds are learned, and the penalty for keeping too many tokens."""
         assert isinstance(self.bert.reduction, Pruning)
-        faded = self.bert.faded(ids, segments)
-        return self.judged(faded.x[:, 0]), self.bert.reduction.price(faded)
+        pruned = self.bert.soft_pruned(ids, segments)
+        return self.classify(pruned.x[:, 0]), self.bert.reduction.penalty(pruned)
 
 
 class BertTagger(nn.Module):
@@ -190,13 +182,17 @@ class BertTagger(nn.Module):
     def __init__(self, bert: Bert, config: BertModel, tags: int) -> None:
         super().__init__()
         self.bert = bert
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.tags = nn.Linear(config.d_model, tags)
-        start_weights(self.tags)
+        init_weights(self.tags)
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
-        """(texts, length) -> scores (texts, length, tags)."""
-        return cast(Tensor, self.tags(self.dropout(self.bert(ids, segments))))
+        """(batch, length) -> scores (batch, length, tags)."""
+        return self.tag(self.bert(ids, segments))
+
+    def tag(self, hidden: Tensor) -> Tensor:
+        """Hidden states (..., d_model) -> scores (..., tags)."""
+        return cast(Tensor, self.tags(self.dropout(hidden)))
 
 
 class BertAnswerer(nn.Module):
@@ -206,22 +202,26 @@ class BertAnswerer(nn.Module):
         super().__init__()
         self.bert = bert
         self.edges = nn.Linear(config.d_model, 2)
-        start_weights(self.edges)
+        init_weights(self.edges)
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
-        """(texts, length) -> scores of beginning and end at each place (texts, 2, length); none at padding."""
-        scores = self.edges(self.bert(ids, segments)).transpose(1, 2)
+        """(batch, length) -> scores of start and end at each position (batch, 2, length), lowest at padding."""
+        return self.spans(self.bert(ids, segments), ids != self.bert.padding)
+
+    def spans(self, hidden: Tensor, nonpad: Tensor) -> Tensor:
+        """Hidden states (batch, length, d_model), nonpad (batch, length) -> scores (batch, 2, length)."""
+        scores = self.edges(hidden).transpose(1, 2)
         lowest = torch.finfo(scores.dtype).min
-        return cast(Tensor, scores.masked_fill((ids == self.bert.padding).unsqueeze(1), lowest))
+        return cast(Tensor, scores.masked_fill(~nonpad.unsqueeze(1), lowest))
 
 
-def firsts(ids: Tensor) -> Tensor:
-    """Where the texts begin, counted through the batch: (texts, length) -> (texts,)."""
+def first_positions(ids: Tensor) -> Tensor:
+    """Positions of the first tokens, counted through the batch: (batch, length) -> (batch,)."""
     return torch.arange(len(ids), device=ids.device) * ids.size(1)
 
 
 def pool(hidden: Tensor, nonpad: Tensor, pooling: Pooling) -> Tensor:
-    """One vector a text: (texts, length, size), (texts, length) -> (texts, size)."""
+    """One vector a text: (batch, length, d_model), (batch, length) -> (batch, d_model)."""
     match pooling:
         case "mean":
             return mean_of(hidden, nonpad)
@@ -231,9 +231,9 @@ def pool(hidden: Tensor, nonpad: Tensor, pooling: Pooling) -> Tensor:
             return hidden.masked_fill(~nonpad.unsqueeze(-1), -torch.inf).amax(1)
 
 
-def mean_of(hidden: Tensor, real: Tensor) -> Tensor:
-    """The mean over the real places: (texts, length, size), (texts, length) -> (texts, size)."""
-    weight = real.unsqueeze(-1).to(hidden.dtype)
+def mean_of(hidden: Tensor, nonpad: Tensor) -> Tensor:
+    """Mean over the tokens: (batch, length, d_model), (batch, length) -> (batch, d_model)."""
+    weight = nonpad.unsqueeze(-1).to(hidden.dtype)
     return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
@@ -248,12 +248,13 @@ def shape_of(config: BertModel) -> BlockShape:
         norm="post",
         activation=config.activation,
         epsilon=config.epsilon,
+        score=config.score,
     )
 
 
-def start_weights(module: nn.Module) -> None:
-    """Matrices as BERT starts them: narrow, cut off at two spreads' distance; biases are 0."""
+def init_weights(module: nn.Module) -> None:
+    """BERT's initialisation: normal weights truncated at two standard deviations, zero biases."""
     if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.trunc_normal_(module.weight, std=STARTING_SPREAD, a=-2 * STARTING_SPREAD, b=2 * STARTING_SPREAD)
+        nn.init.trunc_normal_(module.weight, std=INITIAL_STD, a=-2 * INITIAL_STD, b=2 * INITIAL_STD)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)

@@ -1,4 +1,4 @@
-"""The Transformer's two blocks, shaped like the paper's figure 1: sublayers in a row, each with a residual."""
+"""Encoder and decoder block of the Transformer (Vaswani et al. 2017, figure 1): sublayers with residuals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,18 +6,19 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from regard.nn.apart import Apart
+from regard.config.attention import ScoreName
 from regard.nn.attention import Attention, MultiHead
 from regard.nn.feed_forward import Activation, FeedForward
-from regard.nn.kv_cache import KeyValue, KvCache
+from regard.nn.kv_cache import KeyValue, KvCacheStep
 from regard.nn.positions import Position
 from regard.nn.recorder import Recorder
 from regard.nn.residual import Placement, Residual, SelfAttention
+from regard.nn.scores import make_score
 
 
 @dataclass(frozen=True)
 class BlockShape:
-    """What an encoder block and a decoder block have in common; the defaults are the paper's base model."""
+    """Sizes and settings of encoder and decoder blocks; the defaults are the paper's base model."""
 
     d_model: int = 512
     heads: int = 8
@@ -29,9 +30,17 @@ class BlockShape:
     epsilon: float = 1e-5
     inner_dropout: float | None = None
     """Dropout inside the feed-forward network; as `dropout` unless given."""
+    score: ScoreName = "scaled-dot"
+    """The score of every attention; each layer has its own."""
 
     def attention(self, position: Position | None = None) -> MultiHead:
-        return MultiHead(self.d_model, self.heads, position=position, dropout=self.attention_dropout)
+        return MultiHead(
+            self.d_model,
+            self.heads,
+            score=make_score(self.score, self.d_model // self.heads),
+            position=position,
+            dropout=self.attention_dropout,
+        )
 
     def feed_forward(self) -> FeedForward:
         inner = self.dropout if self.inner_dropout is None else self.inner_dropout
@@ -46,7 +55,7 @@ MakePosition = Callable[[], Position]
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward: every token sees the whole sequence."""
+    """Self-attention over the whole sequence, then feed-forward."""
 
     def __init__(self, shape: BlockShape, position: MakePosition = Position) -> None:
         super().__init__()
@@ -57,41 +66,44 @@ class EncoderBlock(nn.Module):
         self,
         x: Tensor,
         *,
-        mask: Tensor | Apart | None = None,
-        record: Recorder | None = None,
-        places: Tensor | None = None,
+        mask: Tensor | None = None,
         bias: Tensor | None = None,
+        queries: int | None = None,
+        record: Recorder | None = None,
     ) -> Tensor:
         """x (batch, length, d_model) -> the same shape.
 
-        With `places` (some,) only those tokens of sentences end to end look, and go on: (some, d_model).
+        Args:
+            mask, bias: As for `Attention.forward`.
+            queries: Compute only the first so many tokens: (batch, queries, d_model). Keys and values are of
+                all.
         """
-        among = None
-        if places is not None:
-            among = self.self_attention.norm(x) if self.self_attention.placement == "pre" else x
-            x = x.index_select(0, places)
-        x = self.self_attention(x, among=among, mask=mask, bias=bias, record=record and record.under("self"))
+        source = None
+        if queries is not None:
+            source = self.self_attention.norm(x) if self.self_attention.placement == "pre" else x
+            x = x[:, :queries]
+        x = self.self_attention(x, source=source, mask=mask, bias=bias, record=record and record.under("self"))
         return cast(Tensor, self.feed_forward(x))
 
 
 class EncoderStack(nn.ModuleList):
-    """Encoder blocks one after another: the encoder of every model that has one."""
+    """Encoder blocks one after another."""
 
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Tensor | Apart | None = None,
-        record: Recorder | None = None,
-    ) -> Tensor:
-        """x (..., length, d_model) -> the same shape."""
+    def forward(self, x: Tensor, *, mask: Tensor | None = None, record: Recorder | None = None) -> Tensor:
+        """x (batch, length, d_model) -> the same shape."""
         for number, block in enumerate(self):
             x = block(x, mask=mask, record=record and record.under(number))
         return x
 
 
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention to the encoder unless told otherwise, then feed-forward."""
+    """Masked self-attention, cross-attention to the encoder's output, then feed-forward.
+
+    Args:
+        shape: Sizes and settings.
+        position: Makes the position scheme inside self-attention.
+        cross: Whether it has cross-attention; a GPT's blocks have none.
+    """
 
     def __init__(self, shape: BlockShape, position: MakePosition = Position, *, cross: bool = True) -> None:
         super().__init__()
@@ -100,7 +112,11 @@ class DecoderBlock(nn.Module):
         self.feed_forward = shape.residual(shape.feed_forward())
 
     def project_kv(self, encoded: Tensor) -> KeyValue:
-        """The encoder's output as this block's cross-attention sees it, computed once a sentence."""
+        """Keys and values of the encoder's output (batch, source, d_model), computed once a sequence.
+
+        Raises:
+            ValueError: The block has no cross-attention.
+        """
         if self.cross_attention is None:
             raise ValueError("this decoder block was built without cross-attention")
         return cast(Attention, self.cross_attention.sublayer).project_kv(encoded)
@@ -110,16 +126,26 @@ class DecoderBlock(nn.Module):
         x: Tensor,
         source: KeyValue | Tensor | None = None,
         *,
-        mask: Tensor | Apart | None = None,
-        source_mask: Tensor | Apart | None = None,
-        cache: KvCache | None = None,
+        mask: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        cache: KvCacheStep | None = None,
         record: Recorder | None = None,
     ) -> Tensor:
-        """x (batch, length, d_model), source from `project_kv`, or the encoder's output -> the shape of x."""
+        """x (batch, length, d_model) -> the same shape.
+
+        Args:
+            source: From `project_kv`, or the encoder's output (batch, source, d_model).
+            mask: For self-attention.
+            source_mask: For cross-attention.
+            cache: Extended by the keys and values of x.
+
+        Raises:
+            ValueError: The block has cross-attention and no source is given.
+        """
         x = self.self_attention(x, mask=mask, cache=cache, record=record and record.under("self"))
         if self.cross_attention is not None:
             if source is None:
-                raise ValueError("this decoder block looks at a source: pass what `project_kv` gave")
+                raise ValueError("this decoder block has cross-attention: pass what `project_kv` gave")
             if isinstance(source, Tensor):
                 source = self.project_kv(source)
             x = self.cross_attention(x, source, mask=source_mask, record=record and record.under("cross"))

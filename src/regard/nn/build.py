@@ -26,7 +26,7 @@ def build(
 
 
 Head = Literal["none", "pretraining", "classes", "tags", "span", "language"]
-"""What a BERT or a GPT is asked for."""
+"""What a BERT or a GPT is used for."""
 
 
 def build_reader(
@@ -47,7 +47,7 @@ def build_reader(
 
 
 def build_gpt(config: GptModel, head: Head, vocabulary: int, labels: int = 0) -> nn.Module:
-    """A GPT that writes on, or one that labels texts: the last three ids of its vocabulary are symbols."""
+    """A GPT with a language-model head, or for labels: then its last three ids are symbols."""
     if head == "classes":
         return GptClassifier(Gpt(config, vocabulary - SYMBOLS, SYMBOLS), config, labels)
     assert head == "language"
@@ -81,11 +81,11 @@ def build_bert(
         case "span":
             return BertAnswerer(bert, config)
         case "language":
-            raise ValueError("a BERT sees what comes next, so it cannot be asked for it")
+            raise ValueError("a BERT attends to the following tokens, so it cannot predict them")
 
 
 def build_vit(config: VitModel, labels: int, reduce: Reduction | None = None) -> VitClassifier:
-    """A Vision Transformer with fresh weights that tells so many labels apart."""
+    """A Vision Transformer with fresh weights and so many labels."""
     vit = Vit(config)
     vit.reduction = build_reduction(reduce, config.layers, first_stays=config.read == "class")
     return VitClassifier(vit, config, labels)
@@ -94,7 +94,7 @@ def build_vit(config: VitModel, labels: int, reduce: Reduction | None = None) ->
 def build_reduction(
     config: Reduction | None, layers: int, *, first_stays: bool = True
 ) -> Merging | Pruning | None:
-    """What makes tokens fewer, if anything does; the first one stays where it speaks for the whole."""
+    """Token reduction, if the recipe has any; `first_stays` where the first token represents the sequence."""
     if config is None or not config:
         return None
     if config.prune == "none":

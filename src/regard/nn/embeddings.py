@@ -1,4 +1,4 @@
-"""Ids to vectors."""
+"""Token embeddings."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class ScaledEmbedding(nn.Module):
-    """A vector for each id, times sqrt(d_model) (Vaswani et al. 2017, section 3.4).
+    """Token embeddings times sqrt(d_model) (Vaswani et al. 2017, section 3.4).
 
     The table starts with standard deviation d_model^-0.5: scaled up, the vectors have unit components, and
     used as the output projection the same table gives logits of moderate size.

@@ -1,4 +1,4 @@
-"""Several models that translate as one: what one of them guesses wrong, the others rarely guess wrong too."""
+"""Ensembles: several models whose scores of the next token are averaged."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from regard.nn.seq2seq import Decodable, State
 
 @dataclass(frozen=True)
 class EnsembleState:
-    """What each of the models knows between two steps."""
+    """The state of each model."""
 
     states: tuple[State, ...]
 
@@ -22,9 +22,12 @@ class EnsembleState:
 
 
 class Ensemble(nn.Module):
-    """Models of the same vocabulary, asked together: their scores of the next token are averaged.
+    """Models of the same vocabulary whose scores of the next token are averaged.
 
-    Normalised, that is the geometric mean of their probabilities, so a token must be likely to all of them.
+    Normalised, that is the geometric mean of their probabilities: a token must be likely in all of them.
+
+    Raises:
+        ValueError: There is no model.
     """
 
     def __init__(self, members: Iterable[nn.Module]) -> None:
@@ -39,10 +42,12 @@ class Ensemble(nn.Module):
     def step(
         self, tokens: Tensor, state: EnsembleState, record: Recorder | None = None
     ) -> tuple[Tensor, EnsembleState]:
-        """As each of them; what is recorded of member 1 begins with `1.`, and so on."""
-        told = [
-            cast(Decodable, each).step(tokens, known, record and record.under(number))
-            for number, (each, known) in enumerate(zip(self.members, state.states, strict=True), start=1)
+        """As `step` of each; the recorded names of member 1 begin with `1.`, and so on."""
+        stepped = [
+            cast(Decodable, member).step(tokens, member_state, record and record.under(number))
+            for number, (member, member_state) in enumerate(
+                zip(self.members, state.states, strict=True), start=1
+            )
         ]
-        scores = torch.stack([scores for scores, _ in told]).mean(0)
-        return scores, EnsembleState(tuple(after for _, after in told))
+        scores = torch.stack([scores for scores, _ in stepped]).mean(0)
+        return scores, EnsembleState(tuple(after for _, after in stepped))

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.nn.attention import projection
-from regard.nn.dropout import Dropout
 
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"]
 
@@ -21,10 +20,18 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """d_model -> d_ff -> d_model with ReLU, GELU or SiLU between, or gated: silu(W_g x) * (W x) (SwiGLU).
+    """Position-wise feed-forward network: fc2(dropout(activation(fc1(x)))).
 
-    "gelu-tanh" is GELU by the tanh that is close to it, as GPT has it (Hendrycks and Gimpel 2016).
-    SwiGLU has a third matrix (Shazeer 2020); give it 2/3 of the d_ff for the same number of parameters.
+    Args:
+        d_model: Size of input and output.
+        d_ff: Size in between.
+        activation: "gelu-tanh" is the tanh approximation of GELU, as in GPT (Hendrycks and Gimpel 2016).
+            "swiglu" is silu(gate(x)) * fc1(x) (Shazeer 2020), with a third matrix: 2/3 of the d_ff give the
+            same number of parameters.
+        dropout: Between activation and fc2.
+
+    Raises:
+        ValueError: The activation is none of these.
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu", dropout: float = 0.0) -> None:
@@ -35,7 +42,7 @@ class FeedForward(nn.Module):
         self.fc1 = projection(d_model, d_ff)
         self.gate = projection(d_model, d_ff) if activation == "swiglu" else None
         self.fc2 = projection(d_ff, d_model)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., d_model) -> (..., d_model)."""

@@ -1,4 +1,4 @@
-"""Attention as kernel regression (Nadaraya 1964, Watson 1964): the whole mechanism with one number to learn."""
+"""Attention as kernel regression (Nadaraya 1964, Watson 1964): attention with one parameter."""
 
 from typing import Literal, cast
 
@@ -13,10 +13,12 @@ Kernel = Literal["average", "fixed", "learned"]
 
 
 class KernelRegression(nn.Module):
-    """Predicts y at a place x as the mean of the known points, weighted by a Gaussian of their distance.
+    """Predicts y at x as the mean of the known points' y, weighted by a Gaussian of their distance.
 
-    "average" weighs all points alike, "fixed" uses the given sharpness, "learned" trains it. The points are
-    the model's memory and are saved with it.
+    Args:
+        points: Number of known points, which are saved with the model.
+        kernel: "average" weighs all points alike, "fixed" uses the given sharpness, "learned" trains it.
+        sharpness: Of the Gaussian, its value before training if learned.
     """
 
     def __init__(self, points: int, kernel: Kernel = "learned", sharpness: float = 1.0) -> None:
@@ -31,7 +33,7 @@ class KernelRegression(nn.Module):
 
     @classmethod
     def on(cls, x: Tensor, y: Tensor, kernel: Kernel = "learned", sharpness: float = 1.0) -> "KernelRegression":
-        """A model that knows the points x (points,), y (points,)."""
+        """A model of the known points x (points,), y (points,)."""
         model = cls(len(x), kernel, sharpness)
         model.x.copy_(x)
         model.y.copy_(y)
@@ -42,7 +44,7 @@ class KernelRegression(nn.Module):
         return float(cast(Gaussian, self.attention.score).sharpness)
 
     def forward(self, x: Tensor, *, mask: Tensor | None = None, record: Recorder | None = None) -> Tensor:
-        """y at the places x: (queries,) -> (queries,)."""
+        """y at x: (queries,) -> (queries,)."""
         memory = self.attention.project_kv(self.x.view(1, -1, 1), self.y.view(1, -1, 1))
         named = record and record.under("kernel")
         return cast(Tensor, self.attention(x.view(1, -1, 1), memory, mask=mask, record=named)).view(-1)

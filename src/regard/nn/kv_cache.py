@@ -1,4 +1,4 @@
-"""Keys and values already computed, so that a decoder's step costs one token, not the whole prefix."""
+"""KV cache: keys and values already computed, so that a decoding step costs one token, not the whole prefix."""
 
 from dataclasses import dataclass
 
@@ -8,84 +8,117 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KeyValue:
-    """What attention looks at: prepared keys and their values, (batch, heads, key, size) each."""
+    """What attention attends to: prepared keys and their values, (batch, heads, key, size) each."""
 
     keys: Tensor
     values: Tensor
-    positions: Tensor  # (key,): where each key stands
+    positions: Tensor  # (key,): position of each key
 
     @property
     def length(self) -> int:
         return self.keys.size(-2)
 
     def select(self, rows: Tensor) -> "KeyValue":
-        """The sentences `rows` of the batch, in that order; repeats allowed."""
+        """The sequences `rows` of the batch, in that order; repeats allowed."""
         return KeyValue(self.keys.index_select(0, rows), self.values.index_select(0, rows), self.positions)
 
 
-class KvCache:
-    """A growing memory for one attention layer: append with `extend`, reorder with `select`.
+@dataclass
+class _Buffer:
+    """Room for keys and values (batch, heads, room, size), shared by a cache and its extensions."""
 
-    Room is taken in advance and doubled when full; new keys are written in place. It is for decoding: a
-    cache that had to remember gradients would be the full pass, so it refuses them.
+    keys: Tensor
+    values: Tensor
+    written: int
+
+
+@dataclass(frozen=True)
+class KvCache:
+    """Keys and values of the tokens so far, for one attention layer.
+
+    `extend` returns a new cache; this one stays valid and may be extended again, by other tokens. No prefix is
+    copied at a step: a cache writes behind its end in a shared buffer, unless another branch has done so.
+    It is for decoding: gradients are refused.
     """
 
-    def __init__(self, room: int = 64) -> None:
-        self.length = 0
-        self._room = max(1, room)
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+    length: int = 0
+    room: int = 64
+    """Tokens that a new buffer has room for; doubled when full."""
+    _buffer: _Buffer | None = None
 
-    def extend(self, new: KeyValue) -> KeyValue:
-        """Append and return everything remembered so far (views, not copies)."""
+    @property
+    def memory(self) -> KeyValue:
+        """All keys and values, as views: for `Attention.forward`."""
+        if self._buffer is None:
+            raise ValueError("an empty cache has no keys; extend it first")
+        keys, values = (x[..., : self.length, :] for x in (self._buffer.keys, self._buffer.values))
+        return KeyValue(keys, values, torch.arange(self.length, device=keys.device))
+
+    def extend(self, new: KeyValue) -> "KvCache":
+        """A cache with these keys and values behind the ones so far.
+
+        Raises:
+            ValueError: The keys have a gradient, another batch size, or do not start at position `length`.
+        """
         if new.keys.requires_grad or new.values.requires_grad:
             raise ValueError("a cache keeps no gradients: decode under torch.no_grad(), or train without one")
-        start, end = self.length, self.length + new.length
-        self._check_place(new.positions)
-        self._check_sentences(new.keys.size(0))
-        if self._keys is None or self._values is None or end > self._keys.size(-2):
-            self._grow(new, end)
-        assert self._keys is not None
-        assert self._values is not None
-        self._keys[..., start:end, :] = new.keys
-        self._values[..., start:end, :] = new.values
-        self.length = end
-        return KeyValue(
-            self._keys[..., :end, :],
-            self._values[..., :end, :],
-            torch.arange(end, device=new.keys.device),
-        )
+        self._check_position(new.positions)
+        self._check_batch(new.keys.size(0))
+        end = self.length + new.length
+        buffer, room = self._buffer, max(1, self.room)
+        while room < end:
+            room *= 2
+        if buffer is None or buffer.written != self.length or end > buffer.keys.size(-2):
+            buffer = self._copied(new, room)
+        buffer.keys[..., self.length : end, :] = new.keys
+        buffer.values[..., self.length : end, :] = new.values
+        buffer.written = end
+        return KvCache(end, room, buffer)
 
     def select(self, rows: Tensor) -> "KvCache":
-        """A cache with the sentences `rows` of this one, in that order; repeats allowed."""
-        chosen = KvCache(self._room)
-        chosen.length = self.length
-        if self._keys is not None and self._values is not None:
-            chosen._keys = self._keys.index_select(0, rows)
-            chosen._values = self._values.index_select(0, rows)
-        return chosen
+        """A cache with the sequences `rows` of this one, in that order; repeats allowed."""
+        if self._buffer is None:
+            return self
+        keys, values = (x.new_empty(len(rows), *x.shape[1:]) for x in (self._buffer.keys, self._buffer.values))
+        keys[..., : self.length, :] = self._buffer.keys[..., : self.length, :].index_select(0, rows)
+        values[..., : self.length, :] = self._buffer.values[..., : self.length, :].index_select(0, rows)
+        return KvCache(self.length, self.room, _Buffer(keys, values, self.length))
 
-    def _check_place(self, positions: Tensor) -> None:
-        # Not on a GPU: reading a number from there would make every step wait.
+    def _copied(self, new: KeyValue, room: int) -> _Buffer:
+        """A buffer of its own, with what this cache holds."""
+        keys, values = (x.new_empty(*x.shape[:-2], room, x.size(-1)) for x in (new.keys, new.values))
+        if self._buffer is not None:
+            keys[..., : self.length, :] = self._buffer.keys[..., : self.length, :]
+            values[..., : self.length, :] = self._buffer.values[..., : self.length, :]
+        return _Buffer(keys, values, self.length)
+
+    def _check_position(self, positions: Tensor) -> None:
+        # Not on an accelerator: reading a number from there would make every step wait.
         if positions.device.type == "cpu" and len(positions) and int(positions[0]) != self.length:
             raise ValueError(
-                f"the cache holds {self.length} places, so the next key stands at {self.length}, not at "
-                f"{int(positions[0])}; pass the cache to `project_kv` and it counts on"
+                f"the cache holds {self.length} positions, so the next key is at {self.length}, not at "
+                f"{int(positions[0])}; pass start=cache.length to `project_kv`"
             )
 
-    def _check_sentences(self, sentences: int) -> None:
-        if self._keys is not None and self._keys.size(0) != sentences:
+    def _check_batch(self, sequences: int) -> None:
+        if self._buffer is not None and self._buffer.keys.size(0) != sequences:
             raise ValueError(
-                f"the cache holds {self._keys.size(0)} sentences, the new keys are of {sentences}; "
+                f"the cache holds {self._buffer.keys.size(0)} sentences, the new keys are of {sequences}; "
                 "choose the rows that go on with `select`"
             )
 
-    def _grow(self, new: KeyValue, needed: int) -> None:
-        while self._room < needed:
-            self._room *= 2
-        old_keys, old_values = self._keys, self._values
-        self._keys = new.keys.new_empty(*new.keys.shape[:-2], self._room, new.keys.size(-1))
-        self._values = new.values.new_empty(*new.values.shape[:-2], self._room, new.values.size(-1))
-        if old_keys is not None and old_values is not None:
-            self._keys[..., : self.length, :] = old_keys[..., : self.length, :]
-            self._values[..., : self.length, :] = old_values[..., : self.length, :]
+
+class KvCacheStep:
+    """The cache of one layer during one decoding step: `cache` is the old one, after `extend` the new one."""
+
+    def __init__(self, cache: KvCache) -> None:
+        self.cache = cache
+
+    @property
+    def length(self) -> int:
+        return self.cache.length
+
+    def extend(self, new: KeyValue) -> KeyValue:
+        """Append keys and values; returns all of them."""
+        self.cache = self.cache.extend(new)
+        return self.cache.memory

@@ -1,7 +1,6 @@
-"""Who may look where. A mask is boolean, True = may look, and always has a batch axis.
+"""Attention masks: boolean, True = may attend, as in PyTorch's scaled_dot_product_attention.
 
-Shapes are (batch or 1, query or 1, key): two-dimensional masks are refused by multi-head attention, because
-(batch, key) and (query, key) cannot be told apart and the wrong reading is silent.
+Masks made here have a batch axis: (batch or 1, query or 1, key). A mask of two axes is read as (query, key).
 """
 
 from functools import reduce
@@ -11,12 +10,12 @@ from torch import Tensor
 
 
 def padding_mask(ids: Tensor, padding: int) -> Tensor:
-    """Let every query see the keys that are not padding: (batch, key) ids -> (batch, 1, key)."""
+    """Attend to the keys that are not padding: (batch, key) ids -> (batch, 1, key)."""
     return (ids != padding).unsqueeze(-2)
 
 
 def length_mask(lengths: Tensor, size: int) -> Tensor:
-    """Let queries see the first `lengths` keys of `size`.
+    """Attend to the first `lengths` keys of `size`.
 
     One length a sequence, (batch,), gives (batch, 1, key); one a query, (batch, query), gives
     (batch, query, key).
@@ -31,7 +30,7 @@ def length_mask(lengths: Tensor, size: int) -> Tensor:
 
 
 def causal_mask(queries: int, keys: int | None = None, device: torch.device | str | None = None) -> Tensor:
-    """Let each query see its own place and what is before it: (1, query, key).
+    """Attend to the own position and those before it: (1, query, key).
 
     With more keys than queries the queries are the last ones, as when earlier keys come from a cache.
     """
@@ -43,6 +42,6 @@ def causal_mask(queries: int, keys: int | None = None, device: torch.device | st
 
 
 def combine(*masks: Tensor | None) -> Tensor | None:
-    """Let a query see what every mask lets it see; None stands for 'everything'."""
+    """Attend where every mask allows it; None allows everything."""
     given = [mask for mask in masks if mask is not None]
     return reduce(torch.logical_and, given) if given else None

@@ -53,7 +53,7 @@ class Ngram(nn.Module):
             len(row), np.int64
         )  # the number of the run before each place, -1 where it is unknown
         for length, runs in enumerate(self.runs):
-            run = found(runs.keys, context, row, self.vocabulary)
+            run = find_runs(runs.keys, context, row, self.vocabulary)
             counts = np.where(run >= 0, runs.counts[run], 0)
             shares = self.mixed(length, context, counts, shares)
             context = np.concatenate([[-1], run[:-1]])  # what ended one place earlier
@@ -88,7 +88,7 @@ class Ngram(nn.Module):
         """The number of a run of tokens, -1 where it never occurred."""
         number = np.zeros(1, np.int64)
         for token, runs in zip(ids, self.runs, strict=False):
-            number = found(runs.keys, number, np.array([token]), self.vocabulary)
+            number = find_runs(runs.keys, number, np.array([token]), self.vocabulary)
         return int(number[0])
 
     def start(self, source: Tensor) -> "NgramState":
@@ -119,7 +119,7 @@ class NgramState:
         return NgramState(self.ids.index_select(0, rows), self.order)
 
 
-def found(keys: np.ndarray, context: np.ndarray, tokens: np.ndarray, vocabulary: int) -> np.ndarray:
+def find_runs(keys: np.ndarray, context: np.ndarray, tokens: np.ndarray, vocabulary: int) -> np.ndarray:
     """The number of each run (context, token) among the sorted keys, -1 where there is none."""
     wanted = context * vocabulary + tokens
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

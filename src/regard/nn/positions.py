@@ -1,4 +1,4 @@
-"""Where a token stands: attention by itself sees a set, not a sequence.
+"""Position schemes: attention by itself is computed on a set, not on a sequence.
 
 Five schemes behind one interface. Absolute ones are added to the embeddings (`embed`); the others act inside
 attention: they rotate queries and keys (`rotate`), add to the scores (`bias`) or to the values (`value_bias`).
@@ -11,29 +11,29 @@ from torch import Tensor, nn
 
 
 class Position(nn.Module):
-    """A position scheme; this one knows no order. A subclass overrides the hooks it needs."""
+    """A position scheme; this one encodes nothing. A subclass overrides the methods it needs."""
 
     needs_weights = False
-    """Whether `value_bias` wants the weights, which only the plain path writes down."""
+    """Whether `value_bias` is defined, which needs the weights that only the plain path has."""
 
     def embed(self, x: Tensor, start: int = 0) -> Tensor:
-        """Add to embeddings (..., length, d_model) whose first token stands at `start`."""
+        """Add positions to embeddings (..., length, d_model) whose first token is at `start`."""
         return x
 
-    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
-        """Add to embeddings (tokens, d_model) that stand at `places` (tokens,)."""
+    def embed_at(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Add `positions` (tokens,) to embeddings (tokens, d_model)."""
         return x
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Change queries or keys (..., length, size) that stand at `positions` (length,)."""
+        """Queries or keys (..., length, size) at `positions` (length,), rotated."""
         return x
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """What to add to the scores: broadcasts to (batch, heads, query, key)."""
+        """Added to the scores: broadcasts to (batch, heads, query, key)."""
         return None
 
     def value_bias(self, weights: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor | None:
-        """What to add to the mixed values, from weights (batch, heads, query, key)."""
+        """Added to the weighted values, from weights (batch, heads, query, key)."""
         return None
 
 
@@ -51,8 +51,8 @@ def sinusoids(length: int, size: int, dtype: torch.dtype = torch.float32, start:
 class Sinusoidal(Position):
     """Fixed waves of growing length, added to the embeddings (Vaswani et al. 2017, section 3.5).
 
-    The table is a buffer, not a parameter. It is prepared up to `prepared` places; beyond that it is
-    computed when asked for, so any length works.
+    The table is a buffer, not a parameter. It has `prepared` positions; those beyond are
+    computed when needed, so any length works.
     """
 
     def __init__(self, d_model: int, prepared: int = 1024) -> None:
@@ -64,18 +64,18 @@ class Sinusoidal(Position):
     def embed(self, x: Tensor, start: int = 0) -> Tensor:
         return x + self.at(start, x.size(-2), x.dtype).to(x.device)
 
-    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
-        return x + self.at(0, int(places.max()) + 1, x.dtype).to(x.device).index_select(0, places)
+    def embed_at(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + self.at(0, int(positions.max()) + 1, x.dtype).to(x.device).index_select(0, positions)
 
     def at(self, start: int, length: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The encodings of `length` places from `start` on: (length, d_model)."""
+        """The encodings of `length` positions from `start` on: (length, d_model)."""
         if start + length <= self.table.size(0) and dtype != torch.float64:
             return self.table[start : start + length].to(dtype)
         return sinusoids(length, self.d_model, dtype, start)
 
 
 class Learned(Position):
-    """A trained vector for each place, added to the embeddings; there are `length` of them and no more."""
+    """A trained vector for each of `length` positions, added to the embeddings."""
 
     def __init__(self, d_model: int, length: int) -> None:
         super().__init__()
@@ -87,9 +87,9 @@ class Learned(Position):
         self.check_length(end)
         return x + self.table[start:end]
 
-    def embed_at(self, x: Tensor, places: Tensor) -> Tensor:
-        self.check_length(int(places.max()) + 1)
-        return x + nn.functional.embedding(places, self.table)
+    def embed_at(self, x: Tensor, positions: Tensor) -> Tensor:
+        self.check_length(int(positions.max()) + 1)
+        return x + nn.functional.embedding(positions, self.table)
 
     def check_length(self, end: int) -> None:
         if end > self.table.size(0):
@@ -116,7 +116,7 @@ class Relative(Position):
         nn.init.xavier_uniform_(self.values)
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        check_places(query, query_positions)
+        check_positions(query, query_positions)
         # q.(k + a) = q.k + q.a: score each distance once, then look up which one a pair has.
         by_distance = query @ self.keys.T / math.sqrt(query.size(-1))  # (batch, heads, query, distance)
         bucket = self._bucket(query_positions, key_positions)
@@ -134,8 +134,8 @@ class Relative(Position):
 
 
 class Rotary(Position):
-    """Queries and keys turned by an angle that grows with their place, so that their product depends on
-    the distance alone (Su et al. 2021, section 3.2). Neighbouring components form the pairs that turn.
+    """Queries and keys rotated by an angle that grows with their position, so that their product depends on
+    the distance alone (Su et al. 2021, section 3.2). Neighbouring components form the pairs that are rotated.
     """
 
     def __init__(self, head_size: int, base: float = 10000.0) -> None:
@@ -145,7 +145,7 @@ class Rotary(Position):
         self.head_size, self.base = head_size, base
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        check_places(x, positions)
+        check_positions(x, positions)
         steps = torch.arange(0, self.head_size, 2, dtype=torch.float64, device=x.device)
         angle = positions.unsqueeze(-1) * self.base ** (-steps / self.head_size)  # (length, size / 2)
         cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
@@ -162,17 +162,17 @@ class Alibi(Position):
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
-        check_places(query, query_positions)
+        check_positions(query, query_positions)
         distance = (key_positions - query_positions.unsqueeze(-1)).abs()  # (query, key)
         return -self.slopes.to(query.dtype).view(-1, 1, 1) * distance  # (heads, query, key)
 
 
-def check_places(x: Tensor, positions: Tensor) -> None:
-    """Refuse vectors (..., length, size) whose places are not all known."""
+def check_positions(x: Tensor, positions: Tensor) -> None:
+    """Refuse vectors (..., length, size) without a position each."""
     if len(positions) != x.size(-2):
         raise ValueError(
             f"{x.size(-2)} vectors need as many positions, not {len(positions)}; where there are more queries "
-            "than keys, say where the queries stand"
+            "than keys, give the positions of the queries"
         )
 
 

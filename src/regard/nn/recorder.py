@@ -1,4 +1,4 @@
-"""Who looked where, named by layer: handed in by whoever wants to know, never kept on a module."""
+"""Recorder of attention weights, by layer: passed to a forward pass, never stored on a module."""
 
 from collections.abc import Iterator
 
@@ -26,14 +26,14 @@ class Recorder:
         return view
 
     def __call__(self, weights: Tensor) -> None:
-        """Note weights (batch, heads, query, key) under this view's name."""
+        """Record weights (batch, heads, query, key) under this view's name."""
         if not self._name:
-            raise ValueError("a recorder notes weights under a name: use recorder.under(name)")
+            raise ValueError("a recorder stores weights under a name: use recorder.under(name)")
         self._steps.setdefault(self._name, []).append(weights.detach())
 
     @property
     def names(self) -> list[str]:
-        """The layers noted so far, in the order in which they looked."""
+        """The recorded layers, in the order of computation."""
         return list(self._steps)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -42,9 +42,9 @@ class Recorder:
             known = ", ".join(self.names) or "none"
             raise KeyError(f"no attention was recorded as {name!r}; recorded: {known}")
         steps = self._steps[name]
-        longest = max(step.size(-1) for step in steps)
-        # An earlier step saw fewer keys: the later ones had weight 0 for it.
-        padded = [torch.nn.functional.pad(step, (0, longest - step.size(-1))) for step in steps]
+        keys = max(step.size(-1) for step in steps)
+        # An earlier step had fewer keys: the later ones had weight 0 for it.
+        padded = [torch.nn.functional.pad(step, (0, keys - step.size(-1))) for step in steps]
         return torch.cat(padded, dim=-2)
 
     def __contains__(self, name: object) -> bool:

@@ -7,10 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from regard.nn.dropout import Dropout
-
 LayerState = tuple[Tensor, ...]
-"""What a layer knows between two steps, (batch, size) each: the state of a GRU; state and cell of an LSTM."""
+"""State of a layer between two steps, (batch, size) each: that of a GRU; state and cell of an LSTM."""
 
 
 class Recurrent(nn.Module):
@@ -39,7 +37,7 @@ class Recurrent(nn.Module):
             for size_in in [input_size, *[self.output_size] * (layers - 1)]
         )
         self.cell = gru_cell if cell == "gru" else lstm_cell
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         for layer in self.layers:
             start_weights(cast(nn.RNNBase, layer))
 
@@ -70,9 +68,9 @@ class Recurrent(nn.Module):
         return x._replace(data=self.dropout(x.data)) if isinstance(x, PackedSequence) else self.dropout(x)
 
     def project(self, x: Tensor, first: int = 0) -> Tensor:
-        """What the first layer's gates take from x (..., columns), the input's columns from `first` on.
+        """The part of the first layer's gates from x (..., columns), the input's columns from `first` on.
 
-        The part that is known for all steps can be added up in one product, before the first of them.
+        What is known for all steps can be computed by one matrix product before the first of them.
         """
         layer = cast(nn.RNNBase, self.layers[0])
         return functional.linear(x, cast(Tensor, layer.weight_ih_l0)[:, first : first + x.size(-1)])
@@ -110,7 +108,7 @@ def lstm_cell(gates: Tensor, state: LayerState, rnn: nn.RNNBase) -> LayerState:
 
 
 def start_weights(rnn: nn.RNNBase) -> None:
-    """Xavier for what comes in, orthogonal for what goes round; an LSTM begins by remembering."""
+    """Xavier-uniform input weights, orthogonal recurrent weights, forget-gate bias 1."""
     for name, weight in rnn.named_parameters():
         if name.startswith("weight_ih"):
             nn.init.xavier_uniform_(weight)

@@ -1,13 +1,11 @@
-"""The path around a sublayer, and where the norm stands on it: here and nowhere else."""
+"""Residual connections around sublayers, and self-attention as a sublayer."""
 
 from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
-from regard.nn.apart import Apart, AttentionStats
-from regard.nn.attention import Attention
-from regard.nn.dropout import Dropout
-from regard.nn.kv_cache import KvCache
+from regard.nn.attention import Attention, AttentionStats
+from regard.nn.kv_cache import KvCacheStep
 from regard.nn.recorder import Recorder
 
 Placement = Literal["pre", "post"]
@@ -16,8 +14,11 @@ Placement = Literal["pre", "post"]
 class Residual(nn.Module):
     """Residual connection with dropout and pre- or post-LayerNorm.
 
-    "post": LayerNorm(x + f(x)), as the paper has it; needs a warm-up. "pre": x + f(LayerNorm(x)); does not,
-    but what comes out of the last layer still wants a norm.
+    "post": LayerNorm(x + f(x)), as Vaswani et al. 2017; needs a warm-up. "pre": x + f(LayerNorm(x)); does not,
+    but the last layer's output still needs a norm.
+
+    Raises:
+        ValueError: The placement is neither "pre" nor "post".
     """
 
     def __init__(
@@ -27,10 +28,10 @@ class Residual(nn.Module):
         if placement not in ("pre", "post"):
             raise ValueError(f"a norm stands 'pre' or 'post' its sublayer, not {placement!r}")
         self.sublayer, self.norm, self.placement = sublayer, norm, placement
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
-        """x (batch, length, d_model); the rest goes to the sublayer as it is."""
+        """x (batch, length, d_model) -> the same shape; the rest is passed to the sublayer."""
         if self.placement == "pre":
             return x + cast(Tensor, self.dropout(self.sublayer(self.norm(x), *args, **options)))
         return cast(Tensor, self.norm(x + self.dropout(self.sublayer(x, *args, **options))))
@@ -45,10 +46,7 @@ class Residual(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """A sequence looks at itself; with a cache, its new tokens look at the earlier ones too.
-
-    Where only some of its tokens look, `among` is all of it.
-    """
+    """Attention of a sequence to itself; with a cache, of its new tokens to the earlier ones too."""
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
@@ -58,13 +56,26 @@ class SelfAttention(nn.Module):
         self,
         x: Tensor,
         *,
-        among: Tensor | None = None,
-        mask: Tensor | Apart | None = None,
+        source: Tensor | None = None,
+        mask: Tensor | None = None,
         bias: Tensor | None = None,
-        cache: KvCache | None = None,
+        cache: KvCacheStep | None = None,
         record: Recorder | None = None,
-        noted: AttentionStats | None = None,
+        stats: AttentionStats | None = None,
     ) -> Tensor:
-        memory = self.attention.project_kv(x if among is None else among, cache=cache)
-        attended = self.attention(x, memory, mask=mask, bias=bias, record=record, noted=noted)
+        """x (batch, length, d_model) -> the same shape.
+
+        Args:
+            source: (batch, key, d_model), the whole sequence where x is only its first tokens.
+            mask, bias, record, stats: As for `Attention.forward`.
+            cache: Extended by the keys and values of x.
+        """
+        start = 0 if cache is None else cache.length
+        memory = self.attention.project_kv(x if source is None else source, start=start)
+        if cache is not None:
+            memory = cache.extend(memory)
+        positions = None if source is None else memory.positions[: x.size(-2)]
+        attended = self.attention(
+            x, memory, mask=mask, bias=bias, positions=positions, record=record, stats=stats
+        )
         return cast(Tensor, attended)

@@ -1,7 +1,7 @@
 """Sequence to sequence with recurrent networks: no attention (Sutskever et al. 2014), Bahdanau's, Luong's.
 
-One encoder; three decoders, each a few lines that follow their paper. The order is what tells them apart:
-Bahdanau looks with the state before and then moves on, Luong moves on and then looks with the new state.
+One encoder; three decoders, each a few lines that follow their paper. They differ in the order: Bahdanau
+attends with the previous state and then updates it, Luong updates the state and then attends with the new one.
 """
 
 from dataclasses import dataclass, replace
@@ -12,22 +12,21 @@ from torch import Tensor, nn
 
 from regard.config import RnnModel
 from regard.nn.attention import Attention
-from regard.nn.dropout import Dropout
 from regard.nn.kv_cache import KeyValue
 from regard.nn.masks import padding_mask
 from regard.nn.recorder import Recorder
 from regard.nn.recurrent import LayerState, Recurrent
-from regard.nn.scores import Additive, Concat, Dot, General, Score
+from regard.nn.scores import Score, make_score
 from regard.nn.seq2seq import Seq2SeqModel
 
 
 @dataclass(frozen=True)
 class RnnState:
-    """What the decoder knows between two steps, for each sentence of the batch; its size never grows."""
+    """State of the decoder for each sequence of the batch; its size never grows."""
 
     layers: list[LayerState]
     memory: KeyValue | None = None
-    """The encoder's states, where the decoder may look back at them."""
+    """Keys and values of the encoder's states, where the decoder has attention."""
     mask: Tensor | None = None  # (batch, 1, source); None when nothing is padding
     fed: Tensor | None = None
     """The attentional vector (batch, hidden) of the step before, where it is fed in."""
@@ -47,7 +46,13 @@ class RnnState:
 
 
 class Rnn(Seq2SeqModel):
-    """Encoder and decoder with their embeddings; `padding` is the id that stands for nothing."""
+    """Recurrent encoder-decoder with its embeddings.
+
+    Args:
+        config: Sizes and settings.
+        source_vocabulary, target_vocabulary: Number of ids.
+        padding: Id of the padding, which stands at the end of a sequence only.
+    """
 
     def __init__(self, config: RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int) -> None:
         super().__init__(
@@ -64,22 +69,22 @@ class Rnn(Seq2SeqModel):
         )
         self.bridge = Bridge(config)
         self.decoder = make_decoder(config)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
-        """What goes to the output at every place of the target, its words given: (batch, target, hidden)."""
+        """Teacher-forced hidden states: ids (batch, source), (batch, target) -> (batch, target, hidden)."""
         embedded = self.dropout(self.target_embedding(target))
-        written = self.decoder(embedded, self.start(source), record and record.under("decoder"))
-        return cast(Tensor, self.dropout(written))
+        hidden = self.decoder(embedded, self.start(source), record and record.under("decoder"))
+        return cast(Tensor, self.dropout(hidden))
 
     def start(self, source: Tensor) -> RnnState:
-        """Read the source once; the encoder's last state is the decoder's first."""
-        real = source != self.padding
-        lengths = None if bool(real.all()) else real.sum(1)
-        read = turned(source, lengths) if self.reverse else source
-        encoded, last = self.encoder(self.dropout(self.source_embedding(read)), lengths)
-        if self.reverse:  # what is remembered stands in the order of the source again
-            encoded = turned(encoded, lengths)
+        """Encode; the encoder's last state is the decoder's first."""
+        nonpad = source != self.padding
+        lengths = None if bool(nonpad.all()) else nonpad.sum(1)
+        ids = reversed_within(source, lengths) if self.reverse else source
+        encoded, last = self.encoder(self.dropout(self.source_embedding(ids)), lengths)
+        if self.reverse:  # attention has the order of the source again
+            encoded = reversed_within(encoded, lengths)
         mask = None if lengths is None else padding_mask(source, self.padding)
         return self.decoder.begin(self.bridge(last), encoded, mask)
 
@@ -91,7 +96,7 @@ class Rnn(Seq2SeqModel):
 
 
 class Bridge(nn.Module):
-    """Hands the encoder's last states to the decoder: as they are where sizes agree, else projected.
+    """The encoder's last states as the decoder's first: unchanged where sizes agree, else projected.
 
     A projected state goes through tanh, as a state does; a projected LSTM cell does not.
     """
@@ -114,10 +119,10 @@ class Bridge(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Without attention: all it knows of the source is the state it starts with."""
+    """Decoder without attention: all it has of the source is its first state."""
 
     def __init__(self, config: RnnModel, fed: int = 0) -> None:
-        """`fed` is the size of what each step takes in beside the word, before it: [fed; embedding]."""
+        """`fed` is the size of the vector that each step takes besides the embedding: [fed; embedding]."""
         super().__init__()
         self.fed = fed
         self.rnn = Recurrent(
@@ -125,25 +130,25 @@ class Decoder(nn.Module):
         )
 
     def begin(self, layers: list[LayerState], encoded: Tensor, mask: Tensor | None) -> RnnState:
-        """The state before the first token; `encoded` (batch, source, size) is what the encoder said."""
+        """The state before the first token; `encoded` (batch, source, size) is the encoder's output."""
         return RnnState(layers)
 
     def project(self, embedded: Tensor) -> Tensor:
-        """What the words bring to the gates, for one step or for all: (..., embedding) -> (..., gates)."""
+        """The embeddings' part of the gates, for one step or for all: (..., embedding) -> (..., gates)."""
         return self.rnn.project(embedded, self.fed)
 
     def forward(self, embedded: Tensor, state: RnnState, record: Recorder | None = None) -> Tensor:
-        """All steps, the right words given: (batch, target, embedding) -> (batch, target, hidden)."""
+        """All steps, teacher-forced: (batch, target, embedding) -> (batch, target, hidden)."""
         written, _ = self.rnn(embedded, None, state.layers)
         return cast(Tensor, written)
 
     def step(self, gates: Tensor, state: RnnState, record: Recorder | None = None) -> tuple[Tensor, RnnState]:
-        """One step: s_t = RNN(y_{t-1}, s_{t-1}); gives (batch, hidden) and the state after it."""
+        """One step: s_t = RNN(y_{t-1}, s_{t-1}); returns (batch, hidden) and a new state."""
         top, layers = self.rnn.step(gates, state.layers)
         return top, replace(state, layers=layers)
 
     def step_by_step(self, embedded: Tensor, state: RnnState, record: Recorder | None) -> Tensor:
-        """All steps one after another, where a step needs what the one before it found."""
+        """All steps one after another, where a step depends on the result of the previous one."""
         written = []
         for gates in self.project(embedded).unbind(1):
             hidden, state = self.step(gates, state, record)
@@ -152,11 +157,11 @@ class Decoder(nn.Module):
 
 
 class Attentive(Decoder):
-    """A decoder that may look back at every state of the encoder."""
+    """Decoder with attention to every state of the encoder."""
 
     def __init__(self, config: RnnModel, fed: int = 0) -> None:
         super().__init__(config, fed)
-        self.attention = Attention(make_score(config))
+        self.attention = Attention(score_of(config))
 
     def begin(self, layers: list[LayerState], encoded: Tensor, mask: Tensor | None) -> RnnState:
         return RnnState(layers, self.attention.project_kv(encoded), mask)
@@ -164,12 +169,12 @@ class Attentive(Decoder):
     def context(self, query: Tensor, state: RnnState, record: Recorder | None) -> Tensor:
         """c = sum_i alpha_i h_i for each query (batch, query, hidden): (batch, query, encoder size)."""
         assert state.memory is not None
-        looked = self.attention(query, state.memory, mask=state.mask, record=record and record.under("cross"))
-        return cast(Tensor, looked)
+        attended = self.attention(query, state.memory, mask=state.mask, record=record and record.under("cross"))
+        return cast(Tensor, attended)
 
 
 class Bahdanau(Attentive):
-    """Look with the state before, then move on (Bahdanau et al. 2015).
+    """Attend with the previous state, then update it (Bahdanau et al. 2015).
 
     c_t from s_{t-1}; s_t = RNN([c_t; y_{t-1}], s_{t-1}). At the first step s_0 is the encoder's last state.
     """
@@ -186,7 +191,7 @@ class Bahdanau(Attentive):
 
 
 class Luong(Attentive):
-    """Move on, then look with the new state (Luong et al. 2015).
+    """Update the state, then attend with the new one (Luong et al. 2015).
 
     s_t = RNN(y_{t-1}, s_{t-1}); c_t from s_t; the attentional vector tanh(W_c [c_t; s_t]) goes to the output,
     and with input feeding into the next step as well.
@@ -204,7 +209,7 @@ class Luong(Attentive):
     def forward(self, embedded: Tensor, state: RnnState, record: Recorder | None = None) -> Tensor:
         if self.fed:
             return self.step_by_step(embedded, state, record)
-        # Nothing that was looked at comes back into the recurrence: all steps can look at once.
+        # The attention's result does not enter the recurrence: all steps can attend at once.
         return self.attentional(super().forward(embedded, state), state, record)
 
     def step(self, gates: Tensor, state: RnnState, record: Recorder | None = None) -> tuple[Tensor, RnnState]:
@@ -230,24 +235,17 @@ def make_decoder(config: RnnModel) -> Decoder:
             return Luong(config)
 
 
-def make_score(config: RnnModel) -> Score:
-    """How a decoder's state meets an encoder's."""
-    match config.score:
-        case "dot":
-            return Dot()
-        case "general":
-            return General(config.hidden, config.encoder_size)
-        case "concat":
-            return Concat(config.hidden, config.encoder_size, config.score_size or config.hidden)
-        case _:
-            return Additive(config.hidden, config.encoder_size, config.score_size or config.hidden)
+def score_of(config: RnnModel) -> Score:
+    """The score between the decoder's state and the encoder's states."""
+    assert config.score is not None
+    return make_score(config.score, config.hidden, config.encoder_size, config.score_size)
 
 
-def turned(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sentence of (batch, time, ...) from its end to its beginning; padding stays where it is."""
+def reversed_within(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sequence of (batch, time, ...) in reverse order; padding stays where it is."""
     if lengths is None:
         return x.flip(1)
-    place = torch.arange(x.size(1), device=x.device)
-    mirrored = lengths.unsqueeze(1) - 1 - place
-    index = torch.where(mirrored >= 0, mirrored, place)
+    position = torch.arange(x.size(1), device=x.device)
+    mirrored = lengths.unsqueeze(1) - 1 - position
+    index = torch.where(mirrored >= 0, mirrored, position)
     return x[torch.arange(x.size(0), device=x.device).unsqueeze(1), index]

@@ -1,19 +1,22 @@
-"""How well a key fits a query: the one part in which the attention papers differ.
+"""Score functions: how well a key fits a query, the one part in which the attention papers differ.
 
-Every score maps queries (..., query, size) and keys (..., key, size) to (..., query, key). What depends on
-the keys alone is done once by `prepare`, so a decoder that asks the same keys again and again pays once.
+Every score maps queries (..., query, size) and keys (..., key, size) to (..., query, key). `prepare` computes
+the part that depends on the keys alone once, so that a decoder pays for it once.
 """
 
 import math
+from collections.abc import Callable
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.config.attention import ScoreName
+
 
 class Score(nn.Module):
-    """Query meets key. A subclass gives `compare`, and `prepare` where keys can be worked on in advance."""
+    """A score function. A subclass defines `compare`, and `prepare` where keys can be processed in advance."""
 
     def forward(self, query: Tensor, keys: Tensor, *, prepared: bool = False) -> Tensor:
         """Score every query (..., query, size) against every key (..., key, size): (..., query, key).
@@ -23,11 +26,11 @@ class Score(nn.Module):
         return self.compare(query, keys if prepared else self.prepare(keys))
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """Do the part of the work that depends on the keys alone."""
+        """The part that depends on the keys alone: (..., key, size) -> (..., key, any size)."""
         return keys
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
-        """Score queries against prepared keys."""
+        """Score queries (..., query, size) against prepared keys: (..., query, key)."""
         raise NotImplementedError
 
 
@@ -72,7 +75,7 @@ class General(Score):
 
 
 class Additive(Score):
-    """w_v^T tanh(W_q q + W_k k): a small network looks at both; sizes may differ (Bahdanau et al. 2015)."""
+    """w_v^T tanh(W_q q + W_k k): a small network on both; sizes may differ (Bahdanau et al. 2015)."""
 
     def __init__(self, query_size: int, key_size: int, hidden: int) -> None:
         super().__init__()
@@ -91,7 +94,7 @@ class Additive(Score):
 class Concat(Score):
     """v^T tanh(W [h; s]) with h the key and s the query: one matrix over both, side by side.
 
-    W [h; s] is W_h h + W_s s, so the pairs are never laid out: W is cut, not the inputs joined.
+    W [h; s] is W_h h + W_s s, so W is split instead of concatenating every pair.
     """
 
     def __init__(self, query_size: int, key_size: int, hidden: int) -> None:
@@ -105,15 +108,15 @@ class Concat(Score):
         return functional.linear(keys, self.weight[:, : self.key_size])  # (..., key, hidden)
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
-        asked = functional.linear(query, self.weight[:, self.key_size :])  # (..., query, hidden)
-        both = asked.unsqueeze(-2) + prepared.unsqueeze(-3)  # (..., query, key, hidden)
+        projected = functional.linear(query, self.weight[:, self.key_size :])  # (..., query, hidden)
+        both = projected.unsqueeze(-2) + prepared.unsqueeze(-3)  # (..., query, key, hidden)
         return cast(Tensor, self.value(torch.tanh(both)).squeeze(-1))
 
 
 class Gaussian(Score):
     """-|(q - k) w|^2 / 2: softmax over it is Nadaraya-Watson kernel regression with a Gaussian kernel.
 
-    `w` is one number: 1 is the textbook's kernel, 0 is plain averaging, a larger one looks more sharply.
+    `w` is one number: 1 is the textbook's kernel, 0 averages all values, a larger one gives sharper weights.
     With `learned=True` it is trained.
     """
 
@@ -129,3 +132,27 @@ class Gaussian(Score):
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
         gap = (query.unsqueeze(-2) - prepared.unsqueeze(-3)) * self.sharpness  # (..., query, key, size)
         return -gap.square().sum(-1) / 2
+
+
+SCORES: dict[ScoreName, Callable[[int, int, int], Score]] = {
+    "scaled-dot": lambda query_size, key_size, hidden: ScaledDot(),
+    "dot": lambda query_size, key_size, hidden: Dot(),
+    "general": lambda query_size, key_size, hidden: General(query_size, key_size),
+    "additive": Additive,
+    "concat": Concat,
+    # -|q - k|^2 / (2 sqrt(d)) at first, so that its variance does not grow with the size.
+    "gaussian": lambda query_size, key_size, hidden: Gaussian(key_size**-0.25, learned=True),
+}
+"""From the sizes of queries, of keys and of the network inside to a score."""
+
+
+def make_score(name: ScoreName, query_size: int, key_size: int = 0, hidden: int = 0) -> Score:
+    """A score with fresh weights, by its name in a recipe.
+
+    Args:
+        name: One of `SCORES`.
+        query_size: Size of a query.
+        key_size: Size of a key, as a query's unless given.
+        hidden: Size of the network in an additive or concat score, as a query's unless given.
+    """
+    return SCORES[name](query_size, key_size or query_size, hidden or query_size)

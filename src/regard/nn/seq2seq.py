@@ -1,4 +1,4 @@
-"""What every model of sentence pairs has at its two ends: vectors for words, and words from vectors."""
+"""Sequence-to-sequence models: embeddings and output layer, interfaces for training and decoding."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
@@ -12,10 +12,16 @@ from regard.nn.recorder import Recorder
 
 
 class Seq2SeqModel(nn.Module):
-    """Embeddings of both languages and the output table, one and the same where they are shared.
+    """Embeddings of source and target, and the output layer.
 
-    A model adds what lies between: `hidden`, and `start` and `next_hidden` for the search. `padding` is the id
-    that stands for nothing; the output takes vectors of `width`.
+    A model adds encoder and decoder: `hidden` for training, `start` and `next_hidden` for decoding.
+
+    Args:
+        share: Which embeddings are tied: source, target and output; target and output; none.
+        embedding: Size of the embeddings.
+        width: Size of the hidden states that the output layer takes.
+        source_vocabulary, target_vocabulary: Number of ids.
+        padding: Id of the padding.
     """
 
     def __init__(
@@ -40,7 +46,7 @@ class Seq2SeqModel(nn.Module):
 
     @property
     def output(self) -> tuple[Tensor, Tensor]:
-        """Weight (vocabulary, width) and bias (vocabulary,) that turn a hidden vector into scores."""
+        """Weight (vocabulary, width) and bias (vocabulary,) of the output layer."""
         weight = self.target_embedding.weight if self.output_weight is None else self.output_weight
         return weight, self.output_bias
 
@@ -49,63 +55,56 @@ class Seq2SeqModel(nn.Module):
         return functional.linear(hidden, *self.output)
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
-        """Source (batch, source) and target so far (batch, target) -> (batch, target, width)."""
+        """Teacher-forced hidden states: ids (batch, source) and (batch, target) -> (batch, target, width)."""
         raise NotImplementedError
 
-    def rows(self, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
-        """`hidden` at the places `real` (tokens,) of the target, counted through the batch: (tokens, width).
-
-        For training; `real` are all places that are not padding.
-        """
-        return self.hidden(source, target).flatten(0, 1).index_select(0, real)
-
     def start(self, source: Tensor) -> Any:
-        """Read the source ids (batch, length) and be ready for the first token."""
+        """Encode the source ids (batch, length); returns the state before the first token."""
         raise NotImplementedError
 
     def next_hidden(self, tokens: Tensor, state: Any, record: Recorder | None = None) -> tuple[Tensor, Any]:
-        """Take one token each (batch,), give what the next one is told by (batch, width), and the state."""
+        """One token each (batch,) -> hidden states of the next (batch, width), and a new state."""
         raise NotImplementedError
 
     def step(self, tokens: Tensor, state: Any, record: Recorder | None = None) -> tuple[Tensor, Any]:
-        """One token for each sentence (batch,) -> scores of the next (batch, vocabulary), and the state."""
+        """One token for each sentence (batch,) -> scores of the next (batch, vocabulary), and a new state."""
         hidden, state = self.next_hidden(tokens, state, record)
         return self.scores(hidden), state
 
     def forward(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
-        """Scores of the next token at every place of the target: (batch, target, vocabulary)."""
+        """Scores of the next token at every position of the target: (batch, target, vocabulary)."""
         return self.scores(self.hidden(source, target, record))
 
 
 class State(Protocol):
-    """Everything a decoder knows between two steps. It travels; no module keeps any of it."""
+    """Everything a decoder needs between two steps; it is never changed, and no module stores any of it."""
 
     def select(self, rows: Tensor) -> Self:
         """The state of the sentences `rows`, in that order; repeats allowed."""
 
 
 class Decodable(Protocol):
-    """A model that can be asked for one token after another: RNN, Transformer or GPT alike."""
+    """A model that generates token by token: RNN, Transformer or GPT."""
 
     def start(self, source: Tensor) -> State:
-        """Read the source ids (batch, length) and be ready for the first token."""
+        """Encode the source ids (batch, length); returns the state before the first token."""
 
     def step(self, tokens: Tensor, state: State, record: Recorder | None = None) -> tuple[Tensor, State]:
-        """Take one token each (batch,), give scores of the next (batch, vocabulary) and the state after it."""
+        """One token each (batch,) -> scores of the next (batch, vocabulary), and a new state.
+
+        The old state stays valid: it may be stepped again, by other tokens.
+        """
 
 
 class Trainable(Protocol):
-    """A model that learns from pairs: what the loss asks."""
+    """A model that is trained on sentence pairs."""
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
-        """Source (batch, source) and target so far (batch, target) -> (batch, target, size)."""
-
-    def rows(self, source: Tensor, target: Tensor, real: Tensor) -> Tensor:
-        """`hidden` at the places `real` (tokens,) of the target, all that are not padding: (tokens, size)."""
+        """Teacher-forced hidden states: ids (batch, source) and (batch, target) -> (batch, target, size)."""
 
     @property
     def output(self) -> tuple[Tensor, Tensor]:
-        """Weight (vocabulary, size) and bias (vocabulary,) that turn a hidden vector into scores."""
+        """Weight (vocabulary, size) and bias (vocabulary,) of the output layer."""
 
 
 @dataclass(frozen=True)

@@ -1,137 +1,129 @@
-"""Fewer tokens while they pass the blocks: what is left of them, by merging or by pruning.
+"""Token reduction: merging and pruning make the tokens of a batch fewer from block to block.
 
-Texts and images alike lie end to end, so that what is gone costs nothing, however much of each is gone.
+Merging (Bolya et al. 2023) averages the tokens whose keys are most alike, without any training. Pruning (Kim et
+al. 2022) drops the tokens that get little attention, by a learned threshold for each layer. After every layer
+the remaining tokens are moved to the left and the batch is cut to the longest sequence that is left.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn.apart import Apart, AttentionStats, Ends
+from regard.nn.attention import AttentionStats
 from regard.nn.blocks import EncoderBlock, EncoderStack
 from regard.nn.recorder import Recorder
 
 TokenCounts = tuple[tuple[Tensor, Tensor], ...]
-"""For each block, how many tokens of each sentence looked, and how many of them were thought about."""
+"""For each block (batch,) numbers of tokens: in self-attention, and in the feed-forward network after it."""
 
 
 @dataclass(frozen=True)
 class ReducedTokens:
-    """The tokens that are left, in order, and what became of those that were there first."""
+    """The remaining tokens, in order, and what became of the first ones."""
 
-    x: Tensor  # (tokens, d_model)
-    ends: Ends
+    x: Tensor  # (batch, length, d_model)
+    nonpad: Tensor  # (batch, length)
     size: Tensor | None = None
-    """(tokens,): how many of the first tokens each stands for; None: for itself."""
-    into: Tensor | None = None
-    """(first tokens,): which of the tokens left each became, -1 for none; None: nothing has changed."""
-    walked: TokenCounts = ()
+    """(batch, length): how many of the first tokens each stands for, 0 at padding; None: each for itself."""
+    index: Tensor | None = None
+    """(batch, first length): position of the token that each first one became, -1 for none; None: unchanged."""
+    counts: TokenCounts = ()
+
+    @property
+    def lengths(self) -> Tensor:
+        """Remaining tokens of each sequence: (batch,)."""
+        return self.nonpad.sum(1)
 
     @property
     def bias(self) -> Tensor | None:
-        """A token that stands for several counts as so many: log(size) on its scores (Bolya et al. 2023)."""
-        return None if self.size is None else self.size.log()
-
-    @property
-    def firsts(self) -> Tensor:
-        """Where the first token of each sentence stands."""
-        return self.ends.start[:-1].long()
+        """log(size) on the scores (batch, 1, 1, key): a token counts as many as it stands for."""
+        if self.size is None:
+            return None
+        return self.size.masked_fill(~self.nonpad, 1).log()[:, None, None, :]
 
     def unmerged(self) -> Tensor:
-        """A vector for each of the first tokens: that of the token it became, zeros if it was dropped."""
-        if self.into is None:
-            return self.x
-        found = self.x.index_select(0, self.into.clamp(min=0))
-        return found.masked_fill((self.into < 0).unsqueeze(1), 0.0)
+        """For each first token the vector of the one it became: (batch, first length, d_model), else zeros."""
+        if self.index is None:
+            return self.x.masked_fill(~self.nonpad.unsqueeze(2), 0.0)
+        found = self.x.gather(1, over_size(self.index.clamp(min=0), self.x))
+        return found.masked_fill((self.index < 0).unsqueeze(2), 0.0)
 
     def means(self) -> Tensor:
-        """The mean of each sentence, tokens counted as often as they stand for others: (sentences, d_model)."""
-        size = self.x.new_ones(len(self.x)) if self.size is None else self.size
-        number = torch.arange(len(self.ends.lengths), device=size.device).repeat_interleave(self.ends.lengths)
-        total = size.new_zeros(len(self.ends.lengths)).index_add(0, number, size)
-        weighed = self.x * (size / total.index_select(0, number)).unsqueeze(1)
-        return self.x.new_zeros(len(total), self.x.size(1)).index_add(0, number, weighed)
+        """Mean of each sequence, tokens weighted by how many they stand for: (batch, d_model)."""
+        size = self.nonpad.to(self.x.dtype) if self.size is None else self.size
+        weight = size / size.sum(1, keepdim=True)
+        return (self.x * weight.unsqueeze(2)).sum(1)
 
 
 class Reducer(Protocol):
-    """Makes tokens fewer between the two halves of a block."""
+    """Makes tokens fewer between the two sublayers of an encoder block."""
 
     def reduces(self, layer: int) -> bool:
-        """Whether anything is to be done in this layer."""
+        """Whether this layer may remove tokens; only then statistics are computed."""
 
-    def reduce(self, layer: int, left: ReducedTokens, noted: AttentionStats) -> ReducedTokens: ...
+    def reduce(self, layer: int, tokens: ReducedTokens, stats: AttentionStats) -> ReducedTokens: ...
 
 
-def reduced(
-    blocks: EncoderStack | Sequence[Any], x: Tensor, ends: Ends, by: Reducer, *, firsts: bool
+def reduce_tokens(
+    blocks: EncoderStack, x: Tensor, nonpad: Tensor, reducer: Reducer, *, first_only: bool
 ) -> ReducedTokens:
-    """Tokens (tokens, d_model) through all blocks, fewer from block to block.
+    """Tokens through all blocks, fewer from block to block.
 
-    With `firsts` only the first token of each sentence is asked for: in the last block no other is computed.
-    Blocks of another implementation are called as an `EncoderBlock` is.
+    Args:
+        x: (batch, length, d_model), padded at the end.
+        nonpad: (batch, length), True where a token stands.
+        first_only: Only the first token of each sequence is needed: the last block computes no other, and the
+            result's x is (batch, 1, d_model).
     """
-    left = ReducedTokens(x, ends)
+    tokens = ReducedTokens(x, nonpad)
     for number, block in enumerate(cast(Iterator[EncoderBlock], blocks)):
-        if firsts and number + 1 == len(blocks):
-            return only_firsts(block, left)
-        apart, looked = Apart(left.ends, left.ends), left.ends.lengths
-        noted = AttentionStats() if by.reduces(number) else None
-        x = block.self_attention(left.x, mask=apart, bias=left.bias, noted=noted)
-        left = replace(left, x=x)
-        if noted is not None:
-            left = by.reduce(number, left, noted)
-        walked = (*left.walked, (looked, left.ends.lengths))
-        left = replace(left, x=block.feed_forward(left.x), walked=walked)
-    return left
+        lengths, mask = tokens.lengths, tokens.nonpad.unsqueeze(1)
+        if first_only and number + 1 == len(blocks):
+            first = block(tokens.x, mask=mask, bias=tokens.bias, queries=1)
+            return replace(tokens, x=first, counts=(*tokens.counts, (lengths, torch.ones_like(lengths))))
+        stats = AttentionStats(tokens.nonpad) if reducer.reduces(number) else None
+        x = block.self_attention(tokens.x, mask=mask, bias=tokens.bias, stats=stats)
+        tokens = replace(tokens, x=x)
+        if stats is not None:
+            tokens = reducer.reduce(number, tokens, stats)
+        counts = (*tokens.counts, (lengths, tokens.lengths))
+        tokens = replace(tokens, x=block.feed_forward(tokens.x), counts=counts)
+    return tokens
 
 
-def only_firsts(block: EncoderBlock, left: ReducedTokens) -> ReducedTokens:
-    """The last block, for the first tokens: x becomes (sentences, d_model)."""
-    ones = Ends(torch.ones_like(left.ends.lengths))
-    x = block(left.x, mask=Apart(ones, left.ends), places=left.firsts, bias=left.bias)
-    return replace(left, x=x, walked=(*left.walked, (left.ends.lengths, ones.lengths)))
-
-
-def kept_share(walked: TokenCounts) -> float:
-    """The share of the tokens that is left after a block, mean over all blocks but the last."""
-    first = float(walked[0][0].sum())
-    shares = [float(after.sum()) / first for _, after in walked[:-1] or walked]
+def kept_share(counts: TokenCounts) -> float:
+    """Share of the tokens that remain after a block, mean over all blocks but the last."""
+    first = float(counts[0][0].sum())
+    shares = [float(after.sum()) / first for _, after in counts[:-1] or counts]
     return sum(shares) / len(shares)
 
 
-def operations(walked: TokenCounts, d_model: int, d_ff: int, *, firsts: bool) -> float:
-    """Floating-point operations of the matrix products in the blocks, a sentence on the mean.
+def operations(counts: TokenCounts, d_model: int, d_ff: int, *, first_only: bool) -> float:
+    """Floating-point operations of the matrix products in the blocks, mean over the sequences.
 
-    Projections, scores, mixed values, feed-forward; with `firsts` the last block asks for one token.
+    Projections, scores, weighted values, feed-forward; with `first_only` the last block has one query.
     """
     total = 0.0
-    for number, (looked, thought) in enumerate(walked):
-        keys, after = looked.double(), thought.double()
-        queries = after if firsts and number + 1 == len(walked) else keys
+    for number, (attended, remaining) in enumerate(counts):
+        keys, after = attended.double(), remaining.double()
+        queries = after if first_only and number + 1 == len(counts) else keys
         projected = 4 * (keys + queries) * d_model**2
         total += float((projected + 4 * queries * keys * d_model + 4 * after * d_model * d_ff).mean())
     return total
 
 
-Combine = Callable[[Tensor, Tensor, Tensor, Ends, int], Tensor]
-"""From rows, their shares, where they go, the sequences and a count: the rows added up."""
-
-
-class Match(Protocol):
-    """Which token each one becomes: see `matched`."""
-
-    def __call__(self, keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: bool) -> Tensor: ...
-
-
 class Merging(nn.Module):
-    """How many tokens are merged in each layer: a share of them below 1, else so many.
+    """Token merging: in each layer the pairs of tokens with the most similar keys become their mean.
 
-    With `near` only neighbours are merged, so that a token always stands for a stretch of the text. The first
-    token of a sentence stays by itself where it speaks for the whole.
+    Args:
+        amounts: Tokens to merge in each layer, a share of them below 1, else so many; one number for all
+            layers.
+        near: Merge neighbours only, so that a token stands for a stretch of the text.
+        first_stays: The first token is not merged: it represents the whole sequence.
     """
 
     def __init__(self, amounts: tuple[float, ...], near: bool = False, first_stays: bool = True) -> None:
@@ -147,89 +139,96 @@ class Merging(nn.Module):
             return self.amounts[0]
         return self.amounts[layer] if layer < len(self.amounts) else 0.0
 
-    def reduce(
-        self,
-        layer: int,
-        left: ReducedTokens,
-        noted: AttentionStats,
-        *,
-        match: "Match | None" = None,
-        combine: "Combine | None" = None,
-    ) -> ReducedTokens:
-        """Merge what is to be merged in this layer; another implementation may match and combine."""
-        amount, lengths = self.amount(layer), left.ends.lengths
+    def merge_counts(self, layer: int, lengths: Tensor) -> Tensor:
+        """How many tokens of sequences of these lengths are merged into others in a layer: (batch,)."""
+        amount = self.amount(layer)
         most = (lengths + 1) // 2 - int(self.first_stays)
         wanted = (lengths * amount).long() if amount < 1 else torch.full_like(lengths, int(amount))
-        many = torch.minimum(wanted, most.clamp(min=0)).masked_fill(lengths < 2, 0)
-        assert noted.keys is not None
-        if not many.any():
-            return left
-        match = matched if match is None else match
-        into = match(noted.keys, left.ends, many, near=self.near, first_stays=self.first_stays)
-        return merged(left, into, Ends(lengths - many), weighted_sum if combine is None else combine)
+        return torch.minimum(wanted, most.clamp(min=0)).masked_fill(lengths < 2, 0)
+
+    def reduce(self, layer: int, tokens: ReducedTokens, stats: AttentionStats) -> ReducedTokens:
+        counts = self.merge_counts(layer, tokens.lengths)
+        if not counts.any():
+            return tokens
+        assert stats.keys is not None
+        target = match(stats.keys, tokens.nonpad, counts, near=self.near, first_stays=self.first_stays)
+        return merge(tokens, target, tokens.lengths - counts)
 
 
-def matched(keys: Tensor, ends: Ends, many: Tensor, *, near: bool, first_stays: bool) -> Tensor:
-    """Which token each one becomes, counted through all that are left: keys (tokens, size) -> (tokens,).
+def match(keys: Tensor, nonpad: Tensor, counts: Tensor, *, near: bool, first_stays: bool) -> Tensor:
+    """Position of the remaining token that each token becomes: (batch, length), 0 at padding.
 
-    Every other token looks for the one among the rest whose key is most like its own; the `many` (sentences,)
-    best pairs of each sentence are merged. What is left keeps its order.
+    Every other token is paired with the one among the rest whose key is most similar by cosine; the best
+    `counts` (batch,) pairs of each sequence are merged. What remains keeps its order. keys are (batch, length,
+    size).
     """
-    real = ends.real
-    beside = keys.new_zeros(*real.shape, keys.size(-1)).index_put((real,), functional.normalize(keys, dim=-1))
-    fit = beside[:, ::2] @ beside[:, 1::2].transpose(1, 2)  # (sentences, seekers, found)
-    allowed = real[:, ::2, None] & real[:, None, 1::2]
+    keys = functional.normalize(keys, dim=-1)
+    fit = keys[:, ::2] @ keys[:, 1::2].transpose(1, 2)  # (batch, even tokens, odd tokens)
+    allowed = nonpad[:, ::2, None] & nonpad[:, None, 1::2]
+    length = nonpad.size(1)
     if near:
-        apart = torch.arange(0, real.size(1), 2).unsqueeze(1) - torch.arange(1, real.size(1), 2)
-        allowed = allowed & (apart.abs() == 1).to(allowed.device)
-    best, partner = fit.masked_fill_(~allowed, -torch.inf).max(-1)
+        distance = torch.arange(0, length, 2).unsqueeze(1) - torch.arange(1, length, 2)
+        allowed = allowed & (distance.abs() == 1).to(allowed.device)
+    best, partner = fit.masked_fill(~allowed, -torch.inf).max(-1)
     if first_stays:
         best[:, 0] = -torch.inf
     rank = best.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-    gone = rank < many.unsqueeze(1)
-    stays = real.clone()
-    stays[:, ::2] &= ~gone
-    place = stays[real].long().cumsum(0) - 1  # where a token that stays stands among those
-    start = ends.start[:-1].long().unsqueeze(1)
-    target = start + torch.arange(real.size(1), device=start.device)
-    target[:, ::2] = torch.where(gone, start + 2 * partner + 1, target[:, ::2])
-    return place.index_select(0, target[real])
+    merged = rank < counts.unsqueeze(1)
+    stays = nonpad.clone()
+    stays[:, ::2] &= ~merged
+    position = stays.long().cumsum(1) - 1  # of a token that stays, among those
+    target = torch.arange(length, device=nonpad.device).repeat(len(nonpad), 1)
+    target[:, ::2] = torch.where(merged, 2 * partner + 1, target[:, ::2])
+    return position.gather(1, target).masked_fill(~nonpad, 0)
 
 
-def weighted_sum(x: Tensor, share: Tensor, into: Tensor, ends: Ends, count: int) -> Tensor:
-    """Rows (tokens, width), each times its share, added up where they go: (count, width)."""
-    return x.new_zeros(count, x.size(1)).index_add(0, into, x * share.unsqueeze(1))
+def merge(tokens: ReducedTokens, target: Tensor, lengths: Tensor) -> ReducedTokens:
+    """The mean of the tokens that become one, each weighted by how many it stands for.
 
-
-def merged(left: ReducedTokens, into: Tensor, ends: Ends, combine: Combine = weighted_sum) -> ReducedTokens:
-    """The mean of the tokens that become one, each counted as often as it stands for others."""
-    size = left.x.new_ones(len(into)) if left.size is None else left.size
-    count = int(ends.start[-1])
-    together = size.new_zeros(count).index_add(0, into, size)
-    share = size / together.index_select(0, into)
-    x = combine(left.x, share, into, left.ends, count)
-    whole = into if left.into is None else into.index_select(0, left.into)
-    return replace(left, x=x, ends=ends, size=together, into=whole)
+    Args:
+        target: (batch, length), from `match`.
+        lengths: (batch,), how many tokens remain.
+    """
+    size = tokens.nonpad.to(tokens.x.dtype) if tokens.size is None else tokens.size
+    longest = int(lengths.max())
+    total = size.new_zeros(len(size), longest).scatter_add(1, target, size)
+    share = size / total.gather(1, target)
+    x = tokens.x.new_zeros(len(size), longest, tokens.x.size(2))
+    x = x.scatter_add(1, over_size(target, tokens.x), tokens.x * share.unsqueeze(2))
+    index = tokens.index
+    if index is None:
+        index = target.masked_fill(~tokens.nonpad, -1)
+    else:
+        index = target.gather(1, index.clamp(min=0)).masked_fill(index < 0, -1)
+    nonpad = torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
+    return replace(tokens, x=x, nonpad=nonpad, size=total, index=index)
 
 
 LOWEST = 1e-6
-"""The least a faded token counts."""
+"""The least a softly pruned token counts."""
 
 
 @dataclass(frozen=True)
 class SoftPruned:
-    """Tokens side by side through all blocks, each counted by how much of it is kept."""
+    """All tokens after the blocks, each counted by how much of it soft pruning keeps."""
 
-    x: Tensor  # (sentences, length, d_model)
+    x: Tensor  # (batch, length, d_model)
     kept: Tensor
-    """The share of real tokens that is kept, mean over the layers: one number, with its gradient."""
+    """Share of the tokens that is kept, mean over the layers: one number, with its gradient."""
 
 
 class Pruning(nn.Module):
-    """A threshold for each layer, on the attention a token gets; 1 is a fair share of it.
+    """Learned token pruning: a threshold for each layer on the attention that a token gets, 1 on average.
 
-    Outside of training, and in training where it is `hard`, tokens below it are taken away. While thresholds
-    are learned a token counts by a soft step instead, in the scores of all that look at it, as log(size) does.
+    Outside training, and in training where it is `hard`, tokens below it are dropped. While thresholds are
+    learned a token counts by a soft step instead, added to the scores of all queries as log(size) is.
+
+    Args:
+        layers: Number of thresholds.
+        hard: Whether training drops tokens instead of learning the thresholds.
+        temperature: Width of the soft step.
+        keep: Share of the tokens that costs nothing.
+        weight: Penalty for keeping more than that.
     """
 
     def __init__(
@@ -241,38 +240,47 @@ class Pruning(nn.Module):
 
     @property
     def soft(self) -> bool:
+        """Whether thresholds are being learned."""
         return self.training and not self.hard
 
     def reduces(self, layer: int) -> bool:
         return True
 
-    def reduce(self, layer: int, left: ReducedTokens, noted: AttentionStats) -> ReducedTokens:
-        """Drop what got less than the threshold; the first token of a sentence stays."""
-        assert noted.received is not None
-        stays = noted.received >= self.thresholds[layer]
-        stays[left.firsts] = True
-        number = torch.arange(len(left.ends.lengths), device=stays.device).repeat_interleave(left.ends.lengths)
-        lengths = torch.zeros_like(left.ends.lengths).index_add_(0, number, stays.long())
-        place = torch.where(stays, stays.long().cumsum(0) - 1, -1)
-        into = place if left.into is None else torch.where(left.into < 0, -1, place[left.into.clamp(min=0)])
-        x = left.x.index_select(0, stays.nonzero().squeeze(1))
-        return replace(left, x=x, ends=Ends(lengths), into=into)
+    def reduce(self, layer: int, tokens: ReducedTokens, stats: AttentionStats) -> ReducedTokens:
+        """Drop what got less attention than the threshold; the first token of a sequence stays."""
+        assert stats.received is not None
+        stays = (stats.received >= self.thresholds[layer]) & tokens.nonpad
+        stays[:, 0] = True
+        lengths = stays.sum(1)
+        order = (~stays).long().argsort(dim=1, stable=True)[:, : int(lengths.max())]
+        position = torch.where(stays, stays.long().cumsum(1) - 1, -1)
+        index = position
+        if tokens.index is not None:
+            index = position.gather(1, tokens.index.clamp(min=0)).masked_fill(tokens.index < 0, -1)
+        x = tokens.x.gather(1, over_size(order, tokens.x))
+        nonpad = torch.arange(order.size(1), device=order.device) < lengths.unsqueeze(1)
+        return replace(tokens, x=x, nonpad=nonpad, index=index)
 
-    def price(self, faded: SoftPruned) -> Tensor:
-        """What it costs, an example, that more is kept than should be."""
-        return self.weight * (faded.kept - self.keep).clamp(min=0)
+    def penalty(self, pruned: SoftPruned) -> Tensor:
+        """What keeping too many tokens adds to the loss of one example."""
+        return self.weight * (pruned.kept - self.keep).clamp(min=0)
 
-    def fade(self, blocks: EncoderStack, x: Tensor, real: Tensor) -> SoftPruned:
-        """What hard pruning does, by soft steps: x (sentences, length, d_model), real (sentences, length)."""
-        mask, share = real.unsqueeze(1), real.to(x.dtype)
+    def soft_prune(self, blocks: EncoderStack, x: Tensor, nonpad: Tensor) -> SoftPruned:
+        """Soft steps instead of dropping: x (batch, length, d_model), nonpad (batch, length)."""
+        mask, share = nonpad.unsqueeze(1), nonpad.to(x.dtype)
         kept = []
         for number, block in enumerate(cast(Iterator[EncoderBlock], blocks)):
-            seen: list[Tensor] = []
+            recorded: list[Tensor] = []
             bias = share.clamp(min=LOWEST).log()[:, None, None, :]
-            x = block.self_attention(x, mask=mask, bias=bias, record=cast(Recorder, seen.append))
-            got = (seen[0].detach().mean(1) * share.detach().unsqueeze(2)).sum(1)  # (sentences, length)
-            step = torch.sigmoid((got - self.thresholds[number]) / self.temperature)
+            x = block.self_attention(x, mask=mask, bias=bias, record=cast(Recorder, recorded.append))
+            received = (recorded[0].detach().mean(1) * share.detach().unsqueeze(2)).sum(1)  # (batch, length)
+            step = torch.sigmoid((received - self.thresholds[number]) / self.temperature)
             share = torch.cat([share[:, :1], (share * step)[:, 1:]], 1)
             x = block.feed_forward(x)
-            kept.append((share * real).sum() / real.sum())
+            kept.append((share * nonpad).sum() / nonpad.sum())
         return SoftPruned(x, torch.stack(kept[:-1] or kept).mean())
+
+
+def over_size(index: Tensor, x: Tensor) -> Tensor:
+    """An index (batch, tokens) for `gather` and `scatter_add` of x (batch, length, d_model)."""
+    return index.unsqueeze(2).expand(-1, -1, x.size(2))

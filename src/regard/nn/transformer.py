@@ -1,6 +1,6 @@
-"""The Transformer (Vaswani et al. 2017): an encoder that reads, a decoder that writes."""
+"""The Transformer (Vaswani et al. 2017): encoder and decoder."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from regard.config import GptModel, TransformerModel
 from regard.nn.blocks import BlockShape, DecoderBlock, EncoderBlock, EncoderStack
-from regard.nn.dropout import Dropout
-from regard.nn.kv_cache import KeyValue, KvCache
+from regard.nn.kv_cache import KeyValue, KvCache, KvCacheStep
 from regard.nn.masks import causal_mask, padding_mask
 from regard.nn.positions import Alibi, Learned, Position, Relative, Rotary, Sinusoidal
 from regard.nn.recorder import Recorder
@@ -17,7 +16,13 @@ from regard.nn.seq2seq import Seq2SeqModel
 
 
 class Transformer(Seq2SeqModel):
-    """Encoder and decoder with their embeddings; `padding` is the id that stands for nothing."""
+    """Encoder-decoder Transformer with its embeddings.
+
+    Args:
+        config: Sizes and settings.
+        source_vocabulary, target_vocabulary: Number of ids.
+        padding: Id of the padding, which stands at the end of a sequence only.
+    """
 
     def __init__(
         self, config: TransformerModel, source_vocabulary: int, target_vocabulary: int, padding: int
@@ -27,16 +32,16 @@ class Transformer(Seq2SeqModel):
         )
         self.encoder = Encoder(config)
         self.decoder = Decoder(config, config.decoder_layers)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def hidden(self, source: Tensor, target: Tensor, record: Recorder | None = None) -> Tensor:
-        """The decoder's last layer, teacher-forced: source (batch, source), target (batch, target) ids."""
+        """Teacher-forced hidden states: ids (batch, source), (batch, target) -> (batch, target, d_model)."""
         source_mask = padding_mask(source, self.padding)
         encoded = self.encode(source, source_mask, record)
         hidden = self.decoder(
             self.target_embedding(target),
             encoded,
-            # Padding stands at the end, where no real token may look anyway.
+            # Padding stands at the end, so the causal mask hides it from every token.
             mask=causal_mask(target.size(1), device=target.device),
             source_mask=source_mask,
             record=record and record.under("decoder"),
@@ -53,48 +58,48 @@ class Transformer(Seq2SeqModel):
         )
 
     def start(self, source: Tensor) -> "TransformerState":
-        """Encode once; project the keys and values of cross-attention once."""
+        """Encode, and project the keys and values of cross-attention."""
         mask: Tensor | None = padding_mask(source, self.padding)
         assert mask is not None
         encoded = self.encode(source, mask)
         if mask.all():
             mask = None
         memory = self.decoder.project_kv(encoded)
-        return TransformerState(memory, [KvCache() for _ in memory], mask)
+        return TransformerState(memory, tuple(KvCache() for _ in memory), mask)
 
     def next_hidden(
         self, tokens: Tensor, state: "TransformerState", record: Recorder | None = None
     ) -> tuple[Tensor, "TransformerState"]:
-        """The caches grow by one."""
+        caches = [KvCacheStep(cache) for cache in state.caches]
         hidden = self.decoder(
             self.target_embedding(tokens.unsqueeze(1)),
             state.memory,
             source_mask=state.mask,
-            caches=state.caches,
+            caches=caches,
             record=record and record.under("decoder"),
         )
-        return hidden.squeeze(1), state
+        return hidden.squeeze(1), replace(state, caches=tuple(each.cache for each in caches))
 
 
 @dataclass(frozen=True)
 class TransformerState:
-    """What the decoder has read and written so far, for each sentence of the batch."""
+    """Keys and values of the source and of the tokens so far, for each sequence of the batch."""
 
     memory: list[KeyValue]
-    caches: list[KvCache]
+    caches: tuple[KvCache, ...]
     mask: Tensor | None  # (batch, 1, source); None when nothing is padding
 
     def select(self, rows: Tensor) -> "TransformerState":
         return replace(
             self,
             memory=[each.select(rows) for each in self.memory],
-            caches=[each.select(rows) for each in self.caches],
+            caches=tuple(each.select(rows) for each in self.caches),
             mask=None if self.mask is None else self.mask.index_select(0, rows),
         )
 
 
 class Encoder(nn.Module):
-    """Blocks in which every token sees the whole sentence."""
+    """Encoder blocks: every token attends to the whole sequence."""
 
     def __init__(self, config: TransformerModel) -> None:
         super().__init__()
@@ -112,14 +117,20 @@ class Encoder(nn.Module):
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
-        """(batch, length, d_model) embeddings -> the same shape, each token now knowing its context."""
+        """Embeddings (batch, length, d_model) -> hidden states of the same shape."""
         x = self.position.embed(embedded)
         x = x if dropout is None else dropout(x)
         return cast(Tensor, self.norm(self.blocks(x, mask=mask, record=record)))
 
 
 class Decoder(nn.Module):
-    """Blocks in which a token sees what stands before it, and the encoder's output; GPT has no encoder."""
+    """Decoder blocks: a token attends to those before it and to the encoder's output.
+
+    Args:
+        config: Sizes and settings.
+        layers: Number of blocks.
+        cross: Whether they have cross-attention; a GPT's have none.
+    """
 
     def __init__(self, config: TransformerModel | GptModel, layers: int, *, cross: bool = True) -> None:
         super().__init__()
@@ -130,7 +141,7 @@ class Decoder(nn.Module):
         self.norm = last_norm(config)
 
     def project_kv(self, encoded: Tensor) -> list[KeyValue]:
-        """Keys and values of the source for each block, projected once a sentence."""
+        """Keys and values of the encoder's output for each block, computed once a sequence."""
         return [cast(DecoderBlock, block).project_kv(encoded) for block in self.blocks]
 
     def forward(
@@ -140,14 +151,18 @@ class Decoder(nn.Module):
         *,
         mask: Tensor | None = None,
         source_mask: Tensor | None = None,
-        caches: list[KvCache] | None = None,
+        caches: Sequence[KvCacheStep] | None = None,
         record: Recorder | None = None,
         dropout: nn.Module | None = None,
     ) -> Tensor:
-        """(batch, target, d_model) embeddings -> the same shape; with caches the tokens continue those.
+        """Embeddings (batch, target, d_model) -> hidden states of the same shape.
 
-        The source is what `project_kv` gave, or the encoder's output where it is asked once; a decoder without
-        cross-attention has none.
+        Args:
+            source: From `project_kv`, or the encoder's output; None without cross-attention.
+            mask: For self-attention.
+            source_mask: For cross-attention.
+            caches: One a block; the tokens continue those, and each cache is extended by them.
+            dropout: Applied to the embeddings with positions.
         """
         x = self.position.embed(embedded, caches[0].length if caches else 0)
         x = x if dropout is None else dropout(x)
@@ -172,6 +187,7 @@ def shape_of(config: TransformerModel | GptModel) -> BlockShape:
         attention_dropout=config.attention_dropout,
         norm=config.norm or "pre",
         activation=config.activation,
+        score=config.score,
     )
     if isinstance(config, GptModel):
         return replace(shape, epsilon=config.epsilon, inner_dropout=0.0)
@@ -179,12 +195,12 @@ def shape_of(config: TransformerModel | GptModel) -> BlockShape:
 
 
 def last_norm(config: TransformerModel | GptModel) -> nn.Module:
-    """Pre-norm leaves the residual stream unnormed at the end; post-norm does not."""
+    """A LayerNorm after pre-norm blocks, whose output is not normalised; none after post-norm ones."""
     return nn.LayerNorm(config.d_model, eps=shape_of(config).epsilon) if config.norm == "pre" else nn.Identity()
 
 
 def absolute_position(config: TransformerModel | GptModel) -> Position:
-    """The scheme that is added to the embeddings, if it is of that sort."""
+    """The position scheme that is added to the embeddings, if it is one of these."""
     match config.position:
         case "sinusoidal":
             return Sinusoidal(config.d_model)
@@ -195,7 +211,7 @@ def absolute_position(config: TransformerModel | GptModel) -> Position:
 
 
 def inner_position(config: TransformerModel | GptModel) -> Callable[[], Position]:
-    """Makes the scheme that acts inside one layer's self-attention, if it is of that sort."""
+    """Makes the position scheme inside one layer's self-attention, if it is one of these."""
     size = config.d_model // config.heads
     match config.position:
         case "relative":

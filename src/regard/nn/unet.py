@@ -1,8 +1,7 @@
-"""A U-Net that paints: it tells the noise in a picture, from the picture, the noise's strength and a prompt.
+"""A U-Net for diffusion: it predicts the noise in a picture, from the picture, the time step and a prompt.
 
-Down to ever smaller pictures with ever more channels, and up again with what was seen on the way down
-(Ronneberger et al. 2015, Ho et al. 2020). At some resolutions pixels are tokens, which look at each other and
-at the prompt.
+Down to smaller pictures with more channels, and up again with skip connections (Ronneberger et al. 2015, Ho et
+al. 2020). At some resolutions pixels are tokens with self-attention and cross-attention to the prompt.
 """
 
 from collections.abc import Iterator
@@ -15,18 +14,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.config import UnetModel
-from regard.nn.apart import Ends
 from regard.nn.attention import Attention, MultiHead
 from regard.nn.bert import mean_of
 from regard.nn.blocks import BlockShape
-from regard.nn.dropout import Dropout
 from regard.nn.embeddings import ScaledEmbedding
 from regard.nn.kv_cache import KeyValue
 from regard.nn.masks import padding_mask
 from regard.nn.noise import Noise
 from regard.nn.positions import sinusoids
 from regard.nn.recorder import Recorder
-from regard.nn.token_reduction import ReducedTokens, matched, merged
+from regard.nn.token_reduction import ReducedTokens, match, merge
 from regard.nn.transformer import Encoder
 
 GROUPS = 8
@@ -35,11 +32,11 @@ GROUPS = 8
 
 @dataclass(frozen=True)
 class Prompt:
-    """Prompts as each attention of the U-Net sees them: read once, asked at every step."""
+    """Encoded prompts: keys and values for each cross-attention, computed once for all steps."""
 
     memory: list[KeyValue]
     mask: Tensor  # (prompts, 1, words)
-    gist: Tensor  # (prompts, size): what its words say together, told to every block with the noise's strength
+    gist: Tensor  # (prompts, size): the pooled prompt, given to every block with the time step
 
     def select(self, rows: Tensor) -> "Prompt":
         """The prompts `rows`, in that order; repeats allowed."""
@@ -48,7 +45,7 @@ class Prompt:
 
 
 class Unet(nn.Module):
-    """Noise schedule, prompt reader, and the way down and up; `padding` is the id that stands for no word."""
+    """Noise schedule, prompt encoder, and the way down and up; `padding` is the id of the padding."""
 
     def __init__(self, config: UnetModel, vocabulary: int, padding: int) -> None:
         super().__init__()
@@ -73,7 +70,7 @@ class Unet(nn.Module):
         self.last = zeroed(nn.Conv2d(channels[0], 1, 3, padding=1))
 
     def read(self, prompts: Tensor) -> Prompt:
-        """Prompts (batch, words) as ids, for all the steps of their pictures."""
+        """Encode prompts (batch, words) of ids, once for all steps."""
         mask = padding_mask(prompts, self.padding)
         words = self.reader(self.word_embedding(prompts), mask=mask)
         gist = self.gist(mean_of(words, prompts != self.padding))
@@ -90,8 +87,8 @@ class Unet(nn.Module):
     ) -> Tensor:
         """The noise in pictures (batch, 1, side, side) after the steps `times` (batch,): the same shape.
 
-        `merge` is the share of the pixels that are merged with others before they look at each other, at the
-        largest resolution at which they do.
+        `merge` is the share of the pixels that are merged before self-attention, at the largest resolution that
+        has it.
         """
         told, words = functional.silu(self.clock(times) + prompt.gist), iter(prompt.memory)
         x, seen = self.first(pictures), []
@@ -114,12 +111,12 @@ class Unet(nn.Module):
             yield from (cast(Stage, stage) for stage in cast(nn.ModuleList, level))
 
     def looks(self) -> Iterator["PixelBlock"]:
-        """Every attention over a picture, in the order in which they look."""
+        """Every attention over a picture, in the order of computation."""
         return (stage.look for stage in self.stages() if stage.look is not None)
 
 
 class Clock(nn.Module):
-    """How strong the noise is, as a vector: sinusoids of the step, and a small network."""
+    """The time step as a vector: sinusoids and a small network."""
 
     def __init__(self, steps: int, size: int) -> None:
         super().__init__()
@@ -133,7 +130,7 @@ class Clock(nn.Module):
 
 
 class Stage(nn.Module):
-    """A residual block, and a look around after it where that is asked for at its resolution."""
+    """A residual block, and attention after it at the resolutions that have it."""
 
     def __init__(self, config: UnetModel, level: int, taken: int) -> None:
         super().__init__()
@@ -161,7 +158,7 @@ class Stage(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions, told of noise and prompt between them, beside the way around them."""
+    """Two convolutions with a residual connection; time step and prompt scale and shift between them."""
 
     def __init__(self, taken: int, channels: int, told: int, dropout: float) -> None:
         super().__init__()
@@ -169,7 +166,7 @@ class ResidualBlock(nn.Module):
         self.first = nn.Conv2d(taken, channels, 3, padding=1)
         self.told = nn.Linear(told, 2 * channels)
         self.second_norm = norm(channels)
-        self.dropout = Dropout(dropout)
+        self.dropout = nn.Dropout(dropout)
         self.second = zeroed(nn.Conv2d(channels, channels, 3, padding=1))
         self.around = nn.Identity() if taken == channels else nn.Conv2d(taken, channels, 1)
 
@@ -182,7 +179,7 @@ class ResidualBlock(nn.Module):
 
 
 class PixelBlock(nn.Module):
-    """The Transformer's three sublayers over pixels: they look at each other, at the prompt, and think."""
+    """A Transformer block over pixels: self-attention, cross-attention to the prompt, feed-forward."""
 
     def __init__(self, config: UnetModel, channels: int) -> None:
         super().__init__()
@@ -193,7 +190,7 @@ class PixelBlock(nn.Module):
         self.feed_forward = shape.residual(shape.feed_forward())
 
     def project_kv(self, words: Tensor) -> KeyValue:
-        """The words of prompts as this block sees them."""
+        """Keys and values of encoded prompts (batch, words, size)."""
         return cast(Attention, self.cross_attention.sublayer).project_kv(words)
 
     def forward(
@@ -209,7 +206,7 @@ class PixelBlock(nn.Module):
 
 
 class MergedAttention(nn.Module):
-    """Tokens look at each other; some may be merged before, and are what their like became after."""
+    """Self-attention in which a share of the tokens may be merged before, and undone after."""
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
@@ -219,21 +216,22 @@ class MergedAttention(nn.Module):
         """x (batch, tokens, channels) -> the same shape."""
         if not merge:
             return cast(Tensor, self.attention(x, self.attention.project_kv(x), record=record))
-        left = alike_merged(x, self.attention.key(x), merge)
-        assert left.bias is not None
-        fewer, bias = left.x.view(len(x), -1, x.size(-1)), left.bias.view(len(x), 1, 1, -1)
-        looked = self.attention(fewer, self.attention.project_kv(fewer), bias=bias, record=record)
-        return replace(left, x=looked.flatten(0, 1)).unmerged().view_as(x)
+        tokens = merge_similar(x, self.attention.key(x), merge)
+        memory = self.attention.project_kv(tokens.x)
+        attended = self.attention(tokens.x, memory, bias=tokens.bias, record=record)
+        return replace(tokens, x=attended).unmerged()
 
 
-def alike_merged(x: Tensor, keys: Tensor, share: float) -> ReducedTokens:
-    """A share of the tokens merged with those whose keys are most like theirs: as many in each picture."""
+def merge_similar(x: Tensor, keys: Tensor, share: float) -> ReducedTokens:
+    """A share of the tokens x (batch, tokens, channels) merged with those of the most similar keys.
+
+    As many in each picture.
+    """
     count, length, _ = x.shape
-    many = min(length // 2, round(length * share))
-    ends, fewer = (Ends(torch.full((count,), each, device=x.device)) for each in (length, length - many))
-    removed = torch.full((count,), many, device=x.device)
-    into = matched(keys.flatten(0, 1), ends, removed, near=False, first_stays=False)
-    return merged(ReducedTokens(x.flatten(0, 1), ends), into, fewer)
+    nonpad = torch.ones(count, length, dtype=torch.bool, device=x.device)
+    counts = torch.full((count,), min(length // 2, round(length * share)), device=x.device)
+    target = match(keys, nonpad, counts, near=False, first_stays=False)
+    return merge(ReducedTokens(x, nonpad), target, length - counts)
 
 
 def norm(channels: int) -> nn.GroupNorm:
@@ -242,7 +240,7 @@ def norm(channels: int) -> nn.GroupNorm:
 
 
 def zeroed(convolution: nn.Conv2d) -> nn.Conv2d:
-    """A convolution that says nothing at first, so that a deep network starts as a shallow one."""
+    """A convolution with zero weights, so that a deep network starts as a shallow one."""
     nn.init.zeros_(convolution.weight)
     assert convolution.bias is not None
     nn.init.zeros_(convolution.bias)

@@ -1,36 +1,21 @@
-"""The Vision Transformer (Dosovitskiy et al. 2021): patches of an image as tokens, read by the same encoder."""
+"""The Vision Transformer (Dosovitskiy et al. 2021): patches of an image as tokens of a Transformer encoder."""
 
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from regard.config import VitModel
-from regard.nn.apart import Ends
-from regard.nn.bert import STARTING_SPREAD, start_weights
+from regard.nn.bert import INITIAL_STD, init_weights
 from regard.nn.blocks import BlockShape, EncoderBlock, EncoderStack
-from regard.nn.dropout import Dropout
 from regard.nn.positions import Learned, Position, sinusoids
 from regard.nn.recorder import Recorder
-from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, Reducer, reduced
-
-
-class VitAccelerator(Protocol):
-    """A second implementation of a Vision Transformer's forward pass, for packed batches.
-
-    Its methods return None where it does not support the model as it is.
-    """
-
-    def hidden(self, pixels: Tensor) -> Tensor | None:
-        """As `Vit.forward`."""
-
-    def reduced(self, pixels: Tensor, by: Reducer) -> ReducedTokens | None:
-        """As `Vit.reduced`."""
+from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, Reducer, reduce_tokens
 
 
 class Vit(nn.Module):
-    """Patches, a class token unless the mean speaks for the image, positions, and pre-norm encoder blocks."""
+    """Patch embeddings, a class token unless the mean represents the image, positions, pre-norm blocks."""
 
     def __init__(self, config: VitModel) -> None:
         super().__init__()
@@ -44,43 +29,49 @@ class Vit(nn.Module):
         with_class = config.read == "class"
         self.class_embedding = nn.Parameter(torch.zeros(config.d_model)) if with_class else None
         self.position_embedding = position_of(config)
-        self.dropout = Dropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
         self.blocks = EncoderStack(EncoderBlock(shape_of(config)) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.reduction: Merging | Pruning | None = None
-        """What makes tokens fewer from block to block, where anything does; never where it is recorded."""
-        self.accelerator: VitAccelerator | None = None
-        """Computes the forward pass natively where it can; set by `regard.engine.attach`."""
-        self.apply(start_weights)
+        """Token reduction from block to block; not used while attention is recorded."""
+        self.apply(init_weights)
         if isinstance(self.position_embedding, Learned):
-            nn.init.trunc_normal_(self.position_embedding.table, std=STARTING_SPREAD)
+            nn.init.trunc_normal_(self.position_embedding.table, std=INITIAL_STD)
 
     def forward(self, pixels: Tensor, record: Recorder | None = None) -> Tensor:
-        """pixels (images, channels, height, width) from 0 to 1 -> a vector for each image (images, d_model)."""
-        by_class = self.class_embedding is not None
+        """One vector for each image.
+
+        Args:
+            pixels: (images, channels, height, width), from 0 to 1.
+            record: Collects attention weights; turns token reduction off.
+
+        Returns:
+            (images, d_model), normalised: of the class token, or the mean of the patches.
+        """
         if record is None and self.reduction is not None:
-            left = self.reduced(pixels, self.reduction)
-            return cast(Tensor, self.norm(left.x)) if by_class else replace(left, x=self.norm(left.x)).means()
-        if record is None and self.accelerator is not None:
-            native = self.accelerator.hidden(pixels)
-            if native is not None:
-                return native
-        x = self.norm(self.blocks(self.embedded(pixels), record=record and record.under("encoder")))
-        return cast(Tensor, x[:, 0] if by_class else x.mean(1))
+            tokens = self.reduced(pixels, self.reduction)
+            tokens = replace(tokens, x=self.norm(tokens.x))
+            return tokens.x[:, 0] if self.by_class else tokens.means()
+        x = self.norm(self.blocks(self.embed(pixels), record=record and record.under("encoder")))
+        return cast(Tensor, x[:, 0] if self.by_class else x.mean(1))
 
-    def reduced(self, pixels: Tensor, by: Reducer) -> ReducedTokens:
-        """What is left of the patches at the end; of the vectors only the class token's, where there is one."""
-        if self.accelerator is not None:
-            left = self.accelerator.reduced(pixels, by)
-            if left is not None:
-                return left
-        x = self.embedded(pixels)
-        ends = Ends(torch.full((len(x),), x.size(1), device=x.device))
-        by_class = self.class_embedding is not None
-        return reduced(self.blocks, x.flatten(0, 1), ends, by, firsts=by_class)
+    @property
+    def by_class(self) -> bool:
+        """Whether the class token represents the image, not the mean of the patches."""
+        return self.class_embedding is not None
 
-    def embedded(self, pixels: Tensor) -> Tensor:
-        """(images, channels, height, width) -> tokens that know their place (images, tokens, d_model)."""
+    def reduced(self, pixels: Tensor, reducer: Reducer) -> ReducedTokens:
+        """The tokens that remain after token reduction; with a class token the last block computes it alone."""
+        x = self.embed(pixels)
+        nonpad = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        return reduce_tokens(self.blocks, x, nonpad, reducer, first_only=self.by_class)
+
+    def embed(self, pixels: Tensor) -> Tensor:
+        """Patch embeddings with positions: (images, channels, height, width) -> (images, tokens, d_model).
+
+        Raises:
+            ValueError: The images have another size.
+        """
         config = self.config
         if pixels.shape[1:] != (config.channels, config.height, config.width):
             wanted = f"{config.channels} x {config.height} x {config.width}"
@@ -100,27 +91,32 @@ class VitClassifier(nn.Module):
         super().__init__()
         self.vit = vit
         self.labels = nn.Linear(config.d_model, labels)
-        start_weights(self.labels)
+        init_weights(self.labels)
 
     def forward(self, pixels: Tensor, record: Recorder | None = None) -> Tensor:
         """(images, channels, height, width) -> scores (images, labels)."""
-        return cast(Tensor, self.labels(self.vit(pixels, record)))
+        return self.classify(self.vit(pixels, record))
+
+    def classify(self, pooled: Tensor) -> Tensor:
+        """Vectors of images (images, d_model) -> scores (images, labels)."""
+        return cast(Tensor, self.labels(pooled))
 
     @property
     def learns_to_prune(self) -> bool:
         return isinstance(self.vit.reduction, Pruning) and self.vit.reduction.soft
 
-    def faded(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores while pruning is learned, and what it costs that too much is kept."""
+    def soft_pruned(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores while pruning thresholds are learned, and the penalty for keeping too many tokens."""
         pruning = self.vit.reduction
         assert isinstance(pruning, Pruning)
-        x = self.vit.embedded(pixels)
-        faded = pruning.fade(self.vit.blocks, x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device))
-        return self.labels(self.vit.norm(faded.x[:, 0])), pruning.price(faded)
+        x = self.vit.embed(pixels)
+        nonpad = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        pruned = pruning.soft_prune(self.vit.blocks, x, nonpad)
+        return self.classify(self.vit.norm(pruned.x[:, 0])), pruning.penalty(pruned)
 
 
 class Sinusoidal2d(Position):
-    """Waves over the row in one half of a vector and over the column in the other; a class token has none."""
+    """Sinusoids of the row in one half of a vector and of the column in the other; a class token has zeros."""
 
     def __init__(self, d_model: int, rows: int, columns: int, before: int) -> None:
         super().__init__()
@@ -158,4 +154,5 @@ def shape_of(config: VitModel) -> BlockShape:
         norm="pre",
         activation=config.activation,
         epsilon=config.epsilon,
+        score=config.score,
     )

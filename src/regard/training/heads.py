@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.examples import NOTHING, TextBatch
+from regard.engine.forward import gpt_hidden, is_changed, run
 from regard.engine.loss import smoothed_kl
 
 
@@ -41,11 +42,11 @@ class ClassObjective(HeadObjective):
         return self.labelled(batch.gold[:, 0], batch.ids, batch.segments)
 
     def labelled(self, gold: Tensor, *given: Tensor) -> Tensor:
-        """Where the model learns to prune, what it keeps too much has its price."""
+        """With the penalty for tokens kept, where the model learns to prune."""
         model = cast(Any, self.model)
-        scores, price = model.faded(*given) if model.learns_to_prune else (model(*given), None)
+        scores, penalty = model.soft_pruned(*given) if model.learns_to_prune else (run(model, *given), None)
         loss = functional.cross_entropy(scores.float(), gold, reduction="sum", label_smoothing=self.smoothing)
-        return loss if price is None else loss + price * len(gold)
+        return loss if penalty is None else loss + penalty * len(gold)
 
 
 class ImageObjective(ClassObjective):
@@ -59,7 +60,7 @@ class TagObjective(HeadObjective):
     """Cross-entropy of the tag of each word's first piece."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        scores = self.model(batch.ids, batch.segments).float()
+        scores = run(self.model, batch.ids, batch.segments).float()
         return functional.cross_entropy(
             scores.flatten(0, 1),
             batch.marks.flatten(),
@@ -73,7 +74,7 @@ class SpanObjective(HeadObjective):
     """Mean of the cross-entropies of where an answer begins and where it ends."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        scores = self.model(batch.ids, batch.segments).float()
+        scores = run(self.model, batch.ids, batch.segments).float()
         return functional.cross_entropy(scores.flatten(0, 1), batch.gold.flatten(), reduction="sum") / 2
 
 
@@ -91,7 +92,7 @@ class PretrainingObjective(HeadObjective):
         """Both losses, each summed over its own decisions."""
         places = (batch.marks != NOTHING).flatten().nonzero().squeeze(1)
         gold = batch.marks.flatten().index_select(0, places)
-        rows, scores = self.model(batch.ids, batch.segments, places)
+        rows, scores = run(self.model, batch.ids, batch.segments, places)
         weight, bias = cast(Any, self.model).output
         words = smoothed_kl(
             rows.float(), weight, bias, gold, padding=cast(Any, self.model).bert.padding, smoothing=0.0
@@ -106,8 +107,12 @@ class LanguageObjective(HeadObjective):
     """Cross-entropy of the token that follows, at each place."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        rows, ends = cast(Any, self.model).gpt.rows(batch.ids)
-        return next_token_loss(self.model, rows, batch.marks[ends.real])
+        if is_changed(self.model):  # its hooks run where the model is called
+            nonpad = batch.ids != cast(Any, self.model).gpt.padding
+            scores = self.model(batch.ids)[nonpad].float()
+            return functional.cross_entropy(scores, batch.marks[nonpad], reduction="sum")
+        hidden, sequences = gpt_hidden(cast(Any, self.model).gpt, batch.ids)
+        return next_token_loss(self.model, hidden, batch.marks[sequences.nonpad])
 
 
 class GptClassObjective(ClassObjective):
@@ -129,18 +134,19 @@ class GptClassObjective(ClassObjective):
 
     def loss(self, batch: TextBatch) -> Tensor:
         model = cast(Any, self.model)
-        rows, ends = model.gpt.rows(batch.ids)
-        scores = model.judged(rows, ends).float()
+        hidden, sequences = gpt_hidden(model.gpt, batch.ids)
+        last = hidden.index_select(0, sequences.offsets[1:].long() - 1)
+        scores = (model(batch.ids) if is_changed(model) else model.classify(last)).float()
         label = functional.cross_entropy(
             scores, batch.gold[:, 0], reduction="sum", label_smoothing=self.smoothing
         )
         # The symbols between and after texts are not asked for: they are no part of what it writes.
         following = functional.pad(batch.ids[:, 1:], (0, 1), value=model.gpt.padding)
-        gold = following[ends.real]
+        gold = following[sequences.nonpad]
         asked = ((gold >= 0) & (gold < model.gpt.token_embedding.num_embeddings)).nonzero().squeeze(1)
         if not self.language or not len(asked):
             return label
-        own = next_token_loss(model, rows.index_select(0, asked), gold.index_select(0, asked))
+        own = next_token_loss(model, hidden.index_select(0, asked), gold.index_select(0, asked))
         return label + self.language * own * (len(batch.ids) / len(asked))
 
 

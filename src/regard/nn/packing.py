@@ -1,0 +1,96 @@
+"""Packed batches: sequences one after another without padding, as one tensor and their lengths."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences of a batch one after another, without padding.
+
+    Raises:
+        ValueError: The lengths do not add up to the tokens, or one is negative.
+        TypeError: The lengths are not int64 numbers on the CPU.
+    """
+
+    values: Tensor
+    """(tokens, ...): ids, labels or vectors."""
+    lengths: Tensor
+    """(sequences,), int64, on the CPU."""
+
+    def __post_init__(self) -> None:
+        lengths = self.lengths
+        if lengths.dtype != torch.int64 or lengths.device.type != "cpu" or lengths.dim() != 1:
+            raise TypeError(
+                "lengths are (sequences,) int64 on the CPU; these are "
+                f"{tuple(lengths.shape)} {lengths.dtype} on {lengths.device}"
+            )
+        total = int(lengths.sum())
+        if total != len(self.values) or (len(lengths) and int(lengths.min()) < 0):
+            raise ValueError(f"the lengths add up to {total}, but there are {len(self.values)} tokens")
+
+    @property
+    def sequences(self) -> int:
+        return len(self.lengths)
+
+    @cached_property
+    def max_length(self) -> int:
+        """Tokens of the longest sequence."""
+        return int(self.lengths.max()) if len(self.lengths) else 0
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """Where each sequence begins, and where the last one ends (cu_seqlens): (sequences + 1,), int32."""
+        offsets = torch.nn.functional.pad(self.lengths.cumsum(0), (1, 0)).to(torch.int32)
+        return offsets.to(self.values.device)
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """Position of each token in its sequence: (tokens,)."""
+        starts = (self.lengths.cumsum(0) - self.lengths).repeat_interleave(self.lengths)
+        return (torch.arange(len(starts)) - starts).to(self.values.device)
+
+    @cached_property
+    def nonpad(self) -> Tensor:
+        """Which places of the padded batch are tokens: (sequences, max_length), boolean."""
+        return (torch.arange(self.max_length) < self.lengths.unsqueeze(1)).to(self.values.device)
+
+    def padded(self, fill: float) -> Tensor:
+        """(sequences, max_length, ...), with `fill` behind the end of each sequence."""
+        shape = (self.sequences, self.max_length, *self.values.shape[1:])
+        return self.values.new_full(shape, fill).index_put((self.nonpad,), self.values)
+
+    def like(self, values: Tensor) -> "Packed":
+        """Other values (tokens, ...) of the same sequences."""
+        return Packed(values, self.lengths)
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Packed":
+        """The values on a device; the lengths stay on the CPU."""
+        return Packed(self.values.to(device, non_blocking=non_blocking), self.lengths)
+
+    def pin_memory(self) -> "Packed":
+        """The values in page-locked memory, from which they are copied to a GPU without waiting."""
+        return Packed(self.values.pin_memory(), self.lengths)
+
+    @staticmethod
+    def from_rows(rows: Sequence[Sequence[int]]) -> "Packed":
+        """From lists of ids."""
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        return Packed(torch.tensor([number for row in rows for number in row], dtype=torch.int64), lengths)
+
+    @staticmethod
+    def from_padded(x: Tensor, nonpad: Tensor) -> "Packed":
+        """From a batch x (sequences, length, ...) and where it is not padding (sequences, length).
+
+        Raises:
+            ValueError: Padding stands before a token of its sequence.
+        """
+        lengths = nonpad.sum(1).cpu()
+        ends = nonpad.long().cummin(1).values.sum(1).cpu()
+        if not torch.equal(lengths, ends):
+            raise ValueError("padding stands at the end of a sequence only")
+        return Packed(x[nonpad], lengths)
