@@ -19,7 +19,10 @@ import sys, time, torch
 from regard.config import BertModel, GptModel, RnnModel, TransformerModel, VitModel
 from regard.data.batches import Batches
 from regard.data.examples import TextBatch
-from regard.nn.build import build, build_bert, build_gpt, build_vit
+try:
+    from regard.nn.build import build, build_bert, build_gpt, build_vit
+except ImportError:  # of a commit before it moved
+    from regard.models.build import build, build_bert, build_gpt, build_vit
 from regard.training.objective import PairObjective
 from regard.training.heads import ClassObjective, ImageObjective, LanguageObjective
 from regard.bench import decoding

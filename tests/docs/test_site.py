@@ -93,7 +93,7 @@ def test_bricks_are_shown_from_the_source_and_the_reference_is_there(site: Path)
         name: (site / name).read_text("utf-8")
         for name in ("guide/01-kernel-regression.html", "reference/commands.html")
     }
-    assert "The mechanism written out: mask, softmax, mix." in read["guide/01-kernel-regression.html"]
+    assert "Attention written out: mask, softmax, weighted sum." in read["guide/01-kernel-regression.html"]
     assert "--token-file" in read["reference/commands.html"]
     assert "batch_tokens" in (site / "reference" / "recipes.html").read_text("utf-8")
     assert "causal_mask" in (site / "reference" / "nn.html").read_text("utf-8")

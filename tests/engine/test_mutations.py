@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -13,16 +13,17 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
-from regard.config import GptModel
+from regard.config import BertModel, GptModel, VitModel
 from regard.data.batches import Batch, Batches
 from regard.decoding import Hypothesis, Limits, Options, Translator, search
 from regard.decoding.writer import Wish, Writer
 from regard.engine import Plan, Unsupported, plan
-from regard.engine.forward import gpt_hidden
+from regard.engine.forward import body_of, gpt_hidden, run
 from regard.engine.generate import native_gpt
 from regard.engine.plan import supports
 from regard.engine.search import native_search
-from regard.nn.build import build_gpt
+from regard.nn.bert import BertClassifier
+from regard.nn.build import build_bert, build_gpt, build_vit
 from regard.nn.seq2seq import Decodable
 from regard.nn.transformer import Transformer
 from regard.text import LetterTokenizer, Tokenizer
@@ -303,3 +304,72 @@ def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> No
         expected = writer.write(["ab"], wish)
     assert second == expected
     assert second != first
+
+
+def heads() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Every head that the engine splits into body and head, with inputs."""
+    torch.manual_seed(0)
+    ids = torch.randint(1, 50, (3, 9)).masked_fill(torch.arange(9) >= torch.tensor([[9], [4], [1]]), 0)
+    sizes = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48}
+    bert = BertModel(longest=16, **sizes)  # type: ignore[arg-type]
+    vit = VitModel(height=8, width=8, channels=1, patch=4, **sizes)  # type: ignore[arg-type]
+    made: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
+        head: (build_bert(bert, head, 50, 0, 3), (ids, ids * 0))  # type: ignore[arg-type]
+        for head in ("none", "classes", "tags", "span")
+    }
+    made["tags"] = made["tags"][0], (ids.clamp(min=1), ids * 0)  # the scores at padding mean nothing
+    made["pretraining"] = build_bert(bert, "pretraining", 50, 0), (ids, ids * 0, torch.tensor([1, 9, 10]))
+    padded = ids.masked_fill(ids == 0, -1)
+    gpt_config = GptModel(longest=16, **sizes)  # type: ignore[arg-type]
+    made["gpt"] = build_gpt(gpt_config, "classes", 53, 3), (padded, padded * 0)
+    made["vit"] = build_vit(vit, 3), (torch.rand(3, 1, 8, 8),)
+    for model, _ in made.values():
+        model.eval()
+        for each in model.parameters():
+            torch.nn.init.normal_(each, std=0.3)
+    return made
+
+
+HEAD_CHANGES: dict[str, Change] = {
+    "nothing": lambda m: None,
+    "forward hook on the head": lambda m: m.register_forward_hook(lambda _, __, out: doubled(out)),
+    "forward pre-hook on the head": lambda m: m.register_forward_pre_hook(lambda _, given: (given[0].flip(0), *given[1:])),
+    "forward hook on the body": lambda m: body_of(m).register_forward_hook(lambda _, __, out: doubled(out)),
+    "forward hook on a block": lambda m: body_of(m).get_submodule("blocks" if hasattr(body_of(m), "blocks") else "decoder.blocks")[0].register_forward_hook(lambda _, __, out: doubled(out)),  # type: ignore[index]
+    "forward hook on a layer of the head": lambda m: list(m.children())[-1].register_forward_hook(lambda _, __, out: doubled(out)),
+    "replaced forward": lambda m: setattr(m, "forward", lambda *given: doubled(type(m).forward(m, *given))),
+}  # fmt: skip
+
+
+def doubled(out: Any) -> Any:
+    return tuple(2 * each for each in out) if isinstance(out, tuple) else 2 * out
+
+
+@pytest.mark.parametrize("change", list(HEAD_CHANGES))
+@pytest.mark.parametrize("name", list(heads()))
+def test_a_changed_head_gives_what_its_modules_give(name: str, change: str) -> None:
+    model, given = heads()[name]
+    with torch.no_grad():
+        before = run(model, *given)
+        HEAD_CHANGES[change](model)  # type: ignore[arg-type]
+        ours, theirs = run(model, *given), model(*given)
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    changed = (a is not b and not torch.equal(a, b) for a, b in zip(flat(before), flat(ours), strict=True))
+    assert any(changed) is (change != "nothing")
+
+
+def flat(out: Any) -> tuple[Tensor, ...]:
+    return out if isinstance(out, tuple) else (out,)
+
+
+def test_a_subclass_of_a_head_is_called_as_it_is() -> None:
+    model, given = heads()["classes"]
+
+    class Doubled(BertClassifier):
+        def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
+            return 2 * super().forward(ids, segments)
+
+    with torch.no_grad():
+        before = run(model, *given)
+        model.__class__ = Doubled
+        torch.testing.assert_close(run(model, *given), 2 * before, rtol=1e-4, atol=1e-4)

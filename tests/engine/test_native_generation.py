@@ -66,3 +66,28 @@ def test_a_row_has_the_same_bits_in_any_company() -> None:
 def test_what_the_kernels_do_not_know_is_left_to_the_plain_model(changes: dict[str, object]) -> None:
     assert native_gpt(model(**changes)) is None
     assert native_gpt(model().train()) is None
+
+
+@torch.no_grad()
+def test_an_old_state_can_be_stepped_again() -> None:
+    plain = model()
+    runner = laid_out(plain)
+    source, tokens = torch.randint(50, (2, 4)), torch.randint(50, (6, 2))
+    _, old = runner.step(tokens[0], runner.start(source))
+    one, left = runner.step(tokens[1], old)
+    two, right = runner.step(tokens[2], old)
+    three, _ = runner.step(tokens[3], left)
+    four, _ = runner.step(tokens[4], right)
+    again, _ = runner.step(tokens[1], old)
+    rows = torch.tensor([1, 1, 0])
+    chosen, _ = runner.step(tokens[3][rows], left.select(rows))
+    for scores, path in (
+        (one, (0, 1)),
+        (two, (0, 2)),
+        (three, (0, 1, 3)),
+        (four, (0, 2, 4)),
+        (again, (0, 1)),
+    ):
+        whole = torch.cat([source, tokens[list(path)].T], dim=1)
+        assert torch.allclose(scores, plain(whole)[:, -1], atol=1e-4)
+    assert torch.allclose(chosen, three[rows], atol=1e-5)

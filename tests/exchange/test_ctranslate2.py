@@ -103,8 +103,9 @@ def test_int8_is_smaller_and_says_so(tmp_path: Path) -> None:
             transformer(encoder_layers=1, decoder_layers=1, position="relative"),
             "knows positions that are added",
         ),
+        (transformer(score="general"), "knows the scaled dot product score only"),
     ],
-    ids=["rnn", "rotary", "relative"],
+    ids=["rnn", "rotary", "relative", "score"],
 )
 def test_what_it_cannot_run_is_refused(
     tmp_path: Path, model: TransformerModel | RnnModel, sentence: str

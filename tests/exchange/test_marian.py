@@ -104,6 +104,7 @@ def test_the_stream_is_put_into_their_order(folder: Path, tmp_path: Path) -> Non
     [
         (rnn(), {}, "has no recurrent translation model"),
         (transformer(position="learned"), {}, r"model\.position = sinusoidal, and this model has learned"),
+        (transformer(score="additive"), {}, r"model\.score = scaled-dot, and this model has additive"),
         (transformer(share="output"), {}, r"model\.share = all, and this model has output"),
         (transformer(), {"kind": "words"}, "no tokenizer of kind words"),
         (
@@ -112,7 +113,7 @@ def test_the_stream_is_put_into_their_order(folder: Path, tmp_path: Path) -> Non
             "one vocabulary for both languages, and this run has two",
         ),
     ],
-    ids=["rnn", "learned", "output", "words", "two"],
+    ids=["rnn", "learned", "score", "output", "words", "two"],
 )
 def test_what_they_do_not_have_is_refused(
     tmp_path: Path, model: TransformerModel | RnnModel, text: dict[str, Any], sentence: str

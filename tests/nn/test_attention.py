@@ -210,14 +210,36 @@ def test_the_projections_start_xavier_uniform_with_zero_biases():
         assert layer.bias is None or (layer.bias == 0).all()
 
 
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (5, 5), (1, 3, 2, 5, 5)])
+@pytest.mark.parametrize("shape", [(5,), (1, 3, 2, 5, 5)])
 def test_a_mask_of_the_wrong_rank_is_refused_by_its_shape(shape):
     attention = MultiHead(8, 2)
     x = torch.randn(3, 5, 8)
-    with pytest.raises(ValueError, match=r"a mask is \(batch or 1, query or 1, key\)") as refusal:
+    with pytest.raises(
+        ValueError, match=r"a mask is \(query, key\), \(batch or 1, query or 1, key\)"
+    ) as refusal:
         attention(x, attention.project_kv(x), mask=torch.ones(shape, dtype=torch.bool))
     assert str(shape) in str(refusal.value)
     assert "padding_mask, length_mask and causal_mask" in str(refusal.value)
+
+
+def test_a_mask_of_two_axes_is_query_and_key_as_in_pytorch():
+    torch.manual_seed(0)
+    attention, x = (
+        MultiHead(8, 2).double(),
+        torch.randn(3, 3, 8, dtype=torch.float64),
+    )  # (batch, key) would fit too
+    mask = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 1, 1]], dtype=torch.bool)
+    memory = attention.project_kv(x)
+    expected = attention.output(
+        join(
+            torch.nn.functional.scaled_dot_product_attention(
+                split(attention.query(x), 2), memory.keys, memory.values, attn_mask=mask
+            )
+        )
+    )
+    for record in (None, Recorder().under("a")):
+        close(attention(x, memory, mask=mask, record=record), expected)
+        close(attention(x, memory, mask=mask.unsqueeze(0), record=record), expected)
 
 
 def test_a_mask_holds_for_all_heads_or_has_an_axis_for_them():

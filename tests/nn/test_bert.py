@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from regard.config import BertModel
-from regard.engine import attach
+from regard.engine.forward import bert_hidden
 from regard.nn import Recorder
 from regard.nn.bert import Bert
 from regard.nn.build import build_bert
@@ -75,10 +75,9 @@ def test_it_is_pytorchs_post_norm_encoder(native: bool) -> None:
     for each in model.parameters():  # no weight may be missing unseen
         nn.init.normal_(each, std=0.3)
     ids, segments = texts(9, 4, 1)
-    if native:
-        attach(model)
+    call = bert_hidden if native else nn.Module.__call__
     with torch.no_grad():
-        found, expected = model(ids, segments), reference(model, ids, segments)
+        found, expected = call(model, ids, segments), reference(model, ids, segments)
     assert torch.allclose(found[ids != PAD], expected[ids != PAD], atol=1e-5)
 
 
@@ -104,14 +103,16 @@ def test_padding_changes_nothing(head: str) -> None:
 def test_what_is_asked_at_some_places_is_what_stands_there(native: bool) -> None:
     """Values and gradients; places come in any order, and a text may have none of them."""
     model = small().bert
-    if native:
-        attach(model)
+    call = bert_hidden if native else nn.Module.__call__
     for each in model.parameters():
         nn.init.normal_(each, std=0.3)
     ids, segments = texts(9, 4, 1, 7)
     places, found = torch.tensor([10, 0, 8, 3, 27, 9]), []
     weights = torch.randn(len(places), 32, generator=torch.Generator().manual_seed(2))
-    for some in (model(ids, segments, places=places), model(ids, segments).flatten(0, 1)[places]):
+    for some in (
+        call(model, ids, segments, positions=places),
+        call(model, ids, segments).flatten(0, 1)[places],
+    ):
         model.zero_grad()
         (some * weights).sum().backward()
         found.append([some, *(each.grad for each in model.parameters() if each.grad is not None)])

@@ -13,6 +13,7 @@ from regard.nn import (
     Gaussian,
     General,
     KvCache,
+    KvCacheStep,
     MultiHead,
     Recorder,
     ScaledDot,
@@ -276,9 +277,9 @@ class Line:
         placed = self.attention.position.embed(x)
         return self.attention(placed, self.attention.project_kv(placed), mask=causal_mask(x.size(1)))
 
-    def step(self, x: Tensor, cache: KvCache) -> Tensor:
+    def step(self, x: Tensor, cache: KvCacheStep) -> Tensor:
         placed = self.attention.position.embed(x, cache.length)
-        memory = self.attention.project_kv(placed, cache=cache)
+        memory = cache.extend(self.attention.project_kv(placed, start=cache.length))
         return self.attention(placed, memory, mask=causal_mask(x.size(1), memory.length))
 
 
@@ -289,7 +290,7 @@ class Line:
 def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed, chunks, room):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), KvCache(room)
+    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), KvCacheStep(KvCache(room=room))
     with torch.no_grad():
         steps = [line.step(chunk, cache) for chunk in x.split(chunks, dim=1)]
         close(torch.cat(steps, 1), line.whole(x))
@@ -299,7 +300,7 @@ def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed,
 def test_token_by_token_equals_the_whole_causal_pass(make_position, dtype):
     torch.manual_seed(0)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = torch.randn(2, 40, 8, dtype=dtype), KvCache(room=4)
+    x, cache = torch.randn(2, 40, 8, dtype=dtype), KvCacheStep(KvCache(room=4))
     with torch.no_grad():
         steps = [line.step(x[:, i : i + 1], cache) for i in range(40)]
         torch.testing.assert_close(torch.cat(steps, 1), line.whole(x), rtol=0, atol=TOLERANCE[dtype])
@@ -319,10 +320,11 @@ def test_selected_rows_go_on_as_if_they_had_been_there_from_the_start(
 ):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, index, cache = noise(seed, 3, before + sum(after), 8, dtype=dtype), torch.tensor(rows), KvCache(room)
+    x, index = noise(seed, 3, before + sum(after), 8, dtype=dtype), torch.tensor(rows)
+    cache = KvCacheStep(KvCache(room=room))
     with torch.no_grad():
         line.step(x[:, :before], cache)
-        cache = cache.select(index)
+        cache = KvCacheStep(cache.cache.select(index))
         steps = [line.step(chunk, cache) for chunk in x[index, before:].split(after, dim=1)]
         close(torch.cat(steps, 1), line.whole(x[index])[:, before:])
 

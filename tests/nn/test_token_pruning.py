@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from regard.config import BertModel, Reduction, TextTrain
-from regard.engine import Plan, plan
+from regard.engine import Plan, plan, run
 from regard.engine.forward import PackedBlock
-from regard.nn import Apart, AttentionStats, Ends
+from regard.engine.pack import PackedMask, SequenceOffsets
+from regard.nn import AttentionStats
 from regard.nn.build import build_bert
 from regard.training.optimiser import make_optimiser
 from regard.training.update import update
@@ -30,21 +31,24 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, torch.zeros_like(ids)
 
 
-@pytest.mark.parametrize("native", [True, False])
-def test_importance_is_attention_received(native: bool) -> None:
+def test_importance_is_attention_received() -> None:
     model = bert().bert
     ids, segments = texts(9, 5)
-    ends = Ends.of(ids, 0)
-    x = model.embedded(ids[ends.real], segments[ends.real], ends.places)
-    noted, seen = AttentionStats(), []
+    x, nonpad = model.embed(ids, segments), ids != 0
+    stats, recorded = AttentionStats(nonpad), []
     block = model.blocks[0]
     planned = plan(model)
     assert isinstance(planned, Plan)
-    runner = PackedBlock(planned.stacks[0].blocks[0]) if native else block
+    sequences, packed = SequenceOffsets.from_padded(ids, 0), AttentionStats()
     with torch.no_grad():
-        runner.self_attention(x, mask=Apart(ends, ends), noted=noted)
-        block.self_attention(x[:9].unsqueeze(0), record=seen.append)
-    assert torch.allclose(noted.received[:9], seen[0][0].mean(0).sum(0), atol=1e-5)
+        block.self_attention(x, mask=nonpad.unsqueeze(1), stats=stats)
+        block.self_attention(x[:1], record=recorded.append)
+        PackedBlock(planned.stacks[0].blocks[0]).self_attention(
+            x[nonpad], mask=PackedMask(sequences, sequences), stats=packed
+        )
+    assert torch.allclose(stats.received[0], recorded[0][0].mean(0).sum(0), atol=1e-5)
+    assert torch.allclose(packed.received, stats.received[nonpad], atol=1e-5)
+    assert torch.allclose(packed.keys, stats.keys[nonpad], atol=1e-5)
 
 
 def test_thresholds_at_nothing_keep_everything() -> None:
@@ -58,18 +62,26 @@ def test_thresholds_at_nothing_keep_everything() -> None:
 def test_tokens_are_taken_away() -> None:
     model = bert()
     ids, segments = texts(20, 11)
-    ends = Ends.of(ids, 0)
     with torch.no_grad():
         model.bert.reduction.thresholds.fill_(0.9)
-        left = model.bert.reduced(ids, segments, ends, firsts=True)
-    looked = [[int(each) for each in lengths] for lengths, _ in left.walked]
-    assert looked[0] == [20, 11]
-    assert looked[1][0] < 20
-    assert looked[2][0] <= looked[1][0]
-    assert left.ends.lengths.tolist() == looked[2]
-    assert left.into.max() + 1 == sum(looked[2])  # into those that are left
-    assert (left.into < 0).sum() == 31 - sum(looked[2])
-    assert left.into[0] == 0  # [CLS] stays
+        tokens = model.bert.reduced(ids, segments, first_only=True)
+    attended = [lengths.tolist() for lengths, _ in tokens.counts]
+    assert attended[0] == [20, 11]
+    assert attended[1][0] < 20
+    assert attended[2][0] <= attended[1][0]
+    assert tokens.lengths.tolist() == attended[2]
+    assert tokens.nonpad.size(1) == max(attended[2])  # the batch is cut to what remains
+    assert (tokens.index.max(1).values + 1).tolist() == attended[2]
+    assert (tokens.index >= 0).sum(1).tolist() == attended[2]
+    assert tokens.index[:, 0].tolist() == [0, 0]  # [CLS] stays
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.9, 1.1])
+def test_engine_and_plain_modules_agree(threshold: float) -> None:
+    model, given = bert(), texts(20, 11, 2)
+    with torch.no_grad():
+        model.bert.reduction.thresholds.fill_(threshold)
+        assert torch.allclose(run(model, *given), model(*given), atol=1e-5)
 
 
 def test_a_text_does_not_depend_on_its_neighbours() -> None:
@@ -88,7 +100,7 @@ def test_soft_steps_become_the_hard_ones() -> None:
     with torch.no_grad():
         model.bert.reduction.thresholds.fill_(0.9)
         hard = model(*given)
-        soft, _ = model.train().faded(*given)
+        soft, _ = model.train().soft_pruned(*given)
     assert torch.allclose(soft, hard, atol=1e-3)
 
 
@@ -98,15 +110,15 @@ def test_thresholds_learn_to_keep_less() -> None:
     optimiser = make_optimiser(model, TextTrain(steps=1, rate=1e-4))
     kept = []
     for _ in range(80):
-        scores, price = model.faded(*given)
-        loss = nn.functional.cross_entropy(scores, gold) + price
+        scores, penalty = model.soft_pruned(*given)
+        loss = nn.functional.cross_entropy(scores, gold) + penalty
         optimiser.zero_grad()
         loss.backward()
         update(optimiser, 1e-4)
-        kept.append(float(price.detach()) / 5 + 0.5)
+        kept.append(float(penalty.detach()) / 5 + 0.5)
     assert kept[0] > 0.9
     assert kept[-1] < 0.6
     thresholds = model.bert.reduction.thresholds
     assert (thresholds > 0).any()
-    left = model.eval().bert.reduced(*given, Ends.of(given[0], 0), firsts=True)
-    assert sum(int(looked.sum()) for looked, _ in left.walked[1:]) < 0.75 * 2 * 47
+    tokens = model.eval().bert.reduced(*given, first_only=True)
+    assert sum(int(attended.sum()) for attended, _ in tokens.counts[1:]) < 0.75 * 2 * 47

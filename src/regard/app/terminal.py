@@ -53,10 +53,11 @@ def plain_warnings() -> Iterator[None]:
 
 def memory() -> str:
     """The most memory the process has had, and the GPU's where there is one."""
-    import torch
+    from regard.training.devices import accelerator_memory
 
-    if torch.cuda.is_available():
-        return f"GPU {torch.cuda.max_memory_allocated() / 2**30:.1f} GB"
+    taken = accelerator_memory()
+    if taken is not None:
+        return f"GPU {taken / 2**30:.1f} GB"
     try:
         import resource
     except ImportError:  # a system without it

@@ -42,6 +42,8 @@ class KernelTrain:
     steps: Count = 200
     rate: Positive = 0.1
     seed: Whole = 1
+    device: str = "auto"
+    """Where to compute: auto takes the accelerator if there is one; or cpu, cuda, cuda:1, mps, ..."""
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,10 @@ class LoopSettings:
     """What to do when a loss or a gradient is not finite: end the training, or leave the batch out."""
     unwritable: Literal["stop", "go-on"] = "stop"
     """What to do when a checkpoint cannot be written: end the training, or go on without it."""
+    device: str = "auto"
+    """Where to compute: auto takes the accelerator if there is one; or cpu, cuda, cuda:1, mps, ..."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Numbers in matrix products; auto: bfloat16 on a GPU that has it, float32 otherwise."""
+    """Numbers in matrix products; auto: bfloat16 on an accelerator that has it, float32 otherwise."""
     log_every: Count = 50
     log_style: Literal["short", "report"] = "short"
     """Log lines as regard writes them, or in the wording of the report on re-implementing the paper."""

@@ -27,6 +27,7 @@ from regard.exchange.bert_text import (
 from regard.exchange.folders import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
+    check_score,
     check_softmax,
     labels_of,
     read_json,
@@ -162,6 +163,7 @@ def theirs_told(
     config: BertModel, head: Head, labels: Sequence[str], tokenizer: BertTokenizer
 ) -> dict[str, object]:
     """Their config.json."""
+    check_score("BERT", config.score)
     named = {str(number): label for number, label in enumerate(labels)}
     return {
         "architectures": [ARCHITECTURES[head]],

@@ -14,7 +14,16 @@ from regard import disk
 from regard.decoding import Engine, Hypothesis, Limits, Options
 from regard.errors import RegardError
 from regard.exchange.packages import needed
-from regard.nn import DecoderBlock, EncoderBlock, FeedForward, Learned, Residual, Sinusoidal
+from regard.nn import (
+    Attention,
+    DecoderBlock,
+    EncoderBlock,
+    FeedForward,
+    Learned,
+    Residual,
+    ScaledDot,
+    Sinusoidal,
+)
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.nn.transformer import Decoder, Encoder, Transformer
 from regard.text import SPECIALS, Tokenizer
@@ -36,6 +45,10 @@ def check(model: Seq2SeqModel) -> Transformer:
             raise RegardError(
                 "CTranslate2 knows positions that are added to the embeddings, sinusoidal or learned, and this "
                 "model has others; it can be exported to onnx"
+            )
+        if any(isinstance(each, Attention) and type(each.score) is not ScaledDot for each in stack.modules()):
+            raise RegardError(
+                "CTranslate2 knows the scaled dot product score only; this model can be exported to onnx"
             )
         if not stack.blocks:
             raise RegardError("CTranslate2 wants at least one layer on each side")

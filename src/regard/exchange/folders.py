@@ -8,6 +8,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard import disk
+from regard.config.attention import ScoreName
 from regard.errors import RegardError
 from regard.tensor_files import write_tensors
 
@@ -135,3 +136,12 @@ def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, 
         disk.write_text(path, json.dumps(each, ensure_ascii=False, indent=2) + "\n")
     with disk.aside(folder / "model.safetensors") as part:
         write_tensors({name: each.detach().cpu() for name, each in weights.items()}, part)
+
+
+def check_score(model: str, score: ScoreName) -> None:
+    """Refuse a model whose attention is not that of their model."""
+    if score != "scaled-dot":
+        raise RegardError(
+            f"Hugging Face's {model} has the scaled-dot score, and this model has {score}; "
+            "it can be exported to onnx"
+        )

@@ -21,6 +21,7 @@ from regard.errors import RecipeError, RegardError
 from regard.exchange.folders import (
     ACTIVATION_NAMES,
     ACTIVATIONS,
+    check_score,
     read_json,
     read_text,
     weights_file,
@@ -75,6 +76,7 @@ def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer
     """Make a folder that Hugging Face's GPT2LMHeadModel and GPT2 tokenizer read."""
     if config.position != "learned" or config.norm != "pre":
         raise RegardError("Hugging Face's GPT-2 has learned positions and norms before; this GPT has others")
+    check_score("GPT-2", config.score)
     if config.activation not in ACTIVATION_NAMES:
         raise RegardError(f"Hugging Face's GPT-2 has no activation {config.activation}")
     if not isinstance(tokenizer, GptTokenizer):

@@ -79,7 +79,12 @@ def check(config: TransformerModel | RnnModel) -> TransformerModel:
         raise RegardError(
             "Hugging Face has no recurrent translation model; a recurrent model can be exported to onnx"
         )
-    allowed = {"position": ("sinusoidal",), "share": ("all",), "activation": ("relu", "gelu", "silu")}
+    allowed = {
+        "score": ("scaled-dot",),
+        "position": ("sinusoidal",),
+        "share": ("all",),
+        "activation": ("relu", "gelu", "silu"),
+    }
     for name, choices in allowed.items():
         if (given := getattr(config, name)) not in choices:
             raise RegardError(

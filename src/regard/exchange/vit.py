@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.config import VitModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
-from regard.exchange.folders import check_softmax, labels_of, read_json, weights_file, write_files
+from regard.exchange.folders import check_score, check_softmax, labels_of, read_json, weights_file, write_files
 from regard.nn.build import build_vit
 from regard.nn.vit import VitClassifier
 from regard.tensor_files import check_shapes, shapes_in
@@ -97,6 +97,7 @@ def write(folder: Path, model: VitClassifier, config: VitModel, labels: Sequence
         raise RegardError("Hugging Face's ViT reads the class token, and this one the mean of the patches")
     grey = config.channels == 1
     named = {str(number): label for number, label in enumerate(labels)}
+    check_score("ViT", config.score)
     told = {
         "architectures": ["ViTForImageClassification"],
         "model_type": "vit",

@@ -28,6 +28,7 @@ from regard.nn import Residual
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.training import checkpoint
+from regard.training.devices import accelerator_name
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
 from regard.training.precision import trouble_with_bfloat16
@@ -100,7 +101,7 @@ def threads() -> str:
 
 def instructions() -> str:
     capability = torch.backends.cpu.get_cpu_capability()
-    accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    accelerator = accelerator_name() or "no GPU"
     trouble = trouble_with_bfloat16()
     bfloat16 = "bfloat16 runs" if trouble is None else f"{trouble}, so float32 is used"
     return f"{capability}; {bfloat16}; {accelerator}"

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import torch
 
+from regard.training.devices import accelerator_name
+
 
 def environment(version: str) -> dict[str, str]:
     """Versions, machine and threads, in words; `version` is regard's own."""
@@ -15,7 +17,7 @@ def environment(version: str) -> dict[str, str]:
         "system": platform.platform(terse=True),
         "machine": machine(),
         "threads": str(torch.get_num_threads()),
-        "GPU": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        "GPU": accelerator_name() or "none",
     }
 
 

@@ -15,6 +15,7 @@ from regard.look.figure import save
 from regard.look.regression import draw_fits, draw_weights
 from regard.nn import Recorder
 from regard.nn.kernel_regression import KernelRegression
+from regard.training.devices import choose_device
 from regard.training.schedule import constant
 from regard.training.update import Step, fit
 
@@ -49,6 +50,7 @@ class KernelRun:
 
 def train(recipe: KernelRecipe, out: Path) -> KernelRun:
     """Fit the recipe's kernel, measure it beside averaging and the fixed kernel, and write the run folder."""
+    choose_device(recipe.train.device)  # refused before a folder is made
     folder = RunFolder.create(out)
     x, y = points(recipe.data, recipe.train.seed)
     model = KernelRegression.on(x, y, recipe.model.kernel, recipe.model.sharpness)
@@ -79,9 +81,10 @@ def train(recipe: KernelRecipe, out: Path) -> KernelRun:
 
 def learn(model: KernelRegression, recipe: KernelRecipe) -> list[Step]:
     """Make the leave-one-out error smaller, one number's worth."""
+    model.to(choose_device(recipe.train.device))
     optimiser = torch.optim.Adam(model.parameters())
     batches = repeat(model.y, recipe.train.steps)
-    return list(
+    steps = list(
         fit(
             optimiser,
             constant(recipe.train.rate),
@@ -89,6 +92,8 @@ def learn(model: KernelRegression, recipe: KernelRecipe) -> list[Step]:
             lambda y: functional.mse_loss(model.leave_one_out(), y),
         )
     )
+    model.cpu()
+    return steps
 
 
 def measure(name: str, model: KernelRegression, grid: Tensor, truth: Tensor | None) -> Fit:

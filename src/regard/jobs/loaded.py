@@ -17,7 +17,6 @@ from regard.errors import RegardError
 from regard.evaluation import Quality, by_length, measure
 from regard.jobs.folder import RunFolder
 from regard.jobs.neighbours import remembered
-from regard.jobs.training import device
 from regard.jobs.translation import is_tokenised, mean_loss, options_of
 from regard.jobs.vocabulary import Vocabulary
 from regard.limits import MAX_BATCH_SIZE, check_range
@@ -27,6 +26,7 @@ from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
 from regard.nn.knn import KnnModel
 from regard.text import Tokenizer
+from regard.training.devices import choose_device
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LoadedTranslator:
             folder.check_weights(build(recipe.model, *sizes, self.vocabulary.source.padding))
         self.model = build(recipe.model, *sizes, self.vocabulary.source.padding)
         folder.write_weights_into(self.model)
-        self.model.to(device()).eval()
+        self.model.to(choose_device()).eval()
         self.models = [self.model, *(each.model for each in beside)]
         self.neighbours = remembered(folder, self.model) if remembering else None
         self.asked = self.model if self.neighbours is None else KnnModel(self.model, self.neighbours)

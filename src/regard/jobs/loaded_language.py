@@ -15,13 +15,13 @@ from regard.jobs.loaded import side
 from regard.jobs.ngram import open_counts
 from regard.jobs.text_folder import TextFolder
 from regard.jobs.texts import Measured, file_of
-from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
 from regard.look.payload import Layer, Looked
 from regard.nn import Recorder
 from regard.nn.gpt import GptWriter
 from regard.nn.ngram import Ngram
 from regard.text import Tokenizer, load
+from regard.training.devices import choose_device
 
 LOOKED_AT = 40
 """Tokens that are written to look into, where nothing else is said."""
@@ -34,7 +34,7 @@ class LoadedWriter:
         self.folder, self.recipe = folder, recipe
         self.model, self.tokenizer = opened(folder, recipe)
         self.longest = self.model.gpt.max_length if isinstance(self.model, GptWriter) else None
-        place = device() if isinstance(self.model, GptWriter) else torch.device("cpu")
+        place = choose_device() if isinstance(self.model, GptWriter) else torch.device("cpu")
         self.writer = Writer(self.model, self.tokenizer, self.longest, place)
 
     def generate(self, prompts: Sequence[str], wish: Wish | None = None) -> list[str]:

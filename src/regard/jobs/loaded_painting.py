@@ -13,10 +13,10 @@ from regard.decoding.painting import PaintOptions
 from regard.errors import RegardError, did_you_mean
 from regard.jobs.folder import RunFolder
 from regard.jobs.painting import build_unet, options_of, painted
-from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
 from regard.look.painting import Painted
 from regard.text import split
+from regard.training.devices import choose_device
 
 
 class LoadedPainter:
@@ -29,7 +29,7 @@ class LoadedPainter:
             folder.check_weights(build_unet(recipe.model, self.tokenizer))
         model = build_unet(recipe.model, self.tokenizer)
         folder.write_weights_into(model)
-        self.model = model.to(device()).eval()
+        self.model = model.to(choose_device()).eval()
 
     @property
     def words(self) -> list[str]:

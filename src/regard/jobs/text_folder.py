@@ -28,10 +28,10 @@ from regard.config import (
 )
 from regard.errors import RecipeError, RegardError
 from regard.jobs.folder import LARGEST_CONFIG, RunFolder
-from regard.jobs.training import device
 from regard.jobs.vocabulary import JOINT
 from regard.nn.build import Head, build_reader
 from regard.text import BertTokenizer, GptTokenizer, LetterTokenizer, MarkedTokenizer, Tokenizer
+from regard.training.devices import choose_device
 
 LABELS = "labels.json"
 
@@ -81,7 +81,7 @@ class TextFolder:
             self.folder.check_weights(fresh())
         model = fresh()
         self.folder.write_weights_into(model)
-        return model.to(device()).eval()
+        return model.to(choose_device()).eval()
 
 
 def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:

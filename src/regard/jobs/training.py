@@ -14,6 +14,7 @@ from regard.jobs.folder import RunFolder
 from regard.jobs.journal import Audience, Journal, Nobody, Silence
 from regard.jobs.signals import asked_to_stop
 from regard.training import checkpoint
+from regard.training.devices import choose_device
 from regard.training.distributed import World, joined, restarted
 from regard.training.loop import run
 from regard.training.precision import choose as choose_precision
@@ -58,7 +59,8 @@ def train(
 
     Under torchrun the first process writes and measures; the others return nothing.
     """
-    with joined() as world, training_process():
+    choose_device(task.settings.device)  # refused before a folder is made
+    with joined(task.settings.device) as world, training_process():
         resume = resume or (restarted() and (out / "recipe.toml").is_file())
         audience = audience if audience and world.first else Nobody()
         if not world.first:
@@ -74,21 +76,22 @@ def train_into(
 ) -> Result | None:
     """`train` in a folder that no other training writes into."""
     settings = task.settings
-    seed_generators(device(), settings.seed)
+    device = choose_device(settings.device)
+    seed_generators(device, settings.seed)
     model = task.prepare(folder, audience, world)
-    told = f"model: {count_parameters(model):,} parameters on {device()}"
+    told = f"model: {count_parameters(model):,} parameters on {device}"
     if settings.shard and world.size == 1:
         audience.say("train.shard: this process is alone and holds all; torchrun starts several")
-    kept = shard(model, world, device()) if settings.shard and world.size > 1 else None
+    kept = shard(model, world, device) if settings.shard and world.size > 1 else None
     here = sum(own(each).numel() for each in model.parameters())
     audience.say(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
-    model.to(device())
+    model.to(device)
     training = Training(model, settings, task.batches(world), task.width, world=world, kept=kept)
     checkpoints = Checkpoints(training, folder, audience)
     if resume and not checkpoint.resume(training, checkpoints.place, audience.say):
         audience.say("there is no checkpoint yet; training begins from the start")
     journal = Journal(folder.path, audience, settings, training.step) if world.first else Silence()
-    precision = choose_precision(settings.precision, device(), audience.say)
+    precision = choose_precision(settings.precision, device, audience.say)
     model.train()
     training.engine = (
         describe_training(model)
@@ -136,13 +139,6 @@ class Checkpoints:
             if self.training.settings.unwritable == "stop":
                 raise DiskError(f"{problem}; {kept}") from None
             self.audience.say(f"{problem}; {kept}, training goes on")
-
-
-def device() -> torch.device:
-    """The GPU of this process, where there is one."""
-    return (
-        torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
-    )
 
 
 def count_parameters(model: nn.Module) -> int:

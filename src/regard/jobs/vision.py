@@ -22,12 +22,12 @@ from regard.jobs.journal import Audience, Journal, read_journal
 from regard.jobs.reducing import SAMPLE, learns, settled_by_worth, with_worth
 from regard.jobs.text_folder import LABELS, read_labels, write_labels
 from regard.jobs.texts import Measured, TextRun, bucket
-from regard.jobs.training import device
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
 from regard.nn import kept_share
 from regard.nn.build import build_vit
 from regard.nn.vit import VitClassifier
+from regard.training.devices import choose_device
 from regard.training.distributed import World
 from regard.training.heads import ImageObjective
 from regard.training.state import Scores, Training
@@ -222,4 +222,4 @@ def fresh_vit(folder: RunFolder, recipe: VisionRecipe) -> tuple[VitClassifier, l
         folder.check_weights(build_vit(recipe.model, len(labels), recipe.reduce))
     model = build_vit(recipe.model, len(labels), recipe.reduce)
     folder.write_weights_into(model)
-    return model.to(device()).eval(), labels
+    return model.to(choose_device()).eval(), labels

@@ -16,7 +16,8 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from regard.errors import TrainingError
+from regard.errors import RegardError, TrainingError
+from regard.training.devices import choose_device
 
 PATIENCE = timedelta(days=1)
 """How long the others wait while the first learns a vocabulary or validates; death is noticed at once."""
@@ -76,15 +77,28 @@ def processes() -> int:
 
 
 @contextmanager
-def joined() -> Iterator[World]:
-    """The processes that torchrun started, as long as the block lasts; without torchrun, this one alone."""
+def joined(device: str = "auto") -> Iterator[World]:
+    """The processes that torchrun started, as long as the block lasts; without torchrun, this one alone.
+
+    Args:
+        device: As for `choose_device`. Each process takes the accelerator of its own number on the machine.
+
+    Raises:
+        RegardError: There is no such device, or all processes would share one.
+    """
     if processes() == 1:
         yield World()
         return
     backend = "gloo"
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-        backend = "cpu:gloo,cuda:nccl"
+    chosen = choose_device(device)
+    if chosen.type != "cpu" and ":" in device:
+        raise RegardError(
+            f'train.device: all {processes()} processes would compute on "{device}"; '
+            f'give "{device.split(":")[0]}", and each takes its own'
+        )
+    if chosen.type != "cpu":
+        torch.accelerator.set_device_index(int(os.environ.get("LOCAL_RANK", "0")))
+        backend = f"cpu:gloo,{chosen.type}:{distributed.get_default_backend_for_device(chosen.type)}"
     with others_alive():
         store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
         # torchrun keeps its notes when it starts a training again; addresses of dead processes are among them.

@@ -57,9 +57,12 @@ def run(
 
 
 def pinned(model: nn.Module) -> Callable[[tuple[Any, Cursor]], tuple[Any, Cursor]]:
-    """For a GPU, batches lie in memory it can fetch by itself while it computes."""
-    on_gpu = next(model.parameters()).device.type == "cuda"
-    return lambda item: (item[0].pinned(), item[1]) if on_gpu else item
+    """For a GPU, batches lie in page-locked memory, which it can copy while it computes.
+
+    MPS shares its memory with the CPU.
+    """
+    pins = next(model.parameters()).device.type not in ("cpu", "mps")
+    return lambda item: (item[0].pinned(), item[1]) if pins else item
 
 
 def validation(

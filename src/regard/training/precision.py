@@ -11,6 +11,8 @@ from typing import Literal
 
 import torch
 
+from regard.training.devices import device_module
+
 PROBE = """
 import torch
 a, b = torch.randn(512, 512), torch.randn(512, 512)
@@ -26,10 +28,12 @@ def choose(
     """The type for matrix products; where bfloat16 is wanted and does not run, that is told."""
     if wanted == "float32":
         return torch.float32
-    if device.type == "cuda":
-        if torch.cuda.is_bf16_supported():
+    problem: str | None
+    if device.type != "cpu":
+        supported = getattr(device_module(device), "is_bf16_supported", None)
+        if supported is not None and supported():
             return torch.bfloat16
-        problem: str | None = "this GPU has no bfloat16"
+        problem = f"{device} has no bfloat16"
     elif wanted == "auto":
         return torch.float32  # on a processor bfloat16 is the slower one, where it runs at all
     else:

@@ -15,6 +15,7 @@ import torch
 
 from regard.engine.allocator import tuned_allocator
 from regard.engine.openmp import in_every_thread
+from regard.training.devices import accelerator, device_module
 
 OBJECTS = 50_000
 """gc threshold while training: at Python's own 700, garbage collection took 5% of a step."""
@@ -29,18 +30,19 @@ def training_process() -> Iterator[None]:
 
 @contextmanager
 def preserved_rng() -> Iterator[None]:
-    """Restore the global random state of Python, numpy and PyTorch: of the CPU, and of the GPU in use."""
+    """Restore the random state of Python, numpy and PyTorch, on the CPU and on the accelerator in use."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  # the global state is what it is about
     cpu = torch.get_rng_state()
-    gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    device = accelerator()
+    state = None if device is None else device_module(device).get_rng_state()
     try:
         yield
     finally:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
         torch.set_rng_state(cpu)
-        if gpu is not None:
-            torch.cuda.set_rng_state(gpu)
+        if device is not None and state is not None:
+            device_module(device).set_rng_state(state)
 
 
 @contextmanager

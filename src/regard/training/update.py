@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.errors import TrainingError, is_out_of_memory
+from regard.training.devices import device_module
 from regard.training.schedule import Schedule
 from regard.training.sharding import whole
 from regard.training.state import Batch, Objective, Training, Watcher
@@ -99,8 +100,8 @@ def chance_of(training: Training) -> int:
 def seed_generators(device: torch.device, seed: int) -> None:
     """`torch.manual_seed` for the devices in use: it would seed all GPUs, and note a stack trace per call."""
     torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
+    if device.type != "cpu":
+        device_module(device).manual_seed(seed)
 
 
 def leave_out(training: Training, loss: str, norm: str, batches: Sequence[Batch], watcher: Watcher) -> None:
