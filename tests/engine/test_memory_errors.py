@@ -11,7 +11,8 @@ import pytest
 import torch
 from engine_calls import KERNELS, MODELS, Call, beam_search, child_environment, native, orthogonal
 
-from regard.engine.library import find_library, kernels, raise_failure
+from regard.engine.library import kernels, raise_failure
+from regard.engine.locate import find_library
 from regard.engine.structs import Asked
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])

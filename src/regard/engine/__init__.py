@@ -5,7 +5,7 @@ hidden states, a training step, beam search or generation, and gets PyTorch's wh
 """
 
 from regard.engine.forward import attach, detach
-from regard.engine.library import find_library
+from regard.engine.locate import find_library
 from regard.engine.plan import Plan, Unsupported, describe, plan
 
 __all__ = ["Plan", "Unsupported", "attach", "describe", "detach", "find_library", "plan"]

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from regard.attention import Attention, Gaussian, Learned, MultiHead, Position, Rotary, ScaledDot, Sinusoidal
-from regard.engine.library import find_library, kernels
+from regard.engine.library import kernels
+from regard.engine.locate import find_library
 from regard.layers import (
     Blocks,
     DecoderBlock,
