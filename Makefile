@@ -40,6 +40,7 @@ man: $(READY)
 	@mkdir -p dist
 	$(BIN)/regard man > dist/regard.1
 
+# A wheel with the engine compiled for every target of this machine (pure Python without a compiler), and the source archive.
 wheel: $(READY)
 	$(BIN)/python -m build --outdir dist
 
