@@ -40,13 +40,14 @@ man: $(READY)
 	@mkdir -p dist
 	$(BIN)/regard man > dist/regard.1
 
+# A wheel with the engine compiled for every target of this machine (pure Python without a compiler), and the source archive.
 wheel: $(READY)
 	$(BIN)/python -m build --outdir dist
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "regard needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@echo "Setting up .venv (about a minute) ..."

@@ -1,12 +1,18 @@
 """Files that are complete or not there at all; folders one process writes at a time."""
 
+import errno
 import multiprocessing
 import os
+import shutil
+import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save
 
 from regard import disk
 from regard.errors import DiskError, RegardError
@@ -107,3 +113,71 @@ def test_the_second_in_a_folder_is_refused(tmp_path: Path) -> None:
     with disk.only_here(tmp_path, str):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
     assert not (tmp_path / ".lock").exists()
+
+
+# ---- Windows, where the system's calls behave in another way (simulated). ----
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """os.open refuses folders, os.fsync refuses what is not open for writing, and there is no fcntl."""
+    monkeypatch.setattr("sys.platform", "win32")
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setattr(shutil, "_use_fd_functions", False)
+    modes: dict[int, int] = {}
+    open_file, sync = os.open, os.fsync
+
+    def refusing_open(path: str | Path, flags: int, *mode: int, **options: int) -> int:
+        if Path(path).is_dir():
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        if flags & os.O_RDWR and not Path(path).stat().st_mode & stat.S_IWUSR:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        descriptor = open_file(path, flags, *mode, **options)
+        modes[descriptor] = flags
+        return descriptor
+
+    def refusing_sync(descriptor: int) -> None:
+        if not modes.get(descriptor, os.O_RDWR) & os.O_RDWR:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "open", refusing_open)
+    monkeypatch.setattr(os, "fsync", refusing_sync)
+
+
+@pytest.mark.usefixtures("windows")
+def test_files_and_folders_are_saved_on_windows(tmp_path: Path) -> None:
+    for content in ("one", "two"):
+        disk.write_text(tmp_path / "file", content)
+        with disk.aside(tmp_path / "folder") as part:
+            part.mkdir()
+            (part / content).write_text(content)
+            (part / "read-only").write_text("copied from a corpus")
+            (part / "read-only").chmod(0o444)
+    assert (tmp_path / "file").read_text() == "two"
+    assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["read-only", "two"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+@pytest.mark.usefixtures("windows")
+def test_without_locks_folders_are_used_on_windows(tmp_path: Path) -> None:
+    with disk.only_here(tmp_path, str), disk.only_one(tmp_path / "lock") as alone:
+        assert alone
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_model_is_saved_and_loaded_on_windows(tmp_path: Path) -> None:
+    with disk.aside(tmp_path / "run") as part:
+        part.mkdir()
+        (part / "model.safetensors").write_bytes(save({"weight": np.ones(3)}))
+    assert load_file(tmp_path / "run" / "model.safetensors")["weight"].sum() == 3
+
+
+@pytest.mark.parametrize("refused", [errno.EACCES, errno.EBADF])
+def test_elsewhere_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+    def fails(*_: object) -> int:
+        raise OSError(refused, os.strerror(refused))
+
+    monkeypatch.setattr(os, "open" if refused == errno.EACCES else "fsync", fails)
+    with pytest.raises(DiskError, match=os.strerror(refused).lower()):
+        disk.write(tmp_path / "a", b"new")

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -81,8 +82,19 @@ def flush(path: Path) -> None:
 
 
 def flush_entry(path: Path) -> None:
-    """`flush` for one file, or for the names in one folder."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """`flush` for one file, or for the names in one folder.
+
+    Windows opens no folders and flushes only what is open for writing.
+    """
+    windows = sys.platform == "win32"
+    if windows and path.is_dir():
+        return
+    try:
+        descriptor = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
+    except PermissionError:  # a file that may only be read
+        if windows:
+            return
+        raise
     try:
         os.fsync(descriptor)
     except OSError as problem:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.engine.header import HEADER
-from regard.engine.library import FLAGS
+from regard.engine.build import CSRC, FLAGS
 
 
 def c_compiler() -> str:
@@ -19,8 +18,8 @@ def c_compiler() -> str:
 
 def compile_units(program: Path, *more: str) -> Path:
     """The unit tests in C, with the engine's flags; arrays of variable length are errors."""
-    flags = [each for each in FLAGS if each not in ("-O3", "-fPIC", "-shared")]
+    flags = [each for each in FLAGS if each not in ("-O3", "-fPIC")]
     source = Path(__file__).with_name("csrc_tests.c")
-    options = [*flags, "-march=native", "-Wall", "-Werror=vla", *more, f"-I{HEADER.parent}"]
+    options = [*flags, "-march=native", "-Wall", "-Werror=vla", *more, f"-I{CSRC}"]
     subprocess.run([c_compiler(), "-O1", *options, str(source), "-lm", "-o", str(program)], check=True)
     return program

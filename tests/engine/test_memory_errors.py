@@ -22,7 +22,8 @@ from engine_calls import (
 )
 
 from regard.engine.header import header
-from regard.engine.library import find_library, kernels, raise_failure
+from regard.engine.library import kernels, raise_failure
+from regard.engine.locate import find_library
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from engine_calls import child_environment
 
-from regard.engine.library import find_library, kernels
+from regard.engine.library import kernels
+from regard.engine.locate import find_library
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 

@@ -75,7 +75,8 @@ def manual_page(found: list[Entry]) -> str:
         "1 when the machine would not, such as a full disk, or when a check failed.",
         ".SH ENVIRONMENT",
         *option("REGARD_CACHE", "Where downloads, token stores and benchmarks are kept."),
-        *option("REGARD_NATIVE", "0: without the kernels in C; a folder: where they are compiled to."),
+        *option("REGARD_NATIVE", "0: PyTorch alone, no native engine; a folder: where it is compiled to."),
+        *option("REGARD_TARGET", "The native engine's target: x86-64, x86-64-v3 (AVX2), x86-64-v4 (AVX-512)."),
         *option("REGARD_TOKEN", "The token that clients of `regard serve` must send."),
     ]
     return "\n".join(lines) + "\n"

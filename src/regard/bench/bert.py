@@ -1,7 +1,6 @@
 """Fine-tuning a BERT, ours and the peer's: the same sizes, batches, dropout and clipping; and its memory."""
 
 import random
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.bench.turns import Player, Row, measured, rows_of, steps_by_turns, take_turns
+from regard.bench.turns import Player, Row, measured, peak_memory, rows_of, steps_by_turns, take_turns
 from regard.bench.updates import CLIP, RATE, updates
 from regard.config import BertModel
 from regard.data.examples import Example, TextBatch, all_batches
@@ -101,8 +100,7 @@ def main() -> None:
             step = ours(size)
             for batch in pairs()[:3]:
                 step(batch)
-            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            print(most * (1 if sys.platform == "darwin" else 1024) / 1e9)
+            print(peak_memory() / 1e9)
         elif name == "ours":
             take_turns(lambda: steps_by_turns(ours(size), pairs(), TURN[size]))
         else:

@@ -1,9 +1,7 @@
 """What this machine can do: start-up, memory, and all the speeds of `regard bench` together."""
 
 import json
-import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -16,7 +14,7 @@ import torch
 
 from regard import disk
 from regard.bench import decoding, training
-from regard.bench.turns import Player, Row, show
+from regard.bench.turns import Player, Row, peak_memory, show
 from regard.engine import find_library
 from regard.jobs.environment import machine
 
@@ -100,10 +98,9 @@ def start_up(times: int = 5) -> float:
 
 def memory() -> float:
     """Most memory that any of the processes measured so far has held, in GB."""
-    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return largest * (1 if platform.system() == "Darwin" else 1024) / 1e9
+    return peak_memory(children=True) / 1e9
 
 
 def place() -> Path:
     """Where the result is kept for later comparison."""
-    return disk.cache_folder() / f"bench-{os.uname().nodename}.json"
+    return disk.cache_folder() / f"bench-{platform.node()}.json"

@@ -1,7 +1,6 @@
 """What fewer tokens bring on this machine: scores, speed, operations, memory, and from which length it pays."""
 
 import contextlib
-import resource
 import statistics
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 import torch
 
 from regard.bench.subjects import Subject, subject_of
+from regard.bench.turns import peak_memory
 from regard.engine.allocator import tuned_allocator
 from regard.engine.forward import encode
 from regard.nn import Merging, Pruning, Reducer, operations
@@ -245,12 +245,12 @@ def main() -> None:
     print((most_memory() - before) / 1e6)
 
 
-def most_memory() -> int:
+def most_memory() -> float:
     """The most memory that this process had, in bytes."""
     try:
         told = Path("/proc/self/status").read_text()
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return peak_memory()
     return next(int(line.split()[1]) * 1024 for line in told.splitlines() if line.startswith("VmHWM"))
 
 

@@ -1,6 +1,7 @@
 """Measuring by turns: each player is a process, and whatever else the machine does, it does to all of them."""
 
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,16 @@ class Row:
     peer: str
     value: float
     ratio: float
+
+
+def peak_memory(*, children: bool = False) -> float:
+    """Most memory, in bytes, that this process, or any of its children, has held; NaN if unknown."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return math.nan
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF)
+    return float(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
 
 
 class Player:

@@ -5,7 +5,7 @@ hidden states, a token loss, beam search or generation, and gets PyTorch's where
 """
 
 from regard.engine.forward import run
-from regard.engine.library import find_library
+from regard.engine.locate import find_library
 from regard.engine.plan import Plan, Unsupported, describe, plan
 
 __all__ = ["Plan", "Unsupported", "describe", "find_library", "plan", "run"]

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from regard.engine.library import find_library, kernels
+from regard.engine.library import kernels
+from regard.engine.locate import find_library
 from regard.nn import (
     Attention,
     DecoderBlock,

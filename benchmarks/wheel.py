@@ -1,0 +1,121 @@
+"""The libraries of a wheel against one compiled on this machine for this machine, by turns.
+
+    python benchmarks/wheel.py [--python CLEAN/bin/python] [--rounds 5] [--restarts 3]
+
+`--python` is the interpreter of an environment into which the wheel was installed; without it, this one. Three
+processes measure a training step and a beam search in turn: with the shipped library, with one compiled from
+the same sources by the compiler found here, and with one compiled with -march=native. The figure is the median
+over the rounds of (shipped / other) seconds of computing time on one thread: 1.00 means equal, above 1 that
+the other one is faster.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+WORKER = r"""
+import sys, time, torch
+from regard.bench import decoding, training
+from regard.config import TransformerModel
+from regard.data.batches import Batches
+from regard.engine import find_library
+from regard.models.build import build
+from regard.training.objective import PairObjective
+
+torch.set_flush_denormal(True)
+torch.manual_seed(0)
+model = build(TransformerModel(dropout=0.1, encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, heads=4), 8000, 8000, 2)
+pairs = [[torch.randint(4, 8000, (int(torch.randint(6, 22, ())),)).tolist() for _ in range(2)] for _ in range(400)]
+batch = next(iter(Batches.of_pairs(pairs, 1024, 64)))
+objective = PairObjective(model.train(), 2, 0.1)
+subject = decoding.subject("", "")
+translate = decoding.ours(subject)
+works = {"training": lambda: objective(batch).backward(), "search": lambda: translate(subject.sentences[:24], 5)}
+for work in works.values():
+    work()
+print(find_library()[1], flush=True)
+for line in sys.stdin:
+    work, start, count = works[line.strip()], time.thread_time(), 0
+    while time.thread_time() - start < 0.5:
+        work()
+        count += 1
+    print((time.thread_time() - start) / count, flush=True)
+"""  # noqa: E501
+
+
+class Worker:
+    """A process that measures one library whenever it is asked."""
+
+    def __init__(self, python: str, **changes: str) -> None:
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("REGARD_")}
+        environment |= {"OMP_NUM_THREADS": "1", **changes}
+        self.process = subprocess.Popen(
+            [python, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.library = self.line()
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def seconds(self, work: str) -> float:
+        assert self.process.stdin is not None
+        print(work, file=self.process.stdin, flush=True)
+        return float(self.line())
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def rows_of(python: str, folder: str, rounds: int, *, first: bool) -> dict[str, list[dict[str, float]]]:
+    """Seconds by work and library, from processes of their own."""
+    workers = {
+        "shipped": Worker(python),
+        "same flags": Worker(python, REGARD_NATIVE=folder),
+        "-march=native": Worker(python, REGARD_NATIVE=folder, REGARD_CFLAGS="-march=native"),
+    }
+    if first:
+        print(*(f"{name}: {worker.library}" for name, worker in workers.items()), sep="\n", flush=True)
+    rows: dict[str, list[dict[str, float]]] = {}
+    for work in ("training", "search"):
+        for number in range(rounds):
+            order = list(workers.items())
+            order = order[number % 3 :] + order[: number % 3]
+            rows.setdefault(work, []).append({name: worker.seconds(work) for name, worker in order})
+    for worker in workers.values():
+        worker.stop()
+    return rows
+
+
+def compare(python: str, rounds: int, restarts: int) -> dict[str, float]:
+    """Prints a line for each work and each library compiled here; returns the ratios, by what was measured."""
+    rows: dict[str, list[dict[str, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(restarts):  # where a process's memory lies is luck, too
+            for work, found in rows_of(python, folder, rounds, first=not number).items():
+                rows.setdefault(work, []).extend(found)
+    ratios = {}
+    for work, found in rows.items():
+        shipped = 1000 * statistics.median(row["shipped"] for row in found)
+        for name in ("same flags", "-march=native"):
+            low, middle, high = statistics.quantiles([row["shipped"] / row[name] for row in found], n=4)
+            ratios[f"{work}, {name}"] = middle
+            print(f"{work}: shipped {shipped:.1f} ms; / {name}: {middle:.3f} ({low:.3f} to {high:.3f})")
+    return ratios
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="of the environment that has the wheel")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--restarts", type=int, default=3, help="sets of processes")
+    given = parser.parse_args()
+    compare(given.python, given.rounds, given.restarts)
+
+
+if __name__ == "__main__":
+    main()
