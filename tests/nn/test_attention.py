@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
+from torch.nn import functional
 
 from regard.nn import (
     Additive,
@@ -210,14 +211,35 @@ def test_the_projections_start_xavier_uniform_with_zero_biases():
         assert layer.bias is None or (layer.bias == 0).all()
 
 
-@pytest.mark.parametrize("shape", [(5,), (3, 5), (5, 5), (1, 3, 2, 5, 5)])
+@pytest.mark.parametrize("shape", [(), (5,), (1, 3, 2, 5, 5)])
 def test_a_mask_of_the_wrong_rank_is_refused_by_its_shape(shape):
     attention = MultiHead(8, 2)
     x = torch.randn(3, 5, 8)
-    with pytest.raises(ValueError, match=r"a mask is \(batch or 1, query or 1, key\)") as refusal:
+    with pytest.raises(
+        ValueError, match=r"a mask is \(query, key\), \(batch or 1, query or 1, key\)"
+    ) as refusal:
         attention(x, attention.project_kv(x), mask=torch.ones(shape, dtype=torch.bool))
     assert str(shape) in str(refusal.value)
     assert "padding_mask, length_mask and causal_mask" in str(refusal.value)
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["fused", "plain"])
+@pytest.mark.parametrize("shape", [(4, 4), (1, 4), (4, 1), (1, 1)])
+def test_a_mask_of_two_axes_is_query_by_key_as_in_pytorch(shape, recorded):
+    """Also where the batch has as many sequences as there are queries, so that a batch axis would fit."""
+    torch.manual_seed(0)
+    attention = MultiHead(8, 2).double()
+    x = torch.randn(4, 4, 8, dtype=torch.float64)
+    memory = attention.project_kv(x)
+    mask = torch.rand(4, 4) < 0.5
+    mask |= torch.eye(4, dtype=torch.bool)
+    mask = mask[: shape[0], : shape[1]]
+    record = Recorder().under("a") if recorded else None
+    found = attention(x, memory, mask=mask, record=record)
+    assert torch.equal(found, attention(x, memory, mask=mask.expand(4, 4).unsqueeze(0), record=record))
+    query = split(attention.query(x), 2)
+    by_torch = functional.scaled_dot_product_attention(query, memory.keys, memory.values, attn_mask=mask)
+    close(found, attention.output(join(by_torch)))
 
 
 def test_a_mask_holds_for_all_heads_or_has_an_axis_for_them():

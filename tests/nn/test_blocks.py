@@ -13,6 +13,7 @@ from regard.nn import (
     DecoderBlock,
     EncoderBlock,
     KvCache,
+    KvCacheStep,
     Learned,
     MultiHead,
     Position,
@@ -217,20 +218,23 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
     with torch.no_grad():
         source = block.project_kv(encoded) if cross else None
         whole = block(embed(x), source, mask=causal_mask(x.size(1)), source_mask=source_mask)
-        first = block(embed(x[:, :2]), source, mask=causal_mask(2), source_mask=source_mask, cache=cache)
+        step = KvCacheStep(cache)
+        first = block(embed(x[:, :2]), source, mask=causal_mask(2), source_mask=source_mask, cache=step)
         close(first, whole[:, :2])
 
-        cache, source = cache.select(index), source and source.select(index)
+        cache, source = step.cache.select(index), source and source.select(index)
         for chunk in x[index, 2:].split(chunks, dim=1):
             start, end = cache.length, cache.length + chunk.size(1)
-            step = block(
+            step = KvCacheStep(cache)
+            found = block(
                 embed(chunk, start),
                 source,
                 mask=causal_mask(chunk.size(1), end),
                 source_mask=source_mask[index],
-                cache=cache,
+                cache=step,
             )
-            close(step, whole[index, start:end])
+            close(found, whole[index, start:end])
+            cache = step.cache
 
 
 # Gradients

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.config import GptModel, load_recipe
 from regard.config.schema import build
-from regard.engine import attach
+from regard.engine.forward import gpt_hidden
 from regard.errors import RecipeError
 from regard.nn import Recorder
 from regard.nn.build import build_bert, build_gpt, build_reader
@@ -79,11 +79,13 @@ def test_nothing_looks_ahead_and_padding_changes_nothing(position: str) -> None:
     assert torch.allclose(model(padded)[:, :12], model(text), atol=1e-5)
 
 
-def test_texts_end_to_end_have_the_vectors_and_gradients_of_texts_side_by_side() -> None:
+def test_packed_texts_have_the_hidden_states_and_gradients_of_padded_texts() -> None:
     model, text = writer().gpt, ids(3, 10)
     text[1, 6:] = PADDING
     beside = model(text)[text != PADDING]
-    rows, _ = attach(model).rows(text)
+    packed = gpt_hidden(model, text)
+    assert packed.lengths.tolist() == [10, 6, 10]
+    rows = packed.values
     assert torch.allclose(rows, beside, atol=1e-5)
     parameters = list(model.parameters())
     mine = torch.autograd.grad(rows.square().sum(), parameters)
@@ -166,7 +168,7 @@ def test_impossible_recipes_are_refused_by_their_key(given: str, sentence: str) 
 
 def test_a_bert_is_not_asked_for_the_next_token() -> None:
     recipe = load_recipe("pretraining")
-    with pytest.raises(ValueError, match="sees what comes next"):
+    with pytest.raises(ValueError, match="attends to the following tokens"):
         build_bert(recipe.model, "language", 40, 0)  # type: ignore[union-attr, arg-type]
     with pytest.raises(RecipeError, match=r"train\.language_loss"):
         load_recipe("sentiment", ["train.language_loss=0.5"])

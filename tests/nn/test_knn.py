@@ -15,7 +15,7 @@ from regard.nn.seq2seq import Seq2SeqModel
 from regard.text import Tokenizer
 
 WORDS, WIDTH = 30, 16
-in_c = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
+native = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
 
 
 def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Datastore:
@@ -27,10 +27,10 @@ def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: fl
 def test_all_places_asked_is_kernel_regression_by_the_attention_core() -> None:
     known = memory(places=20, count=20)
     query, scores = torch.randn(5, WIDTH), torch.randn(5, WORDS)
-    values = torch.nn.functional.one_hot(known.words.long(), WORDS).float()
+    values = torch.nn.functional.one_hot(known.tokens.long(), WORDS).float()
     regression = attend(query, known.keys.float(), values, score=Gaussian(0.5))
     expected = 0.6 * scores.softmax(-1) + 0.4 * regression
-    assert torch.allclose(known.mixed(query, scores).exp(), expected, atol=1e-6)
+    assert torch.allclose(known.interpolate(query, scores).exp(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("places", [1, 7, 8, 31, 1023, 1024, 1025, 3000])
@@ -44,9 +44,9 @@ def test_the_nearest_are_those_of_a_plain_search(places: int, rows: int) -> None
     assert (which == where[:, :count]).float().mean() > 0.99  # rounding may exchange two of them
 
 
-@in_c
+@native
 def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(knn, "AT_ONCE", 300)
+    monkeypatch.setattr(knn, "BLOCK", 300)
     known, query = memory(2000), torch.randn(50, WIDTH)
     distances, places = nearest(known, query, 8)
     plain_distances, plain_places = known.nearest(query, 8)
@@ -54,7 +54,7 @@ def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.Monke
     assert (places == plain_places).float().mean() > 0.99
 
 
-@in_c
+@native
 def test_of_equal_places_the_first_is_asked() -> None:
     keys = torch.ones(100, WIDTH).half()
     known = Datastore(keys, torch.arange(100) % WORDS, count=5, weight=0.5, sharpness=1.0)
@@ -62,7 +62,7 @@ def test_of_equal_places_the_first_is_asked() -> None:
     assert places.tolist() == [[0, 1, 2, 3, 4]] * 3
 
 
-@in_c
+@native
 def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
     known, query = memory(3000), torch.randn(70, WIDTH)
     together = nearest(known, query, 8)
@@ -73,9 +73,9 @@ def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
 
 def test_what_cannot_be_asked_is_refused() -> None:
     keys, words = torch.randn(3, WIDTH), torch.zeros(3)
-    with pytest.raises(ValueError, match="4 neighbours cannot be asked of 3 places"):
+    with pytest.raises(ValueError, match="3 keys and 3 tokens cannot give 4 neighbours"):
         Datastore(keys, words, count=4, weight=0.5, sharpness=1.0)
-    with pytest.raises(ValueError, match="3 places with 2 words"):
+    with pytest.raises(ValueError, match="3 keys and 2 tokens"):
         Datastore(keys, words[:2], count=1, weight=0.5, sharpness=1.0)
     with pytest.raises(ValueError, match="keys of 16 numbers"):
         KnnModel(model("rnn"), Datastore(keys, words, count=1, weight=0.5, sharpness=1.0))
@@ -97,7 +97,7 @@ def test_a_model_finds_the_word_it_remembers_of_the_same_place(kind: str) -> Non
     source, target = torch.tensor([[5, 6, 7, 1], [8, 9, 10, 1]]), torch.tensor([[0, 11, 12], [0, 13, 14]])
     gold = torch.tensor([11, 12, 1, 13, 14, 1])
     with torch.no_grad():
-        keys = alone.rows(source, target, torch.arange(6))
+        keys = alone.hidden(source, target).flatten(0, 1)
         asked = KnnModel(alone, Datastore(keys, gold, count=2, weight=0.9, sharpness=100.0))
         state = asked.start(source)
         for place in range(3):

@@ -113,7 +113,8 @@ def test_steps_are_joined_and_earlier_ones_padded_with_zeros():
         attention(x, attention.project_kv(x), mask=causal_mask(5), record=whole.under("a"))
         for i in range(5):
             step = x[:, i : i + 1]
-            attention(step, attention.project_kv(step, cache=cache), record=stepwise.under("a"))
+            cache = cache.extend(attention.project_kv(step, start=i))
+            attention(step, cache.memory, record=stepwise.under("a"))
     assert stepwise["a"].shape == (2, 2, 5, 5)
     assert (stepwise["a"].triu(1) == 0).all()
     torch.testing.assert_close(stepwise["a"], whole["a"], rtol=0, atol=1e-6)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
-from regard.nn import Dropout, Residual
+from regard.nn import Residual
 
 
 def parts() -> tuple[nn.Linear, nn.LayerNorm, Tensor]:
@@ -38,7 +38,7 @@ def test_pre_norm_leaves_the_path_itself_alone():
 @pytest.mark.parametrize("placement", ["pre", "post"])
 def test_dropout_falls_on_what_the_sublayer_says(placement):
     linear, norm, x = parts()
-    residual, dropout = Residual(linear, norm, placement, dropout=0.5), Dropout(0.5)
+    residual, dropout = Residual(linear, norm, placement, dropout=0.5), nn.Dropout(0.5)
     torch.manual_seed(1)
     out = residual(x)
     torch.manual_seed(1)

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from regard.config import BertModel, Reduction, TextTrain
-from regard.engine import Plan, plan
-from regard.engine.forward import PackedBlock
-from regard.nn import Apart, AttentionStats, Ends
+from regard.engine.plan import supports
+from regard.engine.stack import StackSpec, run_stack
+from regard.nn import AttentionStats, Packed
 from regard.nn.build import build_bert
 from regard.training.optimiser import make_optimiser
 from regard.training.update import update
@@ -34,17 +34,22 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_importance_is_attention_received(native: bool) -> None:
     model = bert().bert
     ids, segments = texts(9, 5)
-    ends = Ends.of(ids, 0)
-    x = model.embedded(ids[ends.real], segments[ends.real], ends.places)
-    noted, seen = AttentionStats(), []
-    block = model.blocks[0]
-    planned = plan(model)
-    assert isinstance(planned, Plan)
-    runner = PackedBlock(planned.stacks[0].blocks[0]) if native else block
+    nonpad = ids != 0
+    block, seen = model.blocks[0], []
     with torch.no_grad():
-        runner.self_attention(x, mask=Apart(ends, ends), noted=noted)
-        block.self_attention(x[:9].unsqueeze(0), record=seen.append)
-    assert torch.allclose(noted.received[:9], seen[0][0].mean(0).sum(0), atol=1e-5)
+        x = model.embed(ids, segments)
+        if native:
+            packed, (stack,) = Packed.from_padded(x, nonpad), supports(model, "hidden states").stacks
+            spec = StackSpec().add(stack, 0, slice(0, 1))
+            _, received, _ = run_stack(spec, packed.values, packed.offsets, stats=True)
+            received = packed.like(received / 4).padded(0.0)
+        else:
+            stats = AttentionStats(nonpad)
+            block.self_attention(x, mask=nonpad.unsqueeze(1), stats=stats)
+            received = stats.received
+        block.self_attention(x[1:, :5], record=seen.append)
+    assert torch.allclose(received[1, :5], seen[0][0].mean(0).sum(0), atol=1e-5)
+    assert received[1, 5:].tolist() == [0] * 4
 
 
 def test_thresholds_at_nothing_keep_everything() -> None:
@@ -58,18 +63,17 @@ def test_thresholds_at_nothing_keep_everything() -> None:
 def test_tokens_are_taken_away() -> None:
     model = bert()
     ids, segments = texts(20, 11)
-    ends = Ends.of(ids, 0)
     with torch.no_grad():
         model.bert.reduction.thresholds.fill_(0.9)
-        left = model.bert.reduced(ids, segments, ends, firsts=True)
-    looked = [[int(each) for each in lengths] for lengths, _ in left.walked]
-    assert looked[0] == [20, 11]
-    assert looked[1][0] < 20
-    assert looked[2][0] <= looked[1][0]
-    assert left.ends.lengths.tolist() == looked[2]
-    assert left.into.max() + 1 == sum(looked[2])  # into those that are left
-    assert (left.into < 0).sum() == 31 - sum(looked[2])
-    assert left.into[0] == 0  # [CLS] stays
+        left = model.bert.reduced(ids, segments, first_only=True)
+    attended = [[int(each) for each in lengths] for lengths, _ in left.counts]
+    assert attended[0] == [20, 11]
+    assert attended[1][0] < 20
+    assert attended[2][0] <= attended[1][0]
+    assert left.lengths.tolist() == attended[2]
+    assert (left.index.max(1).values + 1).tolist() == attended[2]  # among those that are left
+    assert (left.index < 0).sum() == 40 - sum(attended[2])
+    assert left.index[:, 0].tolist() == [0, 0]  # [CLS] stays
 
 
 def test_a_text_does_not_depend_on_its_neighbours() -> None:
@@ -88,7 +92,7 @@ def test_soft_steps_become_the_hard_ones() -> None:
     with torch.no_grad():
         model.bert.reduction.thresholds.fill_(0.9)
         hard = model(*given)
-        soft, _ = model.train().faded(*given)
+        soft, _ = model.train().soft_pruned(*given)
     assert torch.allclose(soft, hard, atol=1e-3)
 
 
@@ -98,15 +102,15 @@ def test_thresholds_learn_to_keep_less() -> None:
     optimiser = make_optimiser(model, TextTrain(steps=1, rate=1e-4))
     kept = []
     for _ in range(80):
-        scores, price = model.faded(*given)
-        loss = nn.functional.cross_entropy(scores, gold) + price
+        scores, penalty = model.soft_pruned(*given)
+        loss = nn.functional.cross_entropy(scores, gold) + penalty
         optimiser.zero_grad()
         loss.backward()
         update(optimiser, 1e-4)
-        kept.append(float(price.detach()) / 5 + 0.5)
+        kept.append(float(penalty.detach()) / 5 + 0.5)
     assert kept[0] > 0.9
     assert kept[-1] < 0.6
     thresholds = model.bert.reduction.thresholds
     assert (thresholds > 0).any()
-    left = model.eval().bert.reduced(*given, Ends.of(given[0], 0), firsts=True)
-    assert sum(int(looked.sum()) for looked, _ in left.walked[1:]) < 0.75 * 2 * 47
+    left = model.eval().bert.reduced(*given, first_only=True)
+    assert sum(int(attended.sum()) for attended, _ in left.counts[1:]) < 0.75 * 2 * 47
