@@ -124,7 +124,7 @@ def test_guesses_of_words_use_the_activation_of_the_model(tmp_path: Path, activa
     expected = functional.linear(rows, weights[TABLE], weights["cls.predictions.bias"])
     model = regard.load(tmp_path / "run").model
     with torch.no_grad():
-        ours = functional.linear(model.rows(model.bert(ids, segments)), *model.output)
+        ours = functional.linear(model.masked(model.bert(ids, segments)), *model.output)
     assert float((ours - expected).abs().max()) <= 1e-5
 
 
@@ -138,7 +138,7 @@ def test_guesses_of_words_are_those_of_transformers(tmp_path: Path, activation: 
     bert.write(tmp_path / "out", found.model, found.config, found.head, (), found.tokenizer)
     model = found.model.eval()
     with torch.no_grad():
-        ours = functional.linear(model.rows(model.bert(ids, ids * 0)), *model.output)
+        ours = functional.linear(model.masked(model.bert(ids, ids * 0)), *model.output)
         for place in (folder, tmp_path / "out"):
             theirs = transformers.BertForPreTraining.from_pretrained(place).eval()
             assert float((ours - theirs(input_ids=ids).prediction_logits).abs().max()) <= 1e-5

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from regard.app.cli import cli
 from regard.evaluation import bleu
 from regard.jobs import doctor, folder
-from regard.nn import KvCache, Residual
+from regard.nn import KvCacheStep, Residual
 from regard.training import checkpoint, objective
 from regard.training.state import Training
 
@@ -57,13 +57,13 @@ def gradients_over_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgetful_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    extend = KvCache.extend
+    extend = KvCacheStep.extend
 
     def forgets(self, new):
         memory = extend(self, new)
         return type(memory)(memory.keys[..., -3:, :], memory.values[..., -3:, :], memory.positions[-3:])
 
-    monkeypatch.setattr(KvCache, "extend", forgets)
+    monkeypatch.setattr(KvCacheStep, "extend", forgets)
 
 
 def rows_that_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +85,8 @@ def norm_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def smoothing_without_padding_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = objective.smoothed_kl
-    monkeypatch.setattr(objective, "smoothed_kl", lambda *a, padding, **o: honest(*a, padding=5, **o))
+    honest = objective.linear_cross_entropy
+    monkeypatch.setattr(objective, "linear_cross_entropy", lambda *a, padding, **o: honest(*a, padding=5, **o))
 
 
 def other_tokens_for_bleu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from small_texts import SMALL
 import regard
 from regard.errors import RegardError
 from regard.jobs.reducing import amounts_of
-from regard.nn import Ends
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +67,8 @@ def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path
     import torch
 
     row = torch.tensor([ids])
-    left = loaded.body.reduced(row, row * 0, Ends.of(row, loaded.body.padding), firsts=True)
-    assert int(left.walked[1][0]) < len(ids)  # gone, not masked
+    left = loaded.body.reduced(row, row * 0, first_only=True)
+    assert int(left.counts[1][0]) < len(ids)  # gone, not masked
     again = [f"model.start={run.folder}", "reduce.prune=hard", "train.epochs=1", "train.rate=0.0005"]
     hard = train("sentiment", files, tmp_path / "hard", *again)
     assert torch.equal(regard.load(hard.folder).body.reduction.thresholds, thresholds)
