@@ -109,7 +109,7 @@ def instructions() -> str:
 def native_engine() -> str:
     """Without a library everything works, only slower; with one, a small model must be planned for it."""
     model, found = small_model(), find_library()
-    told = describe(model, ("training step", "beam search"))
+    told = describe(model, ("token loss", "beam search"))
     if found[0] is not None and "PyTorch" in told:
         raise Ill(f"{found[1]}, but a plain Transformer is not planned for it: {told}")
     return found[1] if found[0] is None else f"{found[1]}; a Transformer: {told}"
