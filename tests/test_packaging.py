@@ -51,7 +51,8 @@ def test_the_wheel_holds_every_file_of_the_package(built: Path) -> None:
     assert {
         "regard/py.typed",
         "regard/engine/csrc/kernels.c",
-        "regard/engine/csrc/search.c",
+        "regard/engine/csrc/beam_search.c",
+        "regard/engine/csrc/engine.h",
         "regard/recipes/picturebook.toml",
     } <= inside
 

@@ -19,14 +19,15 @@ from regard.errors import RegardError
 
 GENERIC, BETTER = Target("generic"), Target("better", ("-DBETTER",), frozenset({"strong"}))
 SLOWER = "PyTorch operations are used, which are slower"
-SMALL = "int works(void) { return 1; }\n"
-ILLEGAL_WHERE_BETTER = """
-int works(void) {
+EXPORT = '#define EXPORT __attribute__((visibility("default")))\n'
+SMALL = EXPORT + "EXPORT int works(void) { return 1; }\n"
+ILLEGAL_WHERE_BETTER = f"""{EXPORT}
+EXPORT int works(void) {{
 #ifdef BETTER
     __builtin_trap();
 #endif
     return 1;
-}
+}}
 """
 
 
@@ -180,7 +181,7 @@ def test_sources_are_compiled_one_by_one(small_source: Path, monkeypatch: pytest
     other = small_source.with_name("other.c")
     other.write_text("static int helper;\nint *part(void) { return &helper; }\n")
     small_source.write_text(
-        "static int helper;\nint *part(void);\nint works(void) { return part() != &helper; }\n"
+        EXPORT + "static int helper;\nint *part(void);\nEXPORT int works(void) { return part() != &helper; }\n"
     )
     monkeypatch.setattr(build, "SOURCES", (small_source, other))
     assert built()
@@ -240,7 +241,7 @@ def test_an_illegal_instruction_makes_the_next_target_be_taken(
 
 
 def test_no_target_runs(ship: Ship) -> None:
-    ship("int works(void) { __builtin_trap(); }\n")
+    ship(EXPORT + "EXPORT int works(void) { __builtin_trap(); }\n")
     illegal = "its trial run ended with an illegal instruction"
     assert find() == (None, f"no shipped library runs here (better: {illegal}; generic: {illegal}): {SLOWER}")
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
+from torch.nn import functional
 
 from regard.nn import (
     Additive,
@@ -210,7 +211,7 @@ def test_the_projections_start_xavier_uniform_with_zero_biases():
         assert layer.bias is None or (layer.bias == 0).all()
 
 
-@pytest.mark.parametrize("shape", [(5,), (1, 3, 2, 5, 5)])
+@pytest.mark.parametrize("shape", [(), (5,), (1, 3, 2, 5, 5)])
 def test_a_mask_of_the_wrong_rank_is_refused_by_its_shape(shape):
     attention = MultiHead(8, 2)
     x = torch.randn(3, 5, 8)
@@ -222,24 +223,23 @@ def test_a_mask_of_the_wrong_rank_is_refused_by_its_shape(shape):
     assert "padding_mask, length_mask and causal_mask" in str(refusal.value)
 
 
-def test_a_mask_of_two_axes_is_query_and_key_as_in_pytorch():
+@pytest.mark.parametrize("recorded", [False, True], ids=["fused", "plain"])
+@pytest.mark.parametrize("shape", [(4, 4), (1, 4), (4, 1), (1, 1)])
+def test_a_mask_of_two_axes_is_query_by_key_as_in_pytorch(shape, recorded):
+    """Also where the batch has as many sequences as there are queries, so that a batch axis would fit."""
     torch.manual_seed(0)
-    attention, x = (
-        MultiHead(8, 2).double(),
-        torch.randn(3, 3, 8, dtype=torch.float64),
-    )  # (batch, key) would fit too
-    mask = torch.tensor([[1, 0, 0], [1, 1, 0], [0, 1, 1]], dtype=torch.bool)
+    attention = MultiHead(8, 2).double()
+    x = torch.randn(4, 4, 8, dtype=torch.float64)
     memory = attention.project_kv(x)
-    expected = attention.output(
-        join(
-            torch.nn.functional.scaled_dot_product_attention(
-                split(attention.query(x), 2), memory.keys, memory.values, attn_mask=mask
-            )
-        )
-    )
-    for record in (None, Recorder().under("a")):
-        close(attention(x, memory, mask=mask, record=record), expected)
-        close(attention(x, memory, mask=mask.unsqueeze(0), record=record), expected)
+    mask = torch.rand(4, 4) < 0.5
+    mask |= torch.eye(4, dtype=torch.bool)
+    mask = mask[: shape[0], : shape[1]]
+    record = Recorder().under("a") if recorded else None
+    found = attention(x, memory, mask=mask, record=record)
+    assert torch.equal(found, attention(x, memory, mask=mask.expand(4, 4).unsqueeze(0), record=record))
+    query = split(attention.query(x), 2)
+    by_torch = functional.scaled_dot_product_attention(query, memory.keys, memory.values, attn_mask=mask)
+    close(found, attention.output(join(by_torch)))
 
 
 def test_a_mask_holds_for_all_heads_or_has_an_axis_for_them():

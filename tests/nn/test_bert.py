@@ -75,9 +75,9 @@ def test_it_is_pytorchs_post_norm_encoder(native: bool) -> None:
     for each in model.parameters():  # no weight may be missing unseen
         nn.init.normal_(each, std=0.3)
     ids, segments = texts(9, 4, 1)
-    call = bert_hidden if native else nn.Module.__call__
     with torch.no_grad():
-        found, expected = call(model, ids, segments), reference(model, ids, segments)
+        found = bert_hidden(model, ids, segments) if native else model(ids, segments)
+        expected = reference(model, ids, segments)
     assert torch.allclose(found[ids != PAD], expected[ids != PAD], atol=1e-5)
 
 
@@ -100,19 +100,21 @@ def test_padding_changes_nothing(head: str) -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_what_is_asked_at_some_places_is_what_stands_there(native: bool) -> None:
-    """Values and gradients; places come in any order, and a text may have none of them."""
+def test_hidden_states_at_some_positions_are_those_of_the_whole_batch(native: bool) -> None:
+    """Values and gradients; positions come in any order, and a text may have none of them."""
     model = small().bert
-    call = bert_hidden if native else nn.Module.__call__
     for each in model.parameters():
         nn.init.normal_(each, std=0.3)
     ids, segments = texts(9, 4, 1, 7)
-    places, found = torch.tensor([10, 0, 8, 3, 27, 9]), []
-    weights = torch.randn(len(places), 32, generator=torch.Generator().manual_seed(2))
-    for some in (
-        call(model, ids, segments, positions=places),
-        call(model, ids, segments).flatten(0, 1)[places],
-    ):
+    positions, found = torch.tensor([10, 0, 8, 3, 27, 9]), []
+    weights = torch.randn(len(positions), 32, generator=torch.Generator().manual_seed(2))
+
+    def hidden(positions: torch.Tensor | None = None) -> torch.Tensor:
+        if native:
+            return bert_hidden(model, ids, segments, positions)
+        return model(ids, segments, positions=positions)
+
+    for some in (hidden(positions), hidden().flatten(0, 1)[positions]):
         model.zero_grad()
         (some * weights).sum().backward()
         found.append([some, *(each.grad for each in model.parameters() if each.grad is not None)])

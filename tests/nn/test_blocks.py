@@ -214,20 +214,18 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
     block = DecoderBlock(shape("pre"), SCHEMES[scheme], cross=cross).to(dtype).eval()
     embed = block.self_attention.sublayer.attention.position.embed
     x, encoded = (torch.randn(2, n, D_MODEL, dtype=dtype) for n in (2 + sum(chunks), 4))
-    source_mask, index, step = (
-        length_mask(torch.tensor([4, 2]), 4),
-        torch.tensor(rows),
-        KvCacheStep(KvCache(room=2)),
-    )
+    source_mask, index, cache = length_mask(torch.tensor([4, 2]), 4), torch.tensor(rows), KvCache(room=2)
     with torch.no_grad():
         source = block.project_kv(encoded) if cross else None
         whole = block(embed(x), source, mask=causal_mask(x.size(1)), source_mask=source_mask)
+        step = KvCacheStep(cache)
         first = block(embed(x[:, :2]), source, mask=causal_mask(2), source_mask=source_mask, cache=step)
         close(first, whole[:, :2])
 
-        step, source = KvCacheStep(step.cache.select(index)), source and source.select(index)
+        cache, source = step.cache.select(index), source and source.select(index)
         for chunk in x[index, 2:].split(chunks, dim=1):
-            start, end = step.length, step.length + chunk.size(1)
+            start, end = cache.length, cache.length + chunk.size(1)
+            step = KvCacheStep(cache)
             found = block(
                 embed(chunk, start),
                 source,
@@ -236,6 +234,7 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
                 cache=step,
             )
             close(found, whole[index, start:end])
+            cache = step.cache
 
 
 # Gradients

@@ -79,11 +79,13 @@ def test_nothing_looks_ahead_and_padding_changes_nothing(position: str) -> None:
     assert torch.allclose(model(padded)[:, :12], model(text), atol=1e-5)
 
 
-def test_the_engine_gives_the_hidden_states_and_gradients_of_the_modules() -> None:
+def test_packed_texts_have_the_hidden_states_and_gradients_of_padded_texts() -> None:
     model, text = writer().gpt, ids(3, 10)
     text[1, 6:] = PADDING
     beside = model(text)[text != PADDING]
-    rows, _ = gpt_hidden(model, text)
+    packed = gpt_hidden(model, text)
+    assert packed.lengths.tolist() == [10, 6, 10]
+    rows = packed.values
     assert torch.allclose(rows, beside, atol=1e-5)
     parameters = list(model.parameters())
     mine = torch.autograd.grad(rows.square().sum(), parameters)

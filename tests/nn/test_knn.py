@@ -15,7 +15,7 @@ from regard.nn.seq2seq import Seq2SeqModel
 from regard.text import Tokenizer
 
 WORDS, WIDTH = 30, 16
-in_c = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
+native = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
 
 
 def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Datastore:
@@ -44,7 +44,7 @@ def test_the_nearest_are_those_of_a_plain_search(places: int, rows: int) -> None
     assert (which == where[:, :count]).float().mean() > 0.99  # rounding may exchange two of them
 
 
-@in_c
+@native
 def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knn, "BLOCK", 300)
     known, query = memory(2000), torch.randn(50, WIDTH)
@@ -54,7 +54,7 @@ def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.Monke
     assert (places == plain_places).float().mean() > 0.99
 
 
-@in_c
+@native
 def test_of_equal_places_the_first_is_asked() -> None:
     keys = torch.ones(100, WIDTH).half()
     known = Datastore(keys, torch.arange(100) % WORDS, count=5, weight=0.5, sharpness=1.0)
@@ -62,7 +62,7 @@ def test_of_equal_places_the_first_is_asked() -> None:
     assert places.tolist() == [[0, 1, 2, 3, 4]] * 3
 
 
-@in_c
+@native
 def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
     known, query = memory(3000), torch.randn(70, WIDTH)
     together = nearest(known, query, 8)
@@ -73,7 +73,7 @@ def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
 
 def test_what_cannot_be_asked_is_refused() -> None:
     keys, words = torch.randn(3, WIDTH), torch.zeros(3)
-    with pytest.raises(ValueError, match="a datastore of 3 keys and 3 tokens cannot give 4 neighbours"):
+    with pytest.raises(ValueError, match="3 keys and 3 tokens cannot give 4 neighbours"):
         Datastore(keys, words, count=4, weight=0.5, sharpness=1.0)
     with pytest.raises(ValueError, match="3 keys and 2 tokens"):
         Datastore(keys, words[:2], count=1, weight=0.5, sharpness=1.0)

@@ -1,71 +1,101 @@
-"""Packed batches: the same tokens as padded ones, and where each of them stands."""
+"""Packed batches: round trips with padded ones, and what is refused."""
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
 
 from regard.nn import Packed
 
-ROWS = [[5, 6, 7], [], [8], [9, 10]]
+quick = settings(max_examples=30, deadline=None, derandomize=True)
 
 
-def test_rows_lie_one_after_another() -> None:
-    packed = Packed.from_rows(ROWS)
-    assert packed.values.tolist() == [5, 6, 7, 8, 9, 10]
-    assert packed.lengths.tolist() == [3, 0, 1, 2]
-    assert packed.offsets.tolist() == [0, 3, 3, 4, 6]
-    assert packed.offsets.dtype == torch.int32
-    assert packed.positions.tolist() == [0, 1, 2, 0, 0, 1]
-    assert (packed.sequences, packed.max_length) == (4, 3)
-    assert packed.nonpad.tolist() == [[True] * 3, [False] * 3, [True, False, False], [True, True, False]]
+def packed(*lengths: int, size: int = 3) -> Packed:
+    values = torch.arange(float(sum(lengths) * size)).view(-1, size)
+    return Packed(values, torch.tensor(lengths, dtype=torch.int64))
 
 
-def test_padding_and_packing_undo_each_other() -> None:
-    packed = Packed.from_rows(ROWS)
-    padded = packed.padded(-1)
-    assert padded.tolist() == [[5, 6, 7], [-1, -1, -1], [8, -1, -1], [9, 10, -1]]
-    again = Packed.from_padded(padded, padded != -1)
-    assert torch.equal(again.values, packed.values)
-    assert torch.equal(again.lengths, packed.lengths)
-    vectors = packed.like(torch.randn(6, 4))
-    assert vectors.padded(0.0).shape == (4, 3, 4)
-    assert torch.equal(vectors.padded(0.0)[packed.nonpad], vectors.values)
-    assert not vectors.padded(0.0)[~packed.nonpad].any()
+@quick
+@given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=6), fill=st.sampled_from([0.0, -1.0, 7.5]))
+def test_padded_and_packed_again_is_the_same(lengths: list[int], fill: float) -> None:
+    batch = packed(*lengths)
+    padded = batch.padded(fill)
+    assert padded.shape == (len(lengths), max(lengths), 3)
+    start = 0
+    for row, length in zip(padded, lengths, strict=True):
+        assert torch.equal(row[:length], batch.values[start : start + length])
+        assert (row[length:] == fill).all()
+        start += length
+    again = Packed.from_padded(padded, batch.nonpad)
+    assert torch.equal(again.values, batch.values)
+    assert torch.equal(again.lengths, batch.lengths)
 
 
-def test_gradients_pass_through_padding() -> None:
-    values = torch.randn(6, 4, requires_grad=True)
-    Packed.from_rows(ROWS).like(values).padded(1.0).sum().backward()
-    assert torch.equal(values.grad, torch.ones(6, 4))
+def test_offsets_positions_and_sizes() -> None:
+    batch = packed(3, 0, 2)
+    assert batch.sequences == 3
+    assert batch.max_length == 3
+    assert batch.offsets.tolist() == [0, 3, 3, 5]
+    assert batch.offsets.dtype == torch.int32
+    assert batch.positions.tolist() == [0, 1, 2, 0, 1]
+    assert batch.nonpad.tolist() == [[True] * 3, [False] * 3, [True, True, False]]
 
 
 def test_no_sequences() -> None:
-    packed = Packed.from_rows([])
-    assert (packed.sequences, packed.max_length, packed.offsets.tolist()) == (0, 0, [0])
-    assert packed.padded(0).shape == (0, 0)
+    batch = Packed(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
+    assert (batch.sequences, batch.max_length) == (0, 0)
+    assert batch.offsets.tolist() == [0]
+    assert batch.padded(1.0).shape == (0, 0, 4)
 
 
-def test_values_move_and_lengths_stay() -> None:
-    moved = Packed.from_rows(ROWS).to("meta")
-    assert moved.values.device.type == "meta"
+def test_ids_from_lists() -> None:
+    batch = Packed.from_rows([[5, 6, 7], [8], []])
+    assert batch.values.tolist() == [5, 6, 7, 8]
+    assert batch.lengths.tolist() == [3, 1, 0]
+    assert batch.padded(2).tolist() == [[5, 6, 7], [8, 2, 2], [2, 2, 2]]
+
+
+def test_gradients_pass_both_ways() -> None:
+    x = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    nonpad = torch.tensor([[True, True, False], [True, True, True]])
+
+    def round_trip(x: Tensor) -> Tensor:
+        return Packed.from_padded(x, nonpad).padded(0.0)
+
+    assert torch.autograd.gradcheck(round_trip, (x,))
+    round_trip(x).sum().backward()
+    assert torch.equal(x.grad, nonpad.unsqueeze(2).expand(2, 3, 4).double())
+
+
+def test_other_values_of_the_same_sequences() -> None:
+    batch = packed(2, 1)
+    other = batch.like(torch.zeros(3))
+    assert other.values.shape == (3,)
+    assert other.lengths is batch.lengths
+    with pytest.raises(ValueError, match="add up to 3, but there are 4 tokens"):
+        batch.like(torch.zeros(4))
+    moved = batch.to("meta")
+    assert moved.values.device.type == moved.offsets.device.type == "meta"
     assert moved.lengths.device.type == "cpu"
-    assert moved.offsets.device.type == moved.positions.device.type == moved.nonpad.device.type == "meta"
 
 
-@pytest.mark.parametrize("lengths", [[3, 2], [3, 4], [7, -1]])
-def test_lengths_that_do_not_fit_are_refused(lengths: list[int]) -> None:
-    with pytest.raises(ValueError, match=f"the lengths add up to {sum(lengths)}, but there are 6 tokens"):
-        Packed(torch.arange(6), torch.tensor(lengths))
+@pytest.mark.parametrize("lengths", [[2, 2], [5], [], [4, -1]], ids=str)
+def test_lengths_that_do_not_fit_the_tokens_are_refused(lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match="the lengths add up to"):
+        Packed(torch.zeros(3, 2), torch.tensor(lengths, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(
-    "lengths", [torch.tensor([6], dtype=torch.int32), torch.tensor(6), torch.tensor([6.0])]
+    "lengths",
+    [torch.tensor([3], dtype=torch.int32), torch.tensor([3.0]), torch.tensor([[3]]), torch.tensor(3)],
+    ids=["int32", "float", "two axes", "no axis"],
 )
-def test_lengths_of_another_kind_are_refused(lengths: torch.Tensor) -> None:
+def test_lengths_of_another_kind_are_refused(lengths: Tensor) -> None:
     with pytest.raises(TypeError, match=r"lengths are \(sequences,\) int64 on the CPU"):
-        Packed(torch.arange(6), lengths)
+        Packed(torch.zeros(3, 2), lengths)
 
 
 def test_padding_before_a_token_is_refused() -> None:
-    ids = torch.tensor([[1, 0, 2], [0, 1, 1]])
     with pytest.raises(ValueError, match="at the end of a sequence only"):
-        Packed.from_padded(ids, ids != 0)
+        Packed.from_padded(torch.zeros(1, 3), torch.tensor([[True, False, True]]))

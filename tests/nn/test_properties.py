@@ -1,5 +1,7 @@
 """What holds for every shape, mask and type: padding, order, caching, weights."""
 
+from collections.abc import Iterable
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,7 +15,6 @@ from regard.nn import (
     Gaussian,
     General,
     KvCache,
-    KvCacheStep,
     MultiHead,
     Recorder,
     ScaledDot,
@@ -277,10 +278,17 @@ class Line:
         placed = self.attention.position.embed(x)
         return self.attention(placed, self.attention.project_kv(placed), mask=causal_mask(x.size(1)))
 
-    def step(self, x: Tensor, cache: KvCacheStep) -> Tensor:
+    def step(self, x: Tensor, cache: KvCache) -> tuple[Tensor, KvCache]:
         placed = self.attention.position.embed(x, cache.length)
-        memory = cache.extend(self.attention.project_kv(placed, start=cache.length))
-        return self.attention(placed, memory, mask=causal_mask(x.size(1), memory.length))
+        cache = cache.extend(self.attention.project_kv(placed, start=cache.length))
+        return self.attention(placed, cache.memory, mask=causal_mask(x.size(1), cache.length)), cache
+
+    def steps(self, chunks: Iterable[Tensor], cache: KvCache) -> Tensor:
+        found = []
+        for chunk in chunks:
+            mixed, cache = self.step(chunk, cache)
+            found.append(mixed)
+        return torch.cat(found, 1)
 
 
 @quick
@@ -290,20 +298,19 @@ class Line:
 def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed, chunks, room):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), KvCacheStep(KvCache(room=room))
+    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), KvCache(room=room)
     with torch.no_grad():
-        steps = [line.step(chunk, cache) for chunk in x.split(chunks, dim=1)]
-        close(torch.cat(steps, 1), line.whole(x))
+        close(line.steps(x.split(chunks, dim=1), cache), line.whole(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_token_by_token_equals_the_whole_causal_pass(make_position, dtype):
     torch.manual_seed(0)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = torch.randn(2, 40, 8, dtype=dtype), KvCacheStep(KvCache(room=4))
+    x, cache = torch.randn(2, 40, 8, dtype=dtype), KvCache(room=4)
     with torch.no_grad():
-        steps = [line.step(x[:, i : i + 1], cache) for i in range(40)]
-        torch.testing.assert_close(torch.cat(steps, 1), line.whole(x), rtol=0, atol=TOLERANCE[dtype])
+        steps = line.steps(x.split(1, dim=1), cache)
+        torch.testing.assert_close(steps, line.whole(x), rtol=0, atol=TOLERANCE[dtype])
 
 
 @quick
@@ -320,13 +327,15 @@ def test_selected_rows_go_on_as_if_they_had_been_there_from_the_start(
 ):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, index = noise(seed, 3, before + sum(after), 8, dtype=dtype), torch.tensor(rows)
-    cache = KvCacheStep(KvCache(room=room))
+    x, index, cache = (
+        noise(seed, 3, before + sum(after), 8, dtype=dtype),
+        torch.tensor(rows),
+        KvCache(room=room),
+    )
     with torch.no_grad():
-        line.step(x[:, :before], cache)
-        cache = KvCacheStep(cache.cache.select(index))
-        steps = [line.step(chunk, cache) for chunk in x[index, before:].split(after, dim=1)]
-        close(torch.cat(steps, 1), line.whole(x[index])[:, before:])
+        _, cache = line.step(x[:, :before], cache)
+        steps = line.steps(x[index, before:].split(after, dim=1), cache.select(index))
+        close(steps, line.whole(x[index])[:, before:])
 
 
 def test_the_future_is_not_seen(make_position):

@@ -5,16 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.nn import (
-    BlockShape,
-    DecoderBlock,
-    EncoderBlock,
-    KvCache,
-    KvCacheStep,
-    MultiHead,
-    Recorder,
-    causal_mask,
-)
+from regard.nn import BlockShape, DecoderBlock, EncoderBlock, KvCache, MultiHead, Recorder, causal_mask
 
 SHAPE = BlockShape(d_model=16, heads=4, d_ff=32, dropout=0.0)
 
@@ -117,13 +108,13 @@ def test_nothing_is_left_on_the_modules(decoder, recorded):
 def test_steps_are_joined_and_earlier_ones_padded_with_zeros():
     torch.manual_seed(0)
     attention, x = MultiHead(8, 2).eval(), torch.randn(2, 5, 8)
-    whole, stepwise, cache = Recorder(), Recorder(), KvCacheStep(KvCache())
+    whole, stepwise, cache = Recorder(), Recorder(), KvCache()
     with torch.no_grad():
         attention(x, attention.project_kv(x), mask=causal_mask(5), record=whole.under("a"))
         for i in range(5):
             step = x[:, i : i + 1]
-            memory = cache.extend(attention.project_kv(step, start=cache.length))
-            attention(step, memory, record=stepwise.under("a"))
+            cache = cache.extend(attention.project_kv(step, start=i))
+            attention(step, cache.memory, record=stepwise.under("a"))
     assert stepwise["a"].shape == (2, 2, 5, 5)
     assert (stepwise["a"].triu(1) == 0).all()
     torch.testing.assert_close(stepwise["a"], whole["a"], rtol=0, atol=1e-6)

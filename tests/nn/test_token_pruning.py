@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from regard.config import BertModel, Reduction, TextTrain
-from regard.engine import Plan, plan, run
-from regard.engine.forward import PackedBlock
-from regard.engine.pack import PackedMask, SequenceOffsets
-from regard.nn import AttentionStats
+from regard.engine.plan import supports
+from regard.engine.stack import StackSpec, run_stack
+from regard.nn import AttentionStats, Packed
 from regard.nn.build import build_bert
 from regard.training.optimiser import make_optimiser
 from regard.training.update import update
@@ -31,24 +30,26 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, torch.zeros_like(ids)
 
 
-def test_importance_is_attention_received() -> None:
+@pytest.mark.parametrize("native", [True, False])
+def test_importance_is_attention_received(native: bool) -> None:
     model = bert().bert
     ids, segments = texts(9, 5)
-    x, nonpad = model.embed(ids, segments), ids != 0
-    stats, recorded = AttentionStats(nonpad), []
-    block = model.blocks[0]
-    planned = plan(model)
-    assert isinstance(planned, Plan)
-    sequences, packed = SequenceOffsets.from_padded(ids, 0), AttentionStats()
+    nonpad = ids != 0
+    block, seen = model.blocks[0], []
     with torch.no_grad():
-        block.self_attention(x, mask=nonpad.unsqueeze(1), stats=stats)
-        block.self_attention(x[:1], record=recorded.append)
-        PackedBlock(planned.stacks[0].blocks[0]).self_attention(
-            x[nonpad], mask=PackedMask(sequences, sequences), stats=packed
-        )
-    assert torch.allclose(stats.received[0], recorded[0][0].mean(0).sum(0), atol=1e-5)
-    assert torch.allclose(packed.received, stats.received[nonpad], atol=1e-5)
-    assert torch.allclose(packed.keys, stats.keys[nonpad], atol=1e-5)
+        x = model.embed(ids, segments)
+        if native:
+            packed, (stack,) = Packed.from_padded(x, nonpad), supports(model, "hidden states").stacks
+            spec = StackSpec().add(stack, 0, slice(0, 1))
+            _, received, _ = run_stack(spec, packed.values, packed.offsets, stats=True)
+            received = packed.like(received / 4).padded(0.0)
+        else:
+            stats = AttentionStats(nonpad)
+            block.self_attention(x, mask=nonpad.unsqueeze(1), stats=stats)
+            received = stats.received
+        block.self_attention(x[1:, :5], record=seen.append)
+    assert torch.allclose(received[1, :5], seen[0][0].mean(0).sum(0), atol=1e-5)
+    assert received[1, 5:].tolist() == [0] * 4
 
 
 def test_thresholds_at_nothing_keep_everything() -> None:
@@ -64,24 +65,15 @@ def test_tokens_are_taken_away() -> None:
     ids, segments = texts(20, 11)
     with torch.no_grad():
         model.bert.reduction.thresholds.fill_(0.9)
-        tokens = model.bert.reduced(ids, segments, first_only=True)
-    attended = [lengths.tolist() for lengths, _ in tokens.counts]
+        left = model.bert.reduced(ids, segments, first_only=True)
+    attended = [[int(each) for each in lengths] for lengths, _ in left.counts]
     assert attended[0] == [20, 11]
     assert attended[1][0] < 20
     assert attended[2][0] <= attended[1][0]
-    assert tokens.lengths.tolist() == attended[2]
-    assert tokens.nonpad.size(1) == max(attended[2])  # the batch is cut to what remains
-    assert (tokens.index.max(1).values + 1).tolist() == attended[2]
-    assert (tokens.index >= 0).sum(1).tolist() == attended[2]
-    assert tokens.index[:, 0].tolist() == [0, 0]  # [CLS] stays
-
-
-@pytest.mark.parametrize("threshold", [0.0, 0.9, 1.1])
-def test_engine_and_plain_modules_agree(threshold: float) -> None:
-    model, given = bert(), texts(20, 11, 2)
-    with torch.no_grad():
-        model.bert.reduction.thresholds.fill_(threshold)
-        assert torch.allclose(run(model, *given), model(*given), atol=1e-5)
+    assert left.lengths.tolist() == attended[2]
+    assert (left.index.max(1).values + 1).tolist() == attended[2]  # among those that are left
+    assert (left.index < 0).sum() == 40 - sum(attended[2])
+    assert left.index[:, 0].tolist() == [0, 0]  # [CLS] stays
 
 
 def test_a_text_does_not_depend_on_its_neighbours() -> None:
@@ -120,5 +112,5 @@ def test_thresholds_learn_to_keep_less() -> None:
     assert kept[-1] < 0.6
     thresholds = model.bert.reduction.thresholds
     assert (thresholds > 0).any()
-    tokens = model.eval().bert.reduced(*given, first_only=True)
-    assert sum(int(attended.sum()) for attended, _ in tokens.counts[1:]) < 0.75 * 2 * 47
+    left = model.eval().bert.reduced(*given, first_only=True)
+    assert sum(int(attended.sum()) for attended, _ in left.counts[1:]) < 0.75 * 2 * 47

@@ -110,8 +110,8 @@ def test_every_parameter_learns(position: str) -> None:
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
 
 
-def test_transformer_rows_are_the_hidden_states_at_the_positions() -> None:
-    """By the engine, also where the gold text is shorter than the target given."""
+def test_rows_are_the_hidden_vectors_of_the_places_asked_for() -> None:
+    """Packed by the engine or padded, also where the gold text is shorter than the target given."""
     torch.manual_seed(0)
     made = Transformer(
         TransformerModel(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32), 30, 30, 2

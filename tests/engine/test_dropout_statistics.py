@@ -1,0 +1,69 @@
+"""The kernels' dropout masks are dropout: the right share, in every place, independent of the neighbours.
+
+That the kernels apply these masks is in test_conformance; here is what the masks are worth.
+"""
+
+import math
+
+import pytest
+import torch
+from kernel_dropout import kept, row_mask
+
+from regard.engine.plan import dropout_threshold
+
+PROBABILITIES = [0.01, 0.1, 0.25, 0.3, 0.5, 0.9]
+SEED = 0x1234_5678_9ABC
+
+
+def rounded(probability: float) -> float:
+    return round(probability * 256) / 256
+
+
+def sigma(share: float, number: int) -> float:
+    return math.sqrt(share * (1 - share) / number)
+
+
+@pytest.mark.parametrize("probability", PROBABILITIES)
+def test_the_share_dropped_is_the_probability_to_the_nearest_256th(probability: float) -> None:
+    number = 400_000
+    mask = kept(torch.arange(number), dropout_threshold(probability), SEED)
+    share = (mask == 0).float().mean().item()
+    expected = rounded(probability)
+    assert abs(expected - probability) <= 1 / 512
+    assert abs(share - expected) <= 3 * sigma(expected, number)
+
+
+@pytest.mark.parametrize("probability", PROBABILITIES)
+def test_what_is_kept_is_scaled_so_that_the_expectation_stays(probability: float) -> None:
+    number, share = 400_000, rounded(probability)
+    mask = kept(torch.arange(number), dropout_threshold(probability), SEED)
+    remaining = mask[mask != 0]
+    torch.testing.assert_close(remaining, torch.full_like(remaining, 1 / (1 - share)))
+    assert mask.double().mean().item() == pytest.approx(1.0, abs=3 / (1 - share) * sigma(share, number))
+
+
+@pytest.mark.parametrize("threshold", [1, 26, 127, 128, 129, 230, 255])
+def test_every_byte_of_a_block_drops_the_same_share(threshold: int) -> None:
+    number = 100_000
+    mask = kept(torch.arange(32 * number), threshold, SEED).view(number, 32)  # a row is one block
+    shares = (mask == 0).float().mean(0)
+    assert (shares - threshold / 256).abs().max().item() <= 4.5 * sigma(threshold / 256, number)
+
+
+def test_neighbours_are_dropped_independently() -> None:
+    number = 200_000
+    dropped = (kept(torch.arange(32 * number), 128, SEED).view(number, 32) == 0).double()
+    correlation = torch.corrcoef(dropped.T) - torch.eye(32)
+    assert correlation.abs().max().item() <= 4.5 / math.sqrt(number)
+
+
+def test_the_same_seed_gives_the_same_mask_and_another_an_independent_one() -> None:
+    numbers = torch.arange(100_000)
+    first, second = kept(numbers, 128, SEED), kept(numbers, 128, SEED + 1)
+    assert torch.equal(kept(numbers, 128, SEED), first)
+    assert abs((first == second).float().mean().item() - 0.5) <= 4 * sigma(0.5, len(numbers))
+
+
+def test_rows_have_masks_of_their_own() -> None:
+    masks = row_mask(50, 100, 128, SEED)
+    assert len({tuple(row.tolist()) for row in masks}) == 50
