@@ -35,11 +35,13 @@ void gemm_pack_inputs(const float *matrix, float *packed, int64_t out, int64_t i
 
 /* ---- Tiles: the innermost loops. ---- */
 
-/* The widest vector of this processor; a panel is one of them, or two. */
+/* The widest vector of this processor; a panel is one of them, two or four. */
 #ifdef __AVX512F__
 #define VECTOR_LANES 16
-#else
+#elif defined __AVX__
 #define VECTOR_LANES 8
+#else
+#define VECTOR_LANES 4
 #endif
 #define PANEL_VECTORS (PANEL / VECTOR_LANES)
 typedef float wide_floats __attribute__((vector_size(4 * VECTOR_LANES), aligned(4)));
