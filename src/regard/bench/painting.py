@@ -114,10 +114,10 @@ def named_parts(loaded: LoadedPainter) -> Iterator[tuple[tuple[str, int], nn.Mod
     """What the model is made of, by kind and resolution."""
     for stage in loaded.model.stages():
         yield ("convolutions", stage.side), stage.block
-        if stage.look is not None:
-            yield ("self-attention", stage.side), stage.look.self_attention
-            yield ("cross-attention", stage.side), stage.look.cross_attention
-            yield ("feed-forward", stage.side), stage.look.feed_forward
+        if stage.attention_block is not None:
+            yield ("self-attention", stage.side), stage.attention_block.self_attention
+            yield ("cross-attention", stage.side), stage.attention_block.cross_attention
+            yield ("feed-forward", stage.side), stage.attention_block.feed_forward
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""Counts instead of weights: what came after the last few tokens, or after fewer where those are rare.
+"""N-gram language model: counts of what follows the last few tokens, or fewer where those are rare.
 
 Interpolated Kneser-Ney (Ney et al. 1994; Chen and Goodman 1999): a run of `order` tokens counts as often as it
-occurs, a shorter one as often as something new stood before it; every count gives a discount to shorter runs.
+occurs, a shorter one by the number of different tokens before it; every count is discounted in favour of
+shorter runs.
 """
 
 from collections.abc import Sequence
@@ -14,12 +15,12 @@ from torch import Tensor, nn
 from regard.nn.recorder import Recorder
 
 USUAL_DISCOUNT = 0.75
-"""Where the counts are too few to tell."""
+"""Where there are too few counts to estimate it."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """All runs of one length that occurred, each told by the number of the run without its last token."""
+    """All runs of one length that occurred, each identified by the index of the run without its last token."""
 
     keys: np.ndarray  # (runs,), sorted: number of the shorter run * vocabulary + token
     counts: np.ndarray  # (runs,)
@@ -46,7 +47,7 @@ class Ngram(nn.Module):
         self.register_buffer("discounts", torch.tensor(discounts, dtype=torch.float64))
 
     def nats(self, row: np.ndarray) -> np.ndarray:
-        """What each token but the first costs, given those before it: (tokens - 1,)."""
+        """Negative log likelihood of each token but the first, given those before it: (tokens - 1,)."""
         row = row.astype(np.int64)
         shares = np.full(len(row), 1 / self.vocabulary)
         context = np.zeros(
@@ -98,7 +99,7 @@ class Ngram(nn.Module):
     def step(
         self, tokens: Tensor, state: "NgramState", record: Recorder | None = None
     ) -> tuple[Tensor, "NgramState"]:
-        """One token each (texts,) -> log shares (texts, vocabulary); it looks at nothing to be recorded."""
+        """One token each (texts,) -> log probabilities (texts, vocabulary); there is no attention to record."""
         state = state.grown(tokens)
         rows = [np.log(self.shares(ids)) for ids in state.ids.tolist()]
         return torch.from_numpy(np.stack(rows)).float().to(tokens.device), state
@@ -122,19 +123,19 @@ class NgramState:
 def find_runs(keys: np.ndarray, context: np.ndarray, tokens: np.ndarray, vocabulary: int) -> np.ndarray:
     """The number of each run (context, token) among the sorted keys, -1 where there is none."""
     wanted = context * vocabulary + tokens
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.asarray(np.where((context >= 0) & (keys[place] == wanted), place, -1))
+    index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.asarray(np.where((context >= 0) & (keys[index] == wanted), index, -1))
 
 
 def counted(rows: Sequence[np.ndarray], vocabulary: int, order: int, discount: float = 0.0) -> Ngram:
-    """Count the runs of rows of ids; a discount of 0 is found from the counts: n1 / (n1 + 2 n2)."""
+    """Count the runs of rows of ids; a discount of 0 is estimated from the counts: n1 / (n1 + 2 n2)."""
     tokens = np.concatenate([row.astype(np.int64) for row in rows])
-    places = np.concatenate([np.arange(len(row)) for row in rows])
+    positions = np.concatenate([np.arange(len(row)) for row in rows])
     numbers = np.zeros(len(tokens), np.int64)  # of the run that ended one place earlier
     every: list[Runs] = []
     shorter = numbers
     for length in range(1, order + 1):
-        whole = np.flatnonzero(places >= length - 1)  # runs do not reach over the beginning of a row
+        whole = np.flatnonzero(positions >= length - 1)  # runs do not reach over the beginning of a row
         if not len(whole):
             break
         keys, first, run, counts = np.unique(

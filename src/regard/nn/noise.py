@@ -1,4 +1,4 @@
-"""How a picture drowns in noise, step by step (Ho et al. 2020; Nichol and Dhariwal 2021)."""
+"""Noise schedules of diffusion (Ho et al. 2020; Nichol and Dhariwal 2021)."""
 
 import math
 from typing import Literal
@@ -43,6 +43,6 @@ def added(schedule: Literal["cosine", "linear"], steps: int) -> Tensor:
     if schedule == "linear":  # as much in all, however many steps there are: 1000 have 0.0001 to 0.02
         scale = 1000 / steps
         return torch.linspace(1e-4 * scale, 2e-2 * scale, steps, dtype=torch.float64).clamp(max=LARGEST)
-    places = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
-    left = torch.cos((places + 0.008) / 1.008 * math.pi / 2) ** 2
+    times = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
+    left = torch.cos((times + 0.008) / 1.008 * math.pi / 2) ** 2
     return (1 - left[1:] / left[:-1]).clamp(max=LARGEST)

@@ -38,7 +38,7 @@ class Position(nn.Module):
 
 
 def sinusoids(length: int, size: int, dtype: torch.dtype = torch.float32, start: int = 0) -> Tensor:
-    """sin(pos / 10000^(2i/d)) in the even places, cos of the same in the odd: (length, size)."""
+    """sin(pos / 10000^(2i/d)) in even components, cos of the same in odd ones: (length, size)."""
     if size % 2:
         raise ValueError(f"sinusoidal positions come in pairs of sine and cosine; the size {size} is odd")
     # In float64 whatever the result: in float32 the angle of position 10^6 would be off by whole degrees.

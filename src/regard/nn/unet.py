@@ -35,13 +35,13 @@ class Prompt:
     """Encoded prompts: keys and values for each cross-attention, computed once for all steps."""
 
     memory: list[KeyValue]
-    mask: Tensor  # (prompts, 1, words)
-    gist: Tensor  # (prompts, size): the pooled prompt, given to every block with the time step
+    mask: Tensor  # (prompts, 1, tokens)
+    pooled: Tensor  # (prompts, size): the pooled prompt, given to every block with the time step
 
     def select(self, rows: Tensor) -> "Prompt":
         """The prompts `rows`, in that order; repeats allowed."""
         memory = [each.select(rows) for each in self.memory]
-        return Prompt(memory, self.mask.index_select(0, rows), self.gist.index_select(0, rows))
+        return Prompt(memory, self.mask.index_select(0, rows), self.pooled.index_select(0, rows))
 
 
 class Unet(nn.Module):
@@ -51,17 +51,17 @@ class Unet(nn.Module):
         super().__init__()
         self.padding, self.side = padding, config.side
         self.noise = Noise(config.schedule, config.noise_steps)
-        self.word_embedding = ScaledEmbedding(vocabulary, config.prompt_size, padding)
-        self.reader = Encoder(config.reader)
-        self.gist = nn.Linear(config.prompt_size, config.told)
-        self.clock = Clock(config.noise_steps, config.told)
+        self.token_embedding = ScaledEmbedding(vocabulary, config.prompt_size, padding)
+        self.prompt_encoder = Encoder(config.reader)
+        self.pooled = nn.Linear(config.prompt_size, config.told)
+        self.time_embedding = TimeEmbedding(config.noise_steps, config.told)
         channels = [config.channels * width for width in config.widths]
         self.first = nn.Conv2d(1, channels[0], 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
         for level, here in enumerate(channels):
-            taken = [channels[max(0, level - 1)], *[here] * (config.blocks - 1)]
-            self.down.append(nn.ModuleList(Stage(config, level, each) for each in taken))
-            self.up.insert(0, nn.ModuleList(Stage(config, level, 2 * here) for _ in taken))
+            channels_in = [channels[max(0, level - 1)], *[here] * (config.blocks - 1)]
+            self.down.append(nn.ModuleList(Stage(config, level, each) for each in channels_in))
+            self.up.insert(0, nn.ModuleList(Stage(config, level, 2 * here) for _ in channels_in))
         self.smaller = nn.ModuleList(nn.Conv2d(each, each, 3, stride=2, padding=1) for each in channels[:-1])
         self.larger = nn.ModuleList(
             nn.ConvTranspose2d(many, few, 2, stride=2) for few, many in reversed(list(pairwise(channels)))
@@ -70,11 +70,11 @@ class Unet(nn.Module):
         self.last = zeroed(nn.Conv2d(channels[0], 1, 3, padding=1))
 
     def read(self, prompts: Tensor) -> Prompt:
-        """Encode prompts (batch, words) of ids, once for all steps."""
+        """Encode prompts (batch, tokens) of ids, once for all steps."""
         mask = padding_mask(prompts, self.padding)
-        words = self.reader(self.word_embedding(prompts), mask=mask)
-        gist = self.gist(mean_of(words, prompts != self.padding))
-        return Prompt([look.project_kv(words) for look in self.looks()], mask, gist)
+        hidden = self.prompt_encoder(self.token_embedding(prompts), mask=mask)
+        pooled = self.pooled(mean_of(hidden, prompts != self.padding))
+        return Prompt([block.project_kv(hidden) for block in self.attentions()], mask, pooled)
 
     def forward(
         self,
@@ -90,19 +90,19 @@ class Unet(nn.Module):
         `merge` is the share of the pixels that are merged before self-attention, at the largest resolution that
         has it.
         """
-        told, words = functional.silu(self.clock(times) + prompt.gist), iter(prompt.memory)
-        x, seen = self.first(pictures), []
-        for place, level in enumerate(self.down):
-            x = self.smaller[place - 1](x) if place else x
+        condition, memory = functional.silu(self.time_embedding(times) + prompt.pooled), iter(prompt.memory)
+        x, skips = self.first(pictures), []
+        for depth, level in enumerate(self.down):
+            x = self.smaller[depth - 1](x) if depth else x
             for number, stage in enumerate(cast(nn.ModuleList, level)):
                 named = record and record.under("down").under(x.size(-1)).under(number)
-                x = stage(x, told, words, prompt.mask, merge, named)
-                seen.append(x)
-        for place, level in enumerate(self.up):
-            x = self.larger[place - 1](x) if place else x
+                x = stage(x, condition, memory, prompt.mask, merge, named)
+                skips.append(x)
+        for depth, level in enumerate(self.up):
+            x = self.larger[depth - 1](x) if depth else x
             for number, stage in enumerate(cast(nn.ModuleList, level)):
                 named = record and record.under("up").under(x.size(-1)).under(number)
-                x = stage(torch.cat([x, seen.pop()], 1), told, words, prompt.mask, merge, named)
+                x = stage(torch.cat([x, skips.pop()], 1), condition, memory, prompt.mask, merge, named)
         return cast(Tensor, self.last(functional.silu(self.last_norm(x))))
 
     def stages(self) -> Iterator["Stage"]:
@@ -110,12 +110,12 @@ class Unet(nn.Module):
         for level in (*self.down, *self.up):
             yield from (cast(Stage, stage) for stage in cast(nn.ModuleList, level))
 
-    def looks(self) -> Iterator["PixelBlock"]:
+    def attentions(self) -> Iterator["PixelBlock"]:
         """Every attention over a picture, in the order of computation."""
-        return (stage.look for stage in self.stages() if stage.look is not None)
+        return (stage.attention_block for stage in self.stages() if stage.attention_block is not None)
 
 
-class Clock(nn.Module):
+class TimeEmbedding(nn.Module):
     """The time step as a vector: sinusoids and a small network."""
 
     def __init__(self, steps: int, size: int) -> None:
@@ -132,48 +132,51 @@ class Clock(nn.Module):
 class Stage(nn.Module):
     """A residual block, and attention after it at the resolutions that have it."""
 
-    def __init__(self, config: UnetModel, level: int, taken: int) -> None:
+    def __init__(self, config: UnetModel, level: int, channels_in: int) -> None:
         super().__init__()
         self.side = config.sides[level]
         channels = config.channels * config.widths[level]
-        self.block = ResidualBlock(taken, channels, config.told, config.dropout)
-        self.look = PixelBlock(config, channels) if self.side in config.attend_at else None
+        self.block = ResidualBlock(channels_in, channels, config.told, config.dropout)
+        self.attention_block = PixelBlock(config, channels) if self.side in config.attend_at else None
         self.merges = self.side == max(config.attend_at, default=0)
         """Whether pixels may be merged: it pays where there are most of them."""
 
     def forward(
         self,
         x: Tensor,
-        told: Tensor,
-        words: Iterator[KeyValue],
+        condition: Tensor,
+        memory: Iterator[KeyValue],
         mask: Tensor,
         merge: float,
         record: Recorder | None,
     ) -> Tensor:
-        """x (batch, taken, height, width) -> (batch, channels, height, width); `words` gives the memory."""
-        x = self.block(x, told)
-        if self.look is None:
+        """x (batch, channels_in, height, width) -> (batch, channels, height, width).
+
+        `memory` yields keys and values of the prompt, in the order of the attentions.
+        """
+        x = self.block(x, condition)
+        if self.attention_block is None:
             return x
-        return cast(Tensor, self.look(x, next(words), mask, merge if self.merges else 0.0, record))
+        return cast(Tensor, self.attention_block(x, next(memory), mask, merge if self.merges else 0.0, record))
 
 
 class ResidualBlock(nn.Module):
     """Two convolutions with a residual connection; time step and prompt scale and shift between them."""
 
-    def __init__(self, taken: int, channels: int, told: int, dropout: float) -> None:
+    def __init__(self, channels_in: int, channels: int, condition: int, dropout: float) -> None:
         super().__init__()
-        self.first_norm = norm(taken)
-        self.first = nn.Conv2d(taken, channels, 3, padding=1)
-        self.told = nn.Linear(told, 2 * channels)
+        self.first_norm = norm(channels_in)
+        self.first = nn.Conv2d(channels_in, channels, 3, padding=1)
+        self.condition = nn.Linear(condition, 2 * channels)
         self.second_norm = norm(channels)
         self.dropout = nn.Dropout(dropout)
         self.second = zeroed(nn.Conv2d(channels, channels, 3, padding=1))
-        self.around = nn.Identity() if taken == channels else nn.Conv2d(taken, channels, 1)
+        self.around = nn.Identity() if channels_in == channels else nn.Conv2d(channels_in, channels, 1)
 
-    def forward(self, x: Tensor, told: Tensor) -> Tensor:
-        """x (batch, taken, height, width), told (batch, size) -> (batch, channels, height, width)."""
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        """x (batch, channels_in, height, width), condition (batch, size) -> channels instead of channels_in."""
         y = self.first(functional.silu(self.first_norm(x)))
-        scale, shift = self.told(told)[:, :, None, None].chunk(2, 1)
+        scale, shift = self.condition(condition)[:, :, None, None].chunk(2, 1)
         y = self.second_norm(y) * (1 + scale) + shift
         return cast(Tensor, self.around(x) + self.second(self.dropout(functional.silu(y))))
 
@@ -189,18 +192,18 @@ class PixelBlock(nn.Module):
         self.cross_attention = shape.residual(cross)
         self.feed_forward = shape.residual(shape.feed_forward())
 
-    def project_kv(self, words: Tensor) -> KeyValue:
-        """Keys and values of encoded prompts (batch, words, size)."""
-        return cast(Attention, self.cross_attention.sublayer).project_kv(words)
+    def project_kv(self, hidden: Tensor) -> KeyValue:
+        """Keys and values of encoded prompts (batch, tokens, size)."""
+        return cast(Attention, self.cross_attention.sublayer).project_kv(hidden)
 
     def forward(
-        self, x: Tensor, words: KeyValue, mask: Tensor, merge: float, record: Recorder | None
+        self, x: Tensor, memory: KeyValue, mask: Tensor, merge: float, record: Recorder | None
     ) -> Tensor:
         """x (batch, channels, height, width) -> the same shape."""
         height, width = x.shape[-2:]
         tokens = x.flatten(2).transpose(1, 2)  # (batch, pixels, channels)
         tokens = self.self_attention(tokens, merge=merge, record=record and record.under("self"))
-        tokens = self.cross_attention(tokens, words, mask=mask, record=record and record.under("cross"))
+        tokens = self.cross_attention(tokens, memory, mask=mask, record=record and record.under("cross"))
         tokens = self.feed_forward(tokens)
         return cast(Tensor, tokens.transpose(1, 2).unflatten(2, (height, width)))
 
