@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-
 from regard.bench.turns import Row, as_json, show
+
 from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.data.store import open_or_build

@@ -16,9 +16,9 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-
 from regard.bench import training as bench
 from regard.bench.turns import Row, as_json
+
 from regard.config import TextSettings, TrainSettings, TransformerModel
 from regard.data import picturebook
 from regard.data.store import open_or_build

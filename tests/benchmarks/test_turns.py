@@ -3,9 +3,9 @@
 import json
 
 import pytest
-
 from regard.bench import decoding, training
 from regard.bench.turns import Player, Row, as_json, measured, rows_of, show
+
 from regard.config import TransformerModel
 
 

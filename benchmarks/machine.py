@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-
-from regard import disk
 from regard.bench import decoding, training
 from regard.bench.turns import Player, Row, show
+
+from regard import disk
 from regard.engine import find_library
 from regard.jobs.environment import machine
 
