@@ -74,7 +74,7 @@ def manual_page(found: list[Entry]) -> str:
         "0 when all went well; 2 for a mistake of the user, told in one sentence;",
         "1 when the machine would not, such as a full disk, or when a check failed.",
         ".SH ENVIRONMENT",
-        *option("REGARD_CACHE", "Where downloads, token stores and benchmarks are kept."),
+        *option("REGARD_CACHE", "Where downloads and token stores are kept."),
         *option("REGARD_NATIVE", "0: without the kernels in C; a folder: where they are compiled to."),
         *option("REGARD_TOKEN", "The token that clients of `regard serve` must send."),
     ]
