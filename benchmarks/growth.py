@@ -2,7 +2,7 @@
 
     python benchmarks/growth.py [--quick] [--json] [--pairs 10000000]
 
-Each case runs in a process of its own, which tells its time and the most memory it held. Rows: case, ours (the
+Each case runs in a process of its own, which reports its time and peak memory. Rows: case, ours (the
 case's value), peer (the smallest case of its kind), value (that one's), ratio.
 """
 
@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
+from harness.rounds import Row, as_json, show
+from harness.updates import updates
 
-from regard.bench.turns import Row, as_json, show
 from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.data.store import open_or_build
@@ -26,8 +28,6 @@ from regard.nn.build import build
 from regard.text import Tokenizer
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
-from regard.training.state import Training
-from regard.training.update import one_update
 
 WORDS = 8000
 TABLE = [f"w{number}" for number in range(WORDS)]
@@ -37,24 +37,13 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
-class Step:
-    """One training step of the smallest model, again and again."""
-
-    def __init__(self, vocabulary: int = WORDS, longest: int = 2048) -> None:
-        torch.manual_seed(0)
-        config = TransformerModel(size="tiny", longest=longest)
-        model = build(config, vocabulary, vocabulary, Tokenizer.padding).train()
-        self.objective = PairObjective(model, Tokenizer.padding, 0.1)
-        self.training = Training(model, TrainSettings(steps=1), self, config.width)  # type: ignore[arg-type]
-
-    def per_epoch(self) -> int:
-        return 1
-
-    def skipped(self, step: int, why: str) -> None:
-        raise RuntimeError(why)
-
-    def __call__(self, batch: Batch) -> None:
-        one_update(self.training, self.objective, [batch], 1e-4, self)  # type: ignore[arg-type]
+def training_step(vocabulary: int = WORDS) -> Callable[[Batch], object]:
+    """A training step of the smallest model."""
+    torch.manual_seed(0)
+    config = TransformerModel(size="tiny", longest=2048)
+    model = build(config, vocabulary, vocabulary, Tokenizer.padding).train()
+    objective = PairObjective(model, Tokenizer.padding, 0.1)
+    return updates(model, objective, config.width, TrainSettings(steps=1), lr=1e-4)
 
 
 def made_up(sentences: int, length: int, vocabulary: int = WORDS) -> Batch:
@@ -63,7 +52,7 @@ def made_up(sentences: int, length: int, vocabulary: int = WORDS) -> Batch:
 
 
 def microseconds_a_token(sentences: int, length: int, vocabulary: int = WORDS) -> dict[str, float]:
-    step, batch = Step(vocabulary), made_up(sentences, length, vocabulary)
+    step, batch = training_step(vocabulary), made_up(sentences, length, vocabulary)
     times = []
     for _ in range(6):
         start = time.perf_counter()
@@ -92,7 +81,7 @@ def corpus(pairs: int) -> dict[str, float]:
         start = time.perf_counter()
         store = open_or_build(Path(place) / "store", some, encode, encode, (WORDS, WORDS))  # type: ignore[arg-type]
         built, held = time.perf_counter() - start, memory()
-        step, start = Step(), time.perf_counter()
+        step, start = training_step(), time.perf_counter()
         batches = Batches(store, tokens=2048)
         batches.per_epoch()
         stream = batches.stream()

@@ -1,8 +1,9 @@
 """One training by one process and by several under torchrun: the losses of the same batches, and the speed.
 
-    python benchmarks/processes.py [--quick] [--json] [--processes 2]
+    python benchmarks/processes.py [--quick] [--rounds N] [--json] [--processes 2]
 
-Each process has one thread. Rows: case, ours (several), peer (one), value (one's), ratio.
+Each process has one thread. Rows: case, ours (several), peer (one), value (one's), ratio, low and
+high (its quartiles), rounds.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from regard.bench.turns import Row, as_json, show
+from harness.rounds import Row, as_json, in_alternating_order, row_of, show
 
 
 def trained(place: Path, processes: int, steps: int, size: str) -> tuple[list[float], float]:
@@ -26,7 +27,7 @@ def trained(place: Path, processes: int, steps: int, size: str) -> tuple[list[fl
         *("train.batch_tokens=2048", "train.log_every=5", f"train.validate_every={steps}"),
         *("train.validate_sentences=8", "--out", str(out)),
     ]
-    surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "REGARD_CACHE": str(place / "cache")}
+    surroundings = {**os.environ, "OMP_NUM_THREADS": "1", "REGARD_CACHE": str(place.parent / "cache")}
     subprocess.run(command, env=surroundings, capture_output=True, check=True)
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text("utf-8").splitlines()]
     told = [line for line in lines if "tokens_per_second" in line]
@@ -39,17 +40,28 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer steps: about a minute")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--rounds", type=int, help="trainings of each kind: 5, with --quick 1")
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for size in ("tiny",) if options.quick else ("tiny", "small"):
             steps = 30 if options.quick else 60
-            one, alone = trained(Path(folder), 1, steps, size)
-            several, together = trained(Path(folder), options.processes, steps, size)
-            worst = max(abs(a - b) for a, b in zip(one, several, strict=True))
+            losses: dict[int, list[float]] = {}
+
+            def speed(processes: int) -> float:
+                with tempfile.TemporaryDirectory(dir=folder) as place:
+                    losses[processes], found = trained(Path(place), processes, steps, size)  # noqa: B023
+                return found
+
+            pairs = in_alternating_order(
+                lambda: speed(options.processes),
+                lambda: speed(1),
+                options.rounds or (1 if options.quick else 5),
+            )
+            worst = max(abs(a - b) for a, b in zip(losses[1], losses[options.processes], strict=True))
             case = f"{size}, {options.processes} processes"
-            rows.append(Row(f"{case}: tokens a second", together, "one process", alone, together / alone))
-            rows.append(Row(f"{case}: largest difference of a loss", worst, "", 0.0, 0.0))
+            rows.append(row_of(f"{case}: tokens a second", pairs, "one process"))
+            rows.append(Row(f"{case}: largest difference of a loss", worst))
     if options.json:
         print(as_json(rows))
         return

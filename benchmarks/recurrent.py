@@ -4,18 +4,20 @@
 
 The peer is what a textbook has: torch.nn.GRU or LSTM over packed sentences, torch.nn.Dropout, cross-entropy
 with label smoothing over all logits, Adam. Sizes, batches, dropout and smoothing are the same;
-both take turns in one run. Rows: case, ours and peer in target tokens a second (padding not counted), ratio.
+both run in this process, with regard's allocator settings, in interleaved rounds. Target tokens a second,
+padding not counted. Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings,
+rounds.
 """
 
 import argparse
-import json
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from harness.rounds import TUNED, Row, as_json, in_alternating_order, row_of, show
+from harness.updates import updates
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -28,11 +30,8 @@ from regard.jobs.vocabulary import Vocabulary, make_vocabulary
 from regard.nn.build import build
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
-from regard.training.state import Training
-from regard.training.update import one_update
 
 CASES = ["rnn", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
-Row = dict[str, str | float]
 
 
 class Plain(nn.Module):
@@ -105,37 +104,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer cases and batches: about a minute")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
-    parser.add_argument("assignments", nargs="*", metavar="KEY=VALUE", help="laid over each recipe")
+    parser.add_argument("assignments", nargs="*", metavar="KEY=VALUE", help="overrides of each recipe")
     options = parser.parse_args()
     cells = ["gru"] if options.quick else ["gru", "lstm"]
     names = ["rnn", "bahdanau", "luong-general"] if options.quick else CASES
     rounds = 3 if options.quick else 5
-    with training_process():  # for both: the peer is not to lose by the allocator
+    with training_process():  # for both
         rows = [training_row(name, cell, options.assignments, rounds) for cell in cells for name in names]
     rows.append(step_row(options.assignments))
-    if options.json:
-        print(json.dumps(rows))
-        return
-    print(f"{'case':32} {'ours':>10} {'peer':>10} {'ratio':>7}")
-    for row in rows:
-        print(f"{row['case']:32} {row['ours']:>10.0f} {row['peer']:>10.0f} {row['ratio']:>7.2f}")
-    print("training: target tokens a second; steps: microseconds of a greedy step, batch 64, early and late")
+    print(
+        as_json(rows) if options.json else show(rows, "target tokens a second; steps: microseconds, batch 64")
+    )
 
 
 def training_row(name: str, cell: str, assignments: list[str], rounds: int) -> Row:
     recipe, vocabulary, batches = prepared(name, [*assignments, f"model.cell={cell}"])
     ours, peer = our_step(recipe, vocabulary), plain_step(recipe, vocabulary)
-    speeds: tuple[list[float], list[float]] = ([], [])
     for batch in batches[:2]:
         ours(batch), peer(batch)
-    for _ in range(rounds):
-        for step, speed in zip((ours, peer), speeds, strict=True):
-            start = time.perf_counter()
-            for batch in batches:
-                step(batch)
-            speed.append(sum(batch.tokens for batch in batches) / (time.perf_counter() - start))
-    mine, its = (statistics.median(each) for each in speeds)
-    return {"case": f"train {name} {cell}", "ours": mine, "peer": its, "value": mine, "ratio": mine / its}
+
+    def speed(step: Callable[[Batch], object]) -> float:
+        start = time.perf_counter()
+        for batch in batches:
+            step(batch)
+        return sum(batch.tokens for batch in batches) / (time.perf_counter() - start)
+
+    pairs = in_alternating_order(lambda: speed(ours), lambda: speed(peer), rounds)
+    return row_of(f"train {name} {cell}", pairs, "a plain loop", TUNED)
 
 
 def prepared(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Vocabulary, list[Batch]]:
@@ -159,22 +154,7 @@ def our_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Bat
     torch.manual_seed(0)
     model = fresh(recipe, vocabulary).train()
     objective = PairObjective(model, vocabulary.target.padding, recipe.train.smoothing)
-    training = Training(model, recipe.train, NoBatches(), recipe.model.width)  # type: ignore[arg-type]
-    return lambda batch: one_update(training, objective, [batch], 1e-3, Nobody())
-
-
-class Nobody:
-    """The loop tells of batches it leaves out; here there are none."""
-
-    def skipped(self, step: int, why: str) -> None:
-        raise RuntimeError(why)
-
-
-class NoBatches:
-    """The loop asks how long an epoch is; the batches come from here."""
-
-    def per_epoch(self) -> int:
-        return 1
+    return updates(model, objective, recipe.model.width, recipe.train, lr=1e-3)
 
 
 def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Batch], object]:
@@ -207,14 +187,14 @@ def step_row(assignments: list[str]) -> Row:
     model = fresh(recipe, vocabulary).eval()
     early = written(model, batches[0].source[:64], 10, vocabulary.target.begin)
     late = written(model, batches[0].source[:64], 900, vocabulary.target.begin)
-    spent: tuple[list[float], list[float]] = ([], [])
-    for _ in range(200):  # by turns: whatever else the machine does, it does to both
-        for (tokens, state), times in zip((early, late), spent, strict=True):
-            start = time.perf_counter()
-            model.step(tokens, state)
-            times.append(time.perf_counter() - start)
-    mine, its = (statistics.median(times) * 1e6 for times in spent)
-    return {"case": "step 11, step 901", "ours": mine, "peer": its, "value": mine, "ratio": its / mine}
+
+    def microseconds(tokens: Tensor, state: object) -> float:
+        start = time.perf_counter()
+        model.step(tokens, state)
+        return 1e6 * (time.perf_counter() - start)
+
+    pairs = in_alternating_order(lambda: microseconds(*late), lambda: microseconds(*early), 200)
+    return row_of("microseconds of decoding step 901", pairs, "step 11")
 
 
 def written(model: nn.Module, source: Tensor, steps: int, begin: int) -> tuple[Tensor, object]:

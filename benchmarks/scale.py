@@ -16,9 +16,10 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+import training as bench
+from harness.rounds import Row, as_json
+from harness.updates import StrictWatcher, training_of
 
-from regard.bench import training as bench
-from regard.bench.turns import Row, as_json
 from regard.config import TextSettings, TrainSettings, TransformerModel
 from regard.data import picturebook
 from regard.data.store import open_or_build
@@ -27,7 +28,6 @@ from regard.nn.build import build
 from regard.text import Tokenizer
 from regard.training import checkpoint
 from regard.training.objective import PairObjective
-from regard.training.state import Training
 from regard.training.update import one_update
 
 
@@ -78,7 +78,7 @@ class Measured:
 
 
 def measure(quick: bool) -> Measured:
-    rows, share = bench.speeds("small" if quick else "base", 3 if quick else 9, peers=False)
+    rows, share = bench.speeds("small" if quick else "base", 3 if quick else 9)
     size = TransformerModel(size="small" if quick else "base")
     speed = rows[0].ours * bench.operations(size)
     pairs, tokens, stored = stored_pairs(20_000 if quick else 200_000)
@@ -106,9 +106,9 @@ def stored_pairs(count: int) -> tuple[float, float, float]:
 def held_and_saved() -> tuple[float, float]:
     """Bytes a parameter while the base model is trained by Adam with an average, and in its checkpoint."""
     model = build(TransformerModel(size="base"), 8000, 8000, Tokenizer.padding)
-    training = Training(model, TrainSettings(steps=1), bench._NoBatches(), 512)  # type: ignore[arg-type]
+    training = training_of(model, 512, TrainSettings(steps=1))
     objective, some = PairObjective(model, Tokenizer.padding, 0.1), bench.captions(64)[:1]
-    one_update(training, objective, some, 1e-4, bench._Nobody())  # type: ignore[arg-type]
+    one_update(training, objective, some, 1e-4, StrictWatcher())  # type: ignore[arg-type]
     parameters = sum(each.numel() for each in model.parameters())
     kept = [*model.parameters(), *training.average.exponential.values()]
     kept += [each.grad for each in model.parameters() if each.grad is not None]
@@ -134,7 +134,7 @@ def plan(job: Job, found: Measured, devices: dict[str, float]) -> list[Row]:
         "gradients a process sends at each update, GB": 2 * 4 * parameters / 1e9,
     }
     needed |= {f"days on one {name}": job.operations() / speed / 86_400 for name, speed in devices.items()}
-    return [Row(f"{job.name}: {what}", value, "", 0.0, 0.0) for what, value in needed.items()]
+    return [Row(f"{job.name}: {what}", value) for what, value in needed.items()]
 
 
 def main() -> None:

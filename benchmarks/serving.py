@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
-from regard.bench.turns import Row, as_json, show
+from harness.rounds import Row, as_json, show
 
 CLIENTS = 64
 QUEUE = 256
@@ -188,8 +188,10 @@ async def measured(run: str, sentences: list[str], quick: bool) -> list[Row]:
     few, many, rounds = (4.0, 10.0, 2) if quick else (15.0, 60.0, 5)
 
     def row(case: str, ours: float, peer: str = "", value: float = 0.0) -> None:
-        rows.append(Row(case, ours, peer, value, ours / value if value else 0.0))
-        print(f"{case}: {ours:,.1f}" + (f", {peer}: {value:,.1f}" if peer else ""), file=sys.stderr)
+        rows.append(Row(case, ours, peer, value, ours / value) if value else Row(case, ours, peer))
+        print(
+            f"{case}: {ours:,.1f}" + (f", {peer}: {value:,.1f}" if value is not None else ""), file=sys.stderr
+        )
 
     with serving(run) as (process, port):
         await load(port, sentences, CLIENTS, 5, 1.0)

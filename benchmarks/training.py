@@ -1,33 +1,317 @@
-"""Training speed beside Hugging Face MarianMT and JoeyNMT, where they are installed.
+"""Training speed of the encoder-decoder beside its peers, in target tokens a second.
 
     pip install -c constraints.txt -e '.[bench]'
-    python benchmarks/training.py [--quick] [--json]
+    python benchmarks/training.py [--quick] [--rounds N] [--sizes tiny small base] [--peers NAME ...] [--json]
 
-Every engine is a process of its own; they take turns in one run, and the median of a row's turns is printed.
-Rows: case, ours, peer, value (the peer's), ratio.
+Peers: Hugging Face MarianMT, JoeyNMT, torch.nn.Transformer, and torch.compile of the latter. Sizes, batches,
+dropout, loss and clipping are the same. harness/rounds.py describes rounds,
+ratios and allocator settings.
+Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
 """
 
-import argparse
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
-from regard.bench import training
-from regard.bench.turns import as_json, show
+import torch
+from harness.rounds import (
+    PLAIN,
+    Contender,
+    Ready,
+    Row,
+    against,
+    as_json,
+    chosen_peers,
+    parser,
+    rounds_of,
+    show,
+    start,
+    steps_by_turns,
+)
+from harness.updates import CLIP, peer_update, updates
+from torch import Tensor, nn
+from torch.nn import functional
+
+from regard.config import TrainSettings, TransformerModel
+from regard.data.batches import Batch, Batches
+from regard.nn.build import build
+from regard.text import Tokenizer
+from regard.training.objective import PairObjective
+from regard.training.process import training_process
+
+VOCABULARY = 8000
+TOKENS = 2048
+DROPOUT, SMOOTHING, LONGEST = 0.1, 0.1, 256
+SIZES = {"tiny": "4+4 layers, 128/256", "small": "3+3 layers, 256/1024", "base": "6+6 layers, 512/2048"}
+TURN = {"tiny": 4, "small": 2, "base": 1}
+"""Batches in one turn: a second or so."""
+PEERS = {
+    "marian": "Hugging Face MarianMT",
+    "joeynmt": "JoeyNMT",
+    "torch": "torch.nn.Transformer",
+    "compiled": "torch.compile of torch.nn.Transformer",
+}
+PEAK = "peak"
+
+
+def captions(count: int = 4000, vocabulary: int = VOCABULARY) -> list[Batch]:
+    """Batches of random sentences as long as Multi30k's captions, sorted by length as in training."""
+    generator = random.Random(1)
+
+    def sentence(length: float) -> list[int]:
+        return [generator.randrange(4, vocabulary) for _ in range(max(4, min(45, round(length))))]
+
+    pairs = []
+    for _ in range(count):
+        length = generator.gauss(13.5, 4)
+        pairs.append((sentence(length + generator.gauss(0, 2.2)), sentence(length)))
+    batches = list(Batches.of_pairs(pairs, TOKENS, LONGEST))
+    generator.shuffle(batches)
+    return batches
+
+
+def operations(model: TransformerModel, vocabulary: int = VOCABULARY) -> float:
+    """Floating-point operations of matrix products per target token, there and back; the source is as long."""
+    width, inner = model.d_model, model.d_ff
+    encoder = model.encoder_layers * (4 * width**2 + 2 * width * inner)
+    decoder = model.decoder_layers * (8 * width**2 + 2 * width * inner)
+    return 6.0 * (encoder + decoder + vocabulary * width)
+
+
+def config_of(size: str, **changes: Any) -> TransformerModel:
+    return TransformerModel(size=size, dropout=DROPOUT, **changes)  # type: ignore[arg-type]
+
+
+def ours(size: str) -> Ready:
+    return steps_by_turns(our_step(config_of(size)), captions(), TURN[size])
+
+
+def our_step(config: TransformerModel) -> Callable[[Batch], object]:
+    torch.manual_seed(0)
+    model = build(config, VOCABULARY, VOCABULARY, Tokenizer.padding).train()
+    objective = PairObjective(model, Tokenizer.padding, SMOOTHING)
+    return updates(model, objective, config.width, TrainSettings(steps=1, clip=CLIP, average="none"))
+
+
+def marian(size: str) -> Ready:
+    """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
+    from transformers import MarianConfig, MarianMTModel
+
+    sizes = config_of(size)
+    config = MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=sizes.d_model,
+        encoder_layers=sizes.encoder_layers,
+        decoder_layers=sizes.decoder_layers,
+        encoder_attention_heads=sizes.heads,
+        decoder_attention_heads=sizes.heads,
+        encoder_ffn_dim=sizes.d_ff,
+        decoder_ffn_dim=sizes.d_ff,
+        activation_function="relu",
+        dropout=DROPOUT,
+        activation_dropout=DROPOUT,
+        attention_dropout=0.0,
+        scale_embedding=True,
+        max_position_embeddings=LONGEST,
+        pad_token_id=Tokenizer.padding,
+        eos_token_id=Tokenizer.end,
+        decoder_start_token_id=Tokenizer.begin,
+    )
+    model = MarianMTModel(config).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step(batch: Batch) -> None:
+        nonpad = (batch.source != Tokenizer.padding).long()
+        logits = model(
+            input_ids=batch.source, attention_mask=nonpad, decoder_input_ids=batch.target, use_cache=False
+        ).logits
+        peer_update(model, optimiser, cross_entropy(logits, batch.gold))
+
+    return steps_by_turns(step, captions(), TURN[size])
+
+
+def joeynmt(size: str) -> Ready:
+    """JoeyNMT's own model and loss, built from its configuration, with Adam."""
+    from joeynmt.loss import XentLoss
+    from joeynmt.model import build_model
+    from joeynmt.vocabulary import Vocabulary
+
+    sizes = config_of(size)
+    tokens = {"unk": Tokenizer.unknown, "pad": Tokenizer.padding, "bos": Tokenizer.begin, "eos": Tokenizer.end}
+    special: dict[str, Any] = {f"{name}_token": f"<{name}>" for name in tokens}
+    special |= {f"{name}_id": number for number, name in enumerate(tokens)}
+    words = Vocabulary(
+        [f"w{number}" for number in range(VOCABULARY - len(tokens))],
+        SimpleNamespace(**special, sep_token=None, sep_id=None, lang_tags=[]),
+    )
+    theirs = torch.arange(VOCABULARY)  # it insists on its own ids for the special symbols
+    theirs[list(tokens.values())] = torch.arange(len(tokens))
+
+    def side(layers: int) -> dict[str, Any]:
+        return {
+            "type": "transformer",
+            "num_layers": layers,
+            "num_heads": sizes.heads,
+            "embeddings": {"embedding_dim": sizes.d_model, "scale": True, "dropout": DROPOUT},
+            "hidden_size": sizes.d_model,
+            "ff_size": sizes.d_ff,
+            "dropout": DROPOUT,
+            "layer_norm": "pre",
+        }
+
+    config = {
+        "encoder": side(sizes.encoder_layers),
+        "decoder": side(sizes.decoder_layers),
+        "tied_embeddings": True,
+        "tied_softmax": True,
+    }
+    model: Any = build_model(config, words, words).train()
+    model.loss_function = ("crossentropy", SMOOTHING)
+    assert isinstance(model.loss_function, XentLoss)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+
+    def step(batch: Batch) -> None:
+        nonpad = (batch.source != Tokenizer.padding).unsqueeze(1)
+        loss, *_ = model(
+            return_type="loss",
+            src=theirs[batch.source],
+            trg_input=theirs[batch.target],
+            trg=theirs[batch.gold],
+            src_mask=nonpad,
+            src_length=nonpad.sum((1, 2)),
+            trg_mask=(batch.gold != Tokenizer.padding).unsqueeze(1),
+        )
+        peer_update(model, optimiser, loss / batch.tokens)
+
+    return steps_by_turns(step, captions(), TURN[size])
+
+
+class PlainTransformer(nn.Module):
+    """torch.nn.Transformer with what it leaves out: scaled embeddings, sinusoidal positions, tied output, loss.
+
+    Padding stands at the end, so the causal mask keeps real target positions from attending to it, and the loss
+    ignores what padding computes. Without a padding mask beside `is_causal`, PyTorch takes its fused kernel.
+    """
+
+    def __init__(self, config: TransformerModel, vocabulary: int = VOCABULARY) -> None:
+        super().__init__()
+        width = config.d_model
+        self.scale = math.sqrt(width)
+        self.embedding = nn.Embedding(vocabulary, width, padding_idx=Tokenizer.padding)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)
+        self.body = nn.Transformer(
+            width,
+            config.heads,
+            config.encoder_layers,
+            config.decoder_layers,
+            config.d_ff,
+            config.dropout,
+            activation=config.activation,
+            batch_first=True,
+            norm_first=config.norm == "pre",
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(width, vocabulary)
+        self.output.weight = self.embedding.weight
+        angles = torch.arange(LONGEST)[:, None] * 10000 ** (-torch.arange(0, width, 2) / width)
+        self.positions: Tensor
+        self.register_buffer("positions", torch.stack((angles.sin(), angles.cos()), 2).flatten(1))
+        self.causal: Tensor
+        self.register_buffer("causal", torch.ones(LONGEST, LONGEST, dtype=torch.bool).triu(1))
+
+    def embed(self, ids: Tensor) -> Tensor:
+        return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
+
+    def forward(self, source: Tensor, target: Tensor, gold: Tensor) -> Tensor:
+        """The mean loss of a token; ids are (batch, length)."""
+        padding, length = source == Tokenizer.padding, target.size(1)
+        hidden = self.body(
+            self.embed(source),
+            self.embed(target),
+            tgt_mask=self.causal[:length, :length],
+            tgt_is_causal=True,
+            src_key_padding_mask=padding,
+            memory_key_padding_mask=padding,
+        )
+        return cross_entropy(self.output(hidden), gold)
+
+
+def plain(size: str, *, compiling: bool = False) -> Ready:
+    """torch.nn.Transformer in a plain loop with fused AdamW."""
+    torch.manual_seed(0)
+    model = PlainTransformer(config_of(size)).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    loss_of = torch.compile(model, dynamic=True) if compiling else model
+
+    def step(batch: Batch) -> None:
+        peer_update(model, optimiser, loss_of(batch.source, batch.target, batch.gold))
+
+    return steps_by_turns(step, captions(), TURN[size], compiling=compiling)
+
+
+def compiled(size: str) -> Ready:
+    return plain(size, compiling=True)
+
+
+def cross_entropy(logits: Tensor, gold: Tensor) -> Tensor:
+    return functional.cross_entropy(
+        logits.flatten(0, 1), gold.flatten(), ignore_index=Tokenizer.padding, label_smoothing=SMOOTHING
+    )
+
+
+def peak(_: str = "") -> Ready:
+    """GFLOP/s of PyTorch's product of large matrices, the machine's peak in practice."""
+    square = torch.randn(1024, 1024)
+
+    def turn() -> float:
+        times = []
+        for _ in range(10):
+            begun = time.perf_counter()
+            square @ square
+            times.append(time.perf_counter() - begun)
+        return float(2 * 1024**3 / sorted(times)[5] / 1e9)
+
+    turn()
+    return Ready(turn)
+
+
+def speeds(size: str, rounds: int, contenders: Sequence[Contender] = ()) -> tuple[list[Row], float]:
+    """Rows of regard beside each peer, and the share of the peak that regard's matrix products reach."""
+    rows = against(
+        f"training {SIZES[size]}", __file__, [size], [*contenders, Contender(PEAK, PEAK, [PLAIN])], rounds
+    )
+    *rows, best = rows
+    share = operations(config_of(size)) * (best.ratio or 0.0) / 1e9
+    return rows or [Row(best.case, best.ours, rounds=rounds)], share
+
+
+WORKERS = {
+    "ours": ours,
+    "marian": marian,
+    "joeynmt": joeynmt,
+    "torch": plain,
+    "compiled": compiled,
+    PEAK: peak,
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer cases and rounds: about a minute")
-    parser.add_argument("--json", action="store_true", help="print rows as JSON")
-    options = parser.parse_args()
-    sizes = ("tiny", "small") if options.quick else tuple(training.SIZES)
+    made = parser(__doc__, 9, peers=PEERS)
+    made.add_argument("--sizes", nargs="+", choices=SIZES, help="all; with --quick tiny and small")
+    options = made.parse_args()
+    sizes = options.sizes or (("tiny", "small") if options.quick else tuple(SIZES))
     rows, shares = [], []
     for size in sizes:
-        found, share = training.speeds(size, 3 if options.quick else 9)
-        rows += found
-        shares.append(f"{training.SIZES[size]}: {share:.0%}")
+        some, share = speeds(size, rounds_of(options), chosen_peers(PEERS, options))
+        rows += some
+        shares.append(f"{SIZES[size]}: {share:.0%}")
     print(as_json(rows) if options.json else show(rows, "target tokens a second"))
     if not options.json:
         print("share of the matrix-product peak, model operations: " + "; ".join(shares))
 
 
 if __name__ == "__main__":
-    main()
+    start(main, WORKERS, training_process)

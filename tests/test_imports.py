@@ -25,8 +25,7 @@ STANDS_ON: dict[str, set[str]] = {
     "evaluation": {"decoding", "data"},
     "exchange": {"decoding"},
     "jobs": {"training", "evaluation", "look", "exchange"},
-    "bench": {"arithmetic", "jobs"},
-    "app": {"arithmetic", "jobs", "lessons", "bench"},
+    "app": {"arithmetic", "jobs", "lessons"},
     "__init__": {"arithmetic", "jobs"},
     "__main__": {"app"},
 }

@@ -12,9 +12,9 @@ from small_painter import SIDE, SMALL, toys, write_toys
 
 import regard
 from regard.app import benching, looking, painting
-from regard.bench.painting import profile
 from regard.errors import RegardError
 from regard.jobs import load_painter, load_translator
+from regard.jobs.measuring.painting import profile
 
 
 @pytest.fixture(scope="module")

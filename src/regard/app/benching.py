@@ -1,17 +1,17 @@
-"""`regard bench`: tables, or JSON, and a file to compare with later."""
+"""`regard bench`: speed of the user's own runs, as a table or JSON."""
 
 import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from regard import disk
-from regard.bench import machine
-from regard.bench import reduction as reducing
-from regard.bench.painting import profile
 from regard.errors import RegardError
 from regard.jobs import load_painter
-from regard.jobs.folder import RunFolder
+from regard.jobs.measuring import reduction as reducing
+from regard.jobs.measuring.decoding import decoding_speed
+from regard.jobs.measuring.painting import profile
 from regard.look.figure import save_as
 from regard.look.reduction import draw_reduction
 
@@ -23,60 +23,54 @@ def check_unused(name: str, given: Path | None) -> None:
         raise RegardError(f"--{name} is for a bench of {wanted}")
 
 
-def only_run(names: list[str]) -> Path | None:
-    """One run, or none."""
+def only_run(names: list[str], usage: str) -> Path:
+    if not names:
+        raise RegardError(f"name the run to measure: regard bench {usage}")
     if len(names) > 1:
         raise RegardError(f"one run is measured, not {len(names)}: {', '.join(names)}")
-    return Path(names[0]) if names else None
+    return Path(names[0])
+
+
+def decoding(
+    names: list[str], source: Path | None, output: Path | None, *, quick: bool, print_json: bool
+) -> None:
+    """Decoding speed of a run on the user's sentences."""
+    run = only_run(names, "RUN --source FILE")
+    if source is None:
+        raise RegardError("a run is measured on sentences: give them with --source")
+    if not source.is_file():
+        raise RegardError(f"{source}: there is no such file")
+    measured = decoding_speed(run, source, quick=quick)
+    write(asdict(measured), measured.as_text(), output, print_json=print_json)
 
 
 def reduction(
     names: list[str], data: Path | None, output: Path | None, *, quick: bool, print_json: bool
 ) -> None:
-    """Measure a run with fewer and fewer tokens, draw, print."""
-    run = only_run(names)
-    if run is None:
-        raise RegardError("name the run to measure: regard bench reduction RUN")
+    """Break-even of token reduction, drawn and printed."""
+    run = only_run(names, "reduction RUN")
     where = output or Path("reduction.png")
     if where.suffix not in (".png", ".svg"):
         raise RegardError(f"{where}: the picture of a reduction is written as .png or .svg")
-    found = reducing.bench(run, data, quick=quick, tell=lambda what: print(what, file=sys.stderr))
-    print(json.dumps(found.as_json()) if print_json else found.as_text())
-    save_as(draw_reduction(found.as_json()), where)
+    measured = reducing.bench(run, data, quick=quick, tell=lambda what: print(what, file=sys.stderr))
+    write(measured.as_json(), measured.as_text(), None, print_json=print_json)
+    save_as(draw_reduction(measured.as_json()), where)
     print(f"picture: {where}", file=sys.stderr)
 
 
-def measure(
-    run: Path | None, source: Path | None, output: Path | None, *, peers: bool, quick: bool, print_json: bool
-) -> None:
-    """Measure, save, print."""
-    if (run is None) != (source is None):
-        raise RegardError("a run is measured on sentences: give RUN and --source, or neither")
-    if run is not None and source is not None:
-        RunFolder.open(run)
-        if not source.is_file():
-            raise RegardError(f"{source}: there is no such file")
-    result = machine.bench(
-        str(run or ""),
-        str(source or ""),
-        peers=peers,
-        quick=quick,
-        tell=lambda what: print(what, file=sys.stderr),
-    )
-    where = output or machine.place()
-    where.parent.mkdir(parents=True, exist_ok=True)
-    result.save(where)
-    print(json.dumps(asdict(result)) if print_json else result.as_text())
-    print(f"saved: {where}", file=sys.stderr)
-
-
 def painting(names: list[str], output: Path | None, *, quick: bool, print_json: bool) -> None:
-    """Where the time of a run that paints goes, and what merging saves."""
-    run = only_run(names)
-    if run is None:
-        raise RegardError("name the run to measure: regard bench paint RUN")
-    found = profile(load_painter(run), rounds=3 if quick else 7)
-    told = {**asdict(found), "attention": found.attention}
+    """Time profile of a painting run, and the speed-up by merging."""
+    measured = profile(load_painter(only_run(names, "paint RUN")), rounds=3 if quick else 7)
+    write(
+        {**asdict(measured), "attention": measured.attention},
+        measured.as_text(),
+        output,
+        print_json=print_json,
+    )
+
+
+def write(measured: dict[str, Any], text: str, output: Path | None, *, print_json: bool) -> None:
+    """Print as a table or JSON, and save JSON where a file is given."""
     if output is not None:
-        disk.write_text(output, json.dumps(told, indent=2) + "\n")
-    print(json.dumps(told) if print_json else found.as_text())
+        disk.write_text(output, json.dumps(measured, indent=2) + "\n")
+    print(json.dumps(measured) if print_json else text)

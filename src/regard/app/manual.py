@@ -74,7 +74,7 @@ def manual_page(found: list[Entry]) -> str:
         "0 when all went well; 2 for a mistake of the user, told in one sentence;",
         "1 when the machine would not, such as a full disk, or when a check failed.",
         ".SH ENVIRONMENT",
-        *option("REGARD_CACHE", "Where downloads, token stores and benchmarks are kept."),
+        *option("REGARD_CACHE", "Where downloads and token stores are kept."),
         *option("REGARD_NATIVE", "0: PyTorch alone, no native engine; a folder: where it is compiled to."),
         *option("REGARD_TARGET", "The native engine's target: x86-64, x86-64-v3 (AVX2), x86-64-v4 (AVX-512)."),
         *option("REGARD_TOKEN", "The token that clients of `regard serve` must send."),

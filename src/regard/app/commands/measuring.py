@@ -93,41 +93,37 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def bench(
-    given: Annotated[
-        list[str] | None,
+    names: Annotated[
+        list[str],
         typer.Argument(
-            metavar="[reduction|paint] [RUN]",
-            help="A run to decode with, random weights without one; `reduction RUN`: what fewer tokens bring; "
-            "`paint RUN`: where the time goes.",
+            metavar="[reduction|paint] RUN",
+            help="`RUN` measures decoding speed; `reduction RUN`, the break-even of token reduction; "
+            "`paint RUN`, the time profile of painting.",
         ),
-    ] = None,
-    source: Annotated[Path | None, typer.Option(help="Sentences for it to translate, one a line.")] = None,
+    ],
+    source: Annotated[Path | None, typer.Option(help="Sentences to translate, one a line.")] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="For `reduction`: what to measure on, if not the run's own."),
     ] = None,
-    peers: Annotated[bool, typer.Option(help="Measure peers beside regard where they are installed.")] = True,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes and rounds: about a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and levels.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o",
-            "--output",
-            help="Where to save the result: in the cache; of `reduction` a picture, reduction.png.",
+            "-o", "--output", help="JSON file for the result; of `reduction` a picture, reduction.png."
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How fast this machine trains and translates: matrix products, training, decoding, start-up, memory.
+    """Measure the speed of a run on this machine: decoding, token reduction, painting.
 
-    Takes about two minutes. With the extra `bench` installed, peers take turns with regard in the same run.
-    `reduction RUN` measures a run that labels texts or images with fewer and fewer tokens: accuracy, speed,
-    operations and memory, and from which length on it pays. `paint RUN` tells where the time of a run that
-    paints goes, and what merging pixels saves.
+    `RUN --source FILE` measures sentences a second by batch size and beam size. `reduction RUN` measures a run
+    that labels texts or images with fewer and fewer tokens: accuracy, speed, operations and memory, and from
+    which length on reduction is faster. `paint RUN` measures the share of each part of a painting run, and the
+    speed-up by merging pixels. Comparisons with other software are scripts in the folder benchmarks/ of the
+    source.
 
     Examples:
-
-    regard bench --quick
 
     regard bench runs/multi30k --source test.en --json
 
@@ -137,14 +133,13 @@ def bench(
     """
     from regard.app import benching
 
-    names = given or []
-    if names[:1] == ["reduction"]:
+    if names[0] == "reduction":
         benching.check_unused("source", source)
         benching.reduction(names[1:], data, output, quick=quick, print_json=as_json)
         return
     benching.check_unused("data", data)
-    if names[:1] == ["paint"]:
+    if names[0] == "paint":
         benching.check_unused("source", source)
         benching.painting(names[1:], output, quick=quick, print_json=as_json)
         return
-    benching.measure(benching.only_run(names), source, output, peers=peers, quick=quick, print_json=as_json)
+    benching.decoding(names, source, output, quick=quick, print_json=as_json)

@@ -1,10 +1,9 @@
-"""What fewer tokens bring on this machine: scores, speed, operations, memory, and from which length it pays."""
+"""Break-even of token reduction for a run: score, speed, operations, memory, and from which length it pays."""
 
 import contextlib
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -14,10 +13,10 @@ from typing import Any
 
 import torch
 
-from regard.bench.subjects import Subject, subject_of
-from regard.bench.turns import peak_memory
 from regard.engine.allocator import tuned_allocator
 from regard.engine.forward import encode
+from regard.jobs.measuring.rounds import speedup, timed_rounds
+from regard.jobs.measuring.subjects import Subject, subject_of
 from regard.nn import Merging, Pruning, Reducer, operations
 
 GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
@@ -51,6 +50,7 @@ class Level:
     speed: float
     """Examples a second."""
     times: float
+    """Median over the rounds of this speed / that with all tokens."""
     operations: float
     """Share of the operations with all tokens."""
     memory: float
@@ -70,15 +70,13 @@ class Reach:
     length: int
     plain: float
     merged: float
-
-    @property
-    def times(self) -> float:
-        return self.merged / self.plain
+    times: float
+    """Median over the rounds of merged / plain."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What `regard bench reduction` found."""
+    """What `regard bench reduction` measured."""
 
     run: str
     measured: str
@@ -125,16 +123,19 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
     subject = subject_of(run, data, QUICK if quick else 0)
     rounds, apart = (2, 3) if quick else (7, 1)
     ways = ways_of(subject)
-    numbers = range(0, len(ways), apart)  # all tokens, half of them in two ways, and pruned
+    numbers = range(0, len(ways), apart)  # quick: all tokens, half of them in two ways, and pruned
     ways = ways[::apart]
     tell("scores")
     scores = [subject.score(by) for _, _, by in ways]
     tell("speed, by turns")
     with tuned_allocator():
-        seconds = by_turns([partial(subject.work, by) for _, _, by in ways], rounds)
+        times = timed_rounds([partial(subject.run, by) for _, _, by in ways], rounds, TURN)
         reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
-    walks = [subject.walked(by) for _, _, by in ways]
-    work = [operations(walked, subject.d_model, subject.d_ff, first_only=subject.firsts) for walked in walks]
+    token_counts = [subject.token_counts(by) for _, _, by in ways]
+    work = [
+        operations(counts, subject.config.d_model, subject.config.d_ff, first_only=subject.first_only)
+        for counts in token_counts
+    ]
     tell("memory")
     with ThreadPoolExecutor(2) as both:  # two at a time: memory is not shared, as time would be
         memory = list(both.map(partial(memory_of, run, data), numbers))
@@ -142,18 +143,18 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
         Level(
             how,
             amounts,
-            float(walks[place][-1][0].sum() / walks[place][0][0].sum()),
+            float(token_counts[place][-1][0].sum() / token_counts[place][0][0].sum()),
             scores[place],
             scores[place] - scores[0],
-            subject.timed / seconds[place],
-            seconds[0] / seconds[place],
+            subject.timed / statistics.median(times[place]),
+            speedup(times[0], times[place]),
             work[place] / work[0],
             memory[place],
         )
         for place, (how, amounts, _) in enumerate(ways)
     ]
     return Found(
-        str(run), subject.measured, subject.score_name, subject.examples, subject.length, levels, reaches
+        str(run), str(subject.config), subject.score_name, subject.examples, subject.length, levels, reaches
     )
 
 
@@ -161,23 +162,24 @@ Way = tuple[str, tuple[float, ...], Reducer]
 
 
 def ways_of(subject: Subject) -> list[Way]:
-    """All tokens, then merged more and more, layer by layer or at once; then pruned, where it may be."""
-    layers = max(1, subject.layers - subject.firsts)
+    """All tokens, then merged more and more, layer by layer or at once; pruned where only the first is read."""
+    layers = max(1, len(subject.body.blocks) - subject.first_only)
     ways: list[Way] = []
     for gone in GONE:
         share = 1 - (1 - gone) ** (1 / layers)
         amounts = (*([round(share, 4)] * layers), 0.0)
         how = f"merged, {gone:.0%} gone layer by layer" if gone else "all tokens"
-        ways.append((how, amounts, subject.merging(amounts)))
+        ways.append((how, amounts, merging(subject, amounts)))
     for count, told in ((2, "two layers"), (1, "layer")):
         if count <= layers:
             early = (*([round(1 - 0.5 ** (1 / count), 4)] * count), 0.0)
-            ways.append((f"merged, 50% gone in the first {told}", early, subject.merging(early)))
-    if not subject.firsts:
+            ways.append((f"merged, 50% gone in the first {told}", early, merging(subject, early)))
+    if not subject.first_only:
         return ways
-    learned = subject.pruning
+    own = subject.body.reduction
+    learned = own if isinstance(own, Pruning) else None
     for part in LEARNED if learned is not None else THRESHOLDS:
-        values = [part] * subject.layers if learned is None else (part * learned.thresholds).tolist()
+        values = [part] * len(subject.body.blocks) if learned is None else (part * learned.thresholds).tolist()
         told = (
             f"pruned, {part:g} of what was learned"
             if learned is not None
@@ -187,6 +189,10 @@ def ways_of(subject: Subject) -> list[Way]:
     return ways
 
 
+def merging(subject: Subject, amounts: tuple[float, ...]) -> Merging:
+    return Merging(amounts, subject.neighbours_only, subject.first_only)
+
+
 def pruning(thresholds: Sequence[float]) -> Pruning:
     found = Pruning(len(thresholds), hard=True)
     with torch.no_grad():
@@ -194,43 +200,26 @@ def pruning(thresholds: Sequence[float]) -> Pruning:
     return found.eval()
 
 
-def by_turns(works: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """Median seconds of each, all of them in each round: whatever the machine does, it does to all.
-
-    In a turn a work is done again and again, as batches follow each other.
-    """
-    found: list[list[float]] = [[] for _ in works]
-    for number in range(rounds):
-        for place, work in enumerate(works):
-            if not number:  # for warming up
-                work()
-            start = time.perf_counter()
-            done = 0
-            while time.perf_counter() - start < TURN or not done:
-                work()
-                done += 1
-            found[place].append((time.perf_counter() - start) / done)
-    return [statistics.median(each) for each in found]
-
-
 def reach(subject: Subject, length: int, rounds: int) -> Reach:
     """The blocks alone, over real tokens laid into sentences of a length."""
-    x = subject.laid(length, TOKENS)
-    layers = max(1, subject.layers - subject.firsts)
-    half = subject.merging((*([1 - 0.5 ** (1 / layers)] * layers), 0.0))
+    tokens, count = subject.tokens(), max(1, TOKENS // length)
+    x = tokens.repeat(-(-count * length // len(tokens)), 1)[: count * length].view(count, length, -1)
+    layers = max(1, len(subject.body.blocks) - subject.first_only)
+    half = merging(subject, (*([1 - 0.5 ** (1 / layers)] * layers), 0.0))
 
     def encoded(reducer: Merging | None) -> object:
         with torch.no_grad():
-            return encode(subject.body, x, reducer, first_only=subject.firsts)
+            return encode(subject.body, x, reducer, first_only=subject.first_only)
 
-    seconds = by_turns([lambda: encoded(None), lambda: encoded(half)], rounds)
-    tokens = x.size(0) * x.size(1)
-    return Reach(length, tokens / seconds[0], tokens / seconds[1])
+    works = [partial(encoded, None), partial(encoded, half)]
+    times = timed_rounds(works, rounds, TURN)
+    before, after = (count * length / statistics.median(seconds) for seconds in times)
+    return Reach(length, before, after, speedup(*times))
 
 
 def memory_of(run: Path, data: Path | None, number: int) -> float:
-    """The most memory of a pass in MB, in a process of its own, where nothing was computed before."""
-    command = [sys.executable, "-m", "regard.bench.reduction", str(run), str(data or ""), str(number)]
+    """Peak memory of a forward pass in MB, in a process of its own."""
+    command = [sys.executable, "-m", "regard.jobs.measuring.reduction", str(run), str(data or ""), str(number)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -238,19 +227,21 @@ def main() -> None:
     run, data, number = sys.argv[1:]
     subject = subject_of(Path(run), Path(data) if data else None, QUICK)
     by = ways_of(subject)[int(number)][2]
-    with contextlib.suppress(OSError):  # anew from here, where it can be: opening took memory, too
+    with contextlib.suppress(OSError):  # reset the peak where that is possible: loading took memory, too
         Path("/proc/self/clear_refs").write_text("5")
     before = most_memory()
-    subject.work(by)
+    subject.run(by)
     print((most_memory() - before) / 1e6)
 
 
-def most_memory() -> float:
-    """The most memory that this process had, in bytes."""
+def most_memory() -> int:
+    """Peak resident memory of this process, in bytes."""
     try:
         told = Path("/proc/self/status").read_text()
     except OSError:
-        return peak_memory()
+        import resource  # missing on Windows
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return next(int(line.split()[1]) * 1024 for line in told.splitlines() if line.startswith("VmHWM"))
 
 

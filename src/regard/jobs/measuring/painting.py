@@ -1,15 +1,17 @@
-"""Where a painter's time goes: attention at each resolution, convolutions; and what merging pixels saves."""
+"""Time profile of painting: attention at each resolution, convolutions; and the speed-up by merging pixels."""
 
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from torch import nn
 
 from regard.decoding.painting import PaintOptions
 from regard.jobs.loaded_painting import LoadedPainter
+from regard.jobs.measuring.rounds import speedup, timed_rounds
 
 TEXT_SHARE = 0.83
 """Of the time in attention, as the text has it for a model that paints at full size."""
@@ -28,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Speed:
-    """Pictures a second with a share of the pixels merged, and how many times those without merging."""
+    """Pictures a second with a share of the pixels merged; `ratio`: over those without."""
 
     merge: float
     pictures_per_second: float
@@ -77,19 +79,20 @@ def profile(
     rounds: int = 5,
     merges: tuple[float, ...] = (0.5,),
 ) -> Profile:
-    """Paint some pictures again and again, with and without merging by turns: medians of the rounds."""
+    """Paint the same pictures with and without merging in interleaved rounds; medians over the rounds."""
     prompts = [loaded.words[number % len(loaded.words)] for number in range(pictures)]
     options = {merge: loaded.options(steps=steps, merge=merge) for merge in (0.0, *merges)}
-    loaded.paint(prompts[:1], options=replace(options[0.0], steps=1))  # the first is for warming up
-    times: dict[float, list[float]] = {merge: [] for merge in options}
-    for _ in range(rounds):
-        for merge, each in options.items():
-            times[merge].append(loaded.paint(prompts, options=each).seconds)
-    taken = {merge: statistics.median(each) for merge, each in times.items()}
+    paint = [partial(loaded.paint, prompts, options=each) for each in options.values()]
+    times = dict(zip(options, timed_rounds(paint, rounds), strict=True))
     parts = {merge: parts_of(loaded, prompts, each) for merge, each in options.items()}
     speeds = [
-        Speed(merge, pictures / seconds, taken[0.0] / seconds, attention_in(parts[merge]))
-        for merge, seconds in taken.items()
+        Speed(
+            merge,
+            pictures / statistics.median(seconds),
+            speedup(times[0.0], seconds),
+            attention_in(parts[merge]),
+        )
+        for merge, seconds in times.items()
     ]
     return Profile(str(loaded.folder.path), pictures, steps, options[0.0].guidance, parts[0.0], speeds)
 
@@ -122,7 +125,7 @@ def named_parts(loaded: LoadedPainter) -> Iterator[tuple[tuple[str, int], nn.Mod
 
 @contextmanager
 def timed(parts: Iterator[tuple[tuple[str, int], nn.Module]]) -> Iterator[dict[tuple[str, int], float]]:
-    """Seconds spent in modules, added up by name, as long as the block lasts."""
+    """Seconds spent in modules, added up by name, while the block lasts."""
     times: dict[tuple[str, int], float] = {}
     begun: list[float] = []
 

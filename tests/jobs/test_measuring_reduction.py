@@ -1,4 +1,4 @@
-"""`regard bench reduction`: every level measured, the table and the picture, and what cannot be measured told."""
+"""`regard bench reduction`: levels, break-even length, picture, and what is refused."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,9 @@ from undrawn import undrawn
 
 import regard
 from regard.app import benching
-from regard.bench import reduction
-from regard.bench.reduction import Found, Level, Reach
 from regard.errors import RegardError
+from regard.jobs.measuring import reduction
+from regard.jobs.measuring.reduction import Found, Level, Reach
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,9 @@ def level(times: float) -> Level:
     [((0.8, 0.9, 1.2), 64), ((1.1, 0.9, 1.2), 64), ((1.1, 1.2, 1.3), 16), ((0.8, 1.1, 0.9), None)],
 )
 def test_from_which_length_it_pays(speeds: tuple[float, ...], pays: int | None) -> None:
-    reaches = [Reach(length, 100.0, 100.0 * times) for length, times in zip((16, 32, 64), speeds, strict=True)]
+    reaches = [
+        Reach(length, 100.0, 100.0 * times, times) for length, times in zip((16, 32, 64), speeds, strict=True)
+    ]
     found = Found("run", "ViT", "accuracy", 10, 50.0, [level(1.0)], reaches)
     assert found.pays_from == pays
     assert ("does not pay" in found.as_text()) == (pays is None)

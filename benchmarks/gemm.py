@@ -1,0 +1,169 @@
+"""Matrix products at the shapes of the models: regard's kernel beside PyTorch's and libxsmm's, in GFLOP/s.
+
+    python benchmarks/gemm.py [--quick] [--rounds N] [--threads 1 2] [--json]
+
+forward: tokens (rows, in) times weights (out, in), with weights packed once, as in training and decoding.
+gradient: of the weights, (rows, out) transposed times (rows, in). PyTorch's are F.linear and g.T @ x. libxsmm
+(Debian: apt-get install libxsmm-dev) is called by harness/libxsmm.c, compiled when the benchmark starts.
+harness/rounds.py describes rounds and ratios.
+Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+import torch
+from harness.rounds import (
+    OURS,
+    PLAIN,
+    Peer,
+    Ready,
+    Row,
+    Worker,
+    as_json,
+    compare,
+    parser,
+    rounds_of,
+    show,
+    start,
+    worker,
+)
+from torch import Tensor
+from torch.nn import functional
+
+from regard.training.process import training_process
+
+ROWS = (192, 1024)
+MODELS = {
+    "128/256": ((128, 128), (128, 256), (256, 128), (128, 8000)),
+    "256/1024": ((256, 256), (256, 1024), (1024, 256), (256, 8000)),
+    "512/2048": ((512, 512), (512, 2048), (2048, 512), (512, 8000)),
+}
+"""(in, out) of the projections, the feed-forward network and the output."""
+AT_LEAST = 0.1
+"""Seconds of a turn."""
+Product = Callable[[], object]
+
+
+def our_forward(x: Tensor, weight: Tensor) -> Product:
+    """x (rows, in), weight (out, in) -> (rows, out)."""
+    from regard.engine.gemm import linear_packed, prepack
+
+    packed, out = prepack(weight), len(weight)
+    return lambda: linear_packed(x, packed, out)
+
+
+def our_gradient(g: Tensor, x: Tensor) -> Product:
+    """g (rows, out), x (rows, in) -> (out, in)."""
+    from regard.engine.gemm import weight_gradient
+
+    return lambda: weight_gradient(g, x)
+
+
+def torch_forward(x: Tensor, weight: Tensor) -> Product:
+    return lambda: functional.linear(x, weight)
+
+
+def torch_gradient(g: Tensor, x: Tensor) -> Product:
+    return lambda: g.T @ x
+
+
+def ready(forward: Callable[[Tensor, Tensor], Product], gradient: Callable[[Tensor, Tensor], Product]) -> Ready:
+    """Turns of a product by name and sizes."""
+
+    @cache
+    def prepared(kind: str, rows: int, inside: int, out: int) -> Product:
+        generator = torch.Generator().manual_seed(rows + inside + out)
+        x, weight, g = (
+            torch.randn(size, generator=generator) for size in ((rows, inside), (out, inside), (rows, out))
+        )
+        product = forward(x, weight) if kind == "forward" else gradient(g, x)
+        wanted = x @ weight.T if kind == "forward" else g.T @ x
+        torch.testing.assert_close(product(), wanted, rtol=1e-3, atol=1e-3)
+        return product
+
+    @torch.no_grad()
+    def turn(kind: str, *sizes: str) -> float:
+        rows, inside, out = map(int, sizes)
+        product = prepared(kind, rows, inside, out)
+        calls, begun = 0, time.perf_counter()
+        while (seconds := time.perf_counter() - begun) < AT_LEAST or not calls:
+            product()
+            calls += 1
+        return 2e-9 * rows * inside * out * calls / seconds
+
+    return Ready(turn)
+
+
+def build_libxsmm(folder: Path) -> list[str]:
+    """The command of the worker, or of one that says why there is none."""
+    source, program = Path(__file__).parent / "harness" / "libxsmm.c", folder / "libxsmm"
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        return absent("no C compiler")
+    flags = ["-O3", "-march=native", "-fopenmp", str(source), "-o", str(program)]
+    libraries = ["-lxsmm", "-lxsmmnoblas", "-lpthread", "-lrt", "-ldl", "-lm"]
+    made = subprocess.run([compiler, *flags, *libraries], capture_output=True, text=True)
+    if made.returncode:
+        why = next((line for line in made.stderr.splitlines() if "rror" in line or "cannot find" in line), "")
+        return absent(f"libxsmm (apt-get install libxsmm-dev) was not compiled: {why.strip()}")
+    return [str(program)]
+
+
+def absent(why: str) -> list[str]:
+    return ["printf", '{"absent": "%s"}\\n', why.replace('"', "'").replace("\\", "/")]
+
+
+def measured(threads: int, command: list[str], cases: list[tuple[str, ...]], rounds: int) -> list[Row]:
+    count = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    with ExitStack() as stack:
+        ours = stack.enter_context(worker(__file__, OURS, **count))
+        libxsmm = stack.enter_context(Worker(command, count))
+        pytorch = stack.enter_context(worker(__file__, "torch", **count))
+        peers = [Peer("PyTorch", PLAIN, pytorch), Peer("libxsmm", PLAIN, libxsmm)]
+        for case in cases:  # prepared and warmed up
+            for each in (ours, *(peer.worker for peer in peers if not peer.absent)):
+                each.turn(*case)
+        threaded = f"{threads} thread{'s' * (threads > 1)}"
+        return [
+            row
+            for case in cases
+            for row in compare(
+                f"{case[0]} {case[1]} rows, {case[2]} x {case[3]}, {threaded}", ours, peers, rounds, *case
+            )
+        ]
+
+
+def main() -> None:
+    made = parser(__doc__, 9)
+    made.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="1 2")
+    options = made.parse_args()
+    shapes = [shape for model in MODELS for shape in MODELS[model] if model == "128/256" or not options.quick]
+    cases = [
+        (kind, str(rows), str(inside), str(out))
+        for kind in ("forward", "gradient")
+        for rows in ROWS
+        for inside, out in shapes
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        command = build_libxsmm(Path(folder))
+        rows = [
+            row for threads in options.threads for row in measured(threads, command, cases, rounds_of(options))
+        ]
+    print(as_json(rows) if options.json else show(rows, "GFLOP/s"))
+
+
+WORKERS = {
+    OURS: lambda: ready(our_forward, our_gradient),
+    "torch": lambda: ready(torch_forward, torch_gradient),
+}
+
+if __name__ == "__main__":
+    start(main, WORKERS, training_process)

@@ -1,1 +1,0 @@
-"""How fast this machine is with regard, and with its peers, by turns in one run."""
