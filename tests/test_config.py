@@ -29,7 +29,10 @@ def refused(name: str, *assignments: str) -> str:
 
 
 WRONG_ASSIGNMENTS = [
-    ("train.step=5", "train.step: there is no such key; did you mean 'steps'? allowed: steps, rate, seed, device"),
+    (
+        "train.step=5",
+        "train.step: there is no such key; did you mean 'steps'? allowed: steps, rate, seed, device",
+    ),
     ("trian.steps=5", "trian: there is no such key; did you mean 'train'? allowed: task, data, model, train"),
     ("colour=red", "colour: there is no such key; allowed: task, data, model, train"),
     ("train.steps=five", 'train.steps: "five" is not a whole number, at least 1'),
