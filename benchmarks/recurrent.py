@@ -165,10 +165,11 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step(batch: Batch) -> None:
-        scores = model(batch.source, batch.target)
+        source, target, labels = (each.padded(padding) for each in (batch.source, batch.target, batch.labels))
+        scores = model(source, target)
         loss = functional.cross_entropy(
             scores.flatten(0, 1),
-            batch.gold.flatten(),
+            labels.flatten(),
             ignore_index=padding,
             label_smoothing=recipe.train.smoothing,
         )

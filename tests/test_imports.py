@@ -17,7 +17,7 @@ STANDS_ON: dict[str, set[str]] = {
     "nn": {"config"},
     "text": {"disk"},
     "engine": {"disk", "nn"},
-    "data": {"config", "text"},
+    "data": {"nn", "text"},
     "training": {"engine", "data", "tensor_files"},
     "decoding": {"engine", "text", "tensor_files"},
     "look": {"nn", "errors"},

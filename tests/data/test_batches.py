@@ -6,13 +6,14 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
 
-from regard.data.batches import Batches
+from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build, store_key
 from regard.data.stream import Cursor
 from regard.errors import RegardError
+from regard.nn import Packed
 from regard.text import Tokenizer
 
 PAIRS = [(" ".join(["a"] * (1 + i % 7)), " ".join(["b"] * (1 + i % 5))) for i in range(103)]
@@ -139,28 +140,54 @@ def stream(batches: Batches, cursor: Cursor):
             return
 
 
+def longest(batch: Batch) -> int:
+    return max(batch.source.max_length, batch.target.max_length)
+
+
 @pytest.mark.parametrize("pool", [10, 50, 1000])
 def test_every_pair_once_within_the_budget(store: TokenStore, pool: int) -> None:
     batches = Batches(store, tokens=40, pool=pool)
     found = epoch(batches)
     assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
-    assert all(max(batch.source.numel(), batch.target.numel()) <= 40 for batch in found)
+    assert all(len(batch.sentences) * longest(batch) <= 40 for batch in found)
     assert len(found) == pytest.approx(batches.per_epoch(), abs=8)
     if pool == 1000:
         assert len(found) == batches.per_epoch()
 
 
-def test_targets_are_shifted_and_padded(store: TokenStore) -> None:
+def test_targets_are_shifted(store: TokenStore) -> None:
     for batch in epoch(Batches(store, sentences=7)):
         assert len(batch.sentences) <= 7
+        sources, targets, labels = (rows_of(each) for each in (batch.source, batch.target, batch.labels))
         for row, member in enumerate(batch.sentences):
             ids = lengths([PAIRS[member][1]])[0]
-            rest = batch.gold.size(1) - len(ids) - 1
-            assert batch.target[row].tolist() == [Tokenizer.begin, *ids] + [Tokenizer.padding] * rest
-            assert batch.gold[row].tolist() == [*ids, Tokenizer.end] + [Tokenizer.padding] * rest
-            source = [*lengths([PAIRS[member][0]])[0], Tokenizer.end]
-            assert batch.source[row][: len(source)].tolist() == source
-        assert batch.tokens == int((batch.gold != Tokenizer.padding).sum())
+            assert targets[row] == [Tokenizer.begin, *ids]
+            assert labels[row] == [*ids, Tokenizer.end]
+            assert sources[row] == [*lengths([PAIRS[member][0]])[0], Tokenizer.end]
+        assert batch.tokens == batch.num_targets == sum(map(len, labels))
+
+
+def rows_of(packed: Packed) -> list[list[int]]:
+    return [each.tolist() for each in packed.split()]
+
+
+def test_a_share_of_a_batch_has_every_other_row_and_the_counts_of_the_whole(store: TokenStore) -> None:
+    whole = epoch(Batches(store, tokens=40))
+    parts = [epoch(Batches(store, tokens=40, share=(rank, 2))) for rank in range(2)]
+    for batch, *shares in zip(whole, *parts, strict=True):
+        for rank, share in enumerate(shares):
+            assert rows_of(share.labels) == rows_of(batch.labels)[rank::2]
+            assert (share.tokens, share.rows) == (batch.tokens, len(range(rank, batch.rows, 2)))
+    nothing = next(
+        share for _, share in zip(whole, epoch(Batches(store, tokens=40, share=(50, 51))), strict=True)
+    )
+    assert (nothing.rows, nothing.source.sequences, nothing.stand_in().rows) == (0, 0, 1)
+
+
+def test_a_label_for_each_target_token() -> None:
+    one, two = Packed.from_rows([[5]]), Packed.from_rows([[5, 6]])
+    with pytest.raises(ValueError, match="each target token a label"):
+        Batch(one, two, one, 1, (0,))
 
 
 def test_order_depends_on_seed_and_epoch_alone(store: TokenStore) -> None:
@@ -182,7 +209,7 @@ def test_a_cursor_continues_exactly(store: TokenStore, stop: int) -> None:
 
 
 def test_long_sentences_are_cut_to_the_models_places(store: TokenStore) -> None:
-    assert max(batch.source.size(1) for batch in epoch(Batches(store, tokens=40, longest=4))) == 4
+    assert max(batch.source.max_length for batch in epoch(Batches(store, tokens=40, longest=4))) == 4
 
 
 def test_resampled_ids_are_drawn_from_the_text_by_seed(store: TokenStore) -> None:
@@ -198,7 +225,9 @@ def test_resampled_ids_are_drawn_from_the_text_by_seed(store: TokenStore) -> Non
     again = epoch(batches)
     assert asked == seeds
     assert len(set(seeds)) == 2
-    assert all(np.array_equal(one.source, other.source) for one, other in zip(first, again, strict=True))
+    assert all(
+        torch.equal(one.source.values, other.source.values) for one, other in zip(first, again, strict=True)
+    )
 
 
 def test_batches_of_pairs_hold_every_pair(store: TokenStore) -> None:

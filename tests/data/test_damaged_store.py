@@ -100,7 +100,8 @@ DAMAGE = {
 def one_epoch(store: TokenStore) -> list[list[int]]:
     rows: list[list[int]] = []
     for batch, after in Batches(store, tokens=60, pool=20).stream(Cursor()):
-        rows.extend([*source, *target] for source, target in zip(batch.source.tolist(), batch.gold.tolist(), strict=True))  # fmt: skip
+        pairs = zip(batch.source.split(), batch.labels.split(), strict=True)
+        rows.extend([*source.tolist(), *target.tolist()] for source, target in pairs)
         if after.epoch:
             return rows
     raise AssertionError

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from regard.data.documents import FOLLOWS, FOREIGN, Documents, Hiding, Symbols, stretches
 from regard.data.examples import NOTHING, TextBatches
@@ -89,15 +90,15 @@ def test_half_of_the_second_parts_follow_and_the_others_are_of_another_document(
     documents = stored(corpus(90), hiding=Hiding(share=0.0))
     chance = np.random.default_rng(2)
     examples = [each for _ in range(40) for each in documents.load(np.arange(len(documents)), chance)]
-    pairs = [each for each in examples if each.gold[0] != NOTHING]
+    pairs = [each for each in examples if each.labels[0] != NOTHING]
     assert len(pairs) > 7_000
-    assert np.mean([each.gold[0] == FOLLOWS for each in pairs]) == pytest.approx(0.5, abs=0.02)
+    assert np.mean([each.labels[0] == FOLLOWS for each in pairs]) == pytest.approx(0.5, abs=0.02)
     for each in pairs:
         first, second = (
             (part[part > 4] - 5) // 10 for part in (each.ids[: each.second], each.ids[each.second :])
         )
         assert len(set(first)) == len(set(second)) == 1
-        assert (first[0] == second[0]) == (each.gold[0] == FOLLOWS)
+        assert (first[0] == second[0]) == (each.labels[0] == FOLLOWS)
         assert (each.ids[0], each.ids[each.second - 1], each.ids[-1]) == (2, 3, 3)
         assert len(each.ids) <= 64
 
@@ -117,7 +118,7 @@ def test_what_does_not_follow_differs_in_nothing_but_what_it_says(stored: Made) 
     chance = np.random.default_rng(4)
     examples = [each for _ in range(20) for each in documents.load(documents.followed, chance)]
     lengths = {
-        kind: [len(each.ids) for each in examples if each.gold == (kind,)] for kind in (FOLLOWS, FOREIGN)
+        kind: [len(each.ids) for each in examples if each.labels == (kind,)] for kind in (FOLLOWS, FOREIGN)
     }
     assert max(max(each.ids) for each in examples) < 900
     assert np.mean(lengths[FOLLOWS]) == pytest.approx(np.mean(lengths[FOREIGN]), rel=0.05)
@@ -131,7 +132,7 @@ def test_what_does_not_follow_differs_in_nothing_but_what_it_says(stored: Made) 
 
 def test_a_sentence_alone_is_not_asked_what_follows(stored: Made) -> None:
     documents = stored([[[10, 11]], [[12]]])
-    assert [each.gold for each in documents.load(np.arange(2), np.random.default_rng(0))] == [
+    assert [each.labels for each in documents.load(np.arange(2), np.random.default_rng(0))] == [
         (NOTHING,),
         (NOTHING,),
     ]
@@ -157,28 +158,28 @@ def test_a_store_in_parts_gives_every_sentence_once_an_epoch(stored: Made) -> No
     documents = stored(corpus(30), part=50, hiding=Hiding(share=0.0), next_sentence=False)
     assert [len(part) > 0 for part in documents.parts()] == [True] * 8
     assert [one for part in documents.parts() for one in part] == list(range(len(documents)))
-    batches, seen = TextBatches(documents, padding=0, tokens=512, pool=7), []
+    batches, seen = TextBatches(documents, tokens=512, pool=7), []
     for batch, cursor in batches.stream():
-        seen += [one for row in batch.ids.tolist() for one in row if one > 4]
+        seen += [one for one in batch.ids.values.tolist() if one > 4]
         if cursor.epoch == 1:
             break
     assert sorted(seen) == sorted(one for document in corpus(30) for sentence in document for one in sentence)
 
 
 def test_other_words_are_hidden_in_each_epoch_and_the_same_again_from_a_cursor(stored: Made) -> None:
-    batches = TextBatches(stored(corpus(30)), padding=0, tokens=512, pool=40)
+    batches = TextBatches(stored(corpus(30)), tokens=512, pool=40)
     stream = batches.stream()
     seen = [next(stream) for _ in range(3 * batches.per_epoch())]
     cursor = seen[4][1]
     again = next(batches.stream(cursor))[0]
-    assert (again.ids == seen[5][0].ids).all()
-    assert (again.marks == seen[5][0].marks).all()
+    assert torch.equal(again.ids.values, seen[5][0].ids.values)
+    assert torch.equal(again.marks, seen[5][0].marks)
     epochs = {}
     for batch, _ in seen:
-        for row, number in enumerate(batch.sentences):
-            epochs.setdefault(number, []).append(batch.marks[row].tolist())
+        for marks, number in zip(batch.ids.like(batch.marks).split(), batch.sentences, strict=True):
+            epochs.setdefault(number, []).append(marks.tolist())
     assert any(one != other for one, other, *_ in (each for each in epochs.values() if len(each) > 1))
-    assert FOREIGN in {int(each) for batch, _ in seen for each in batch.gold[:, 0]}
+    assert FOREIGN in {int(each) for batch, _ in seen for each in batch.labels[:, 0]}
 
 
 def test_documents_of_a_file(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_batches_hold_every_image_once_an_epoch_and_go_on_anywhere(tmp_path: Pat
     again, _ = next(made.stream(first[-1][1]))
     assert torch.equal(batch.pixels, again.pixels)
     assert cursor == Cursor(1, 0, 1)
-    assert (batch.tokens, batch.golds, batch.rows) == (80, 8, 8)
+    assert (batch.tokens, batch.num_targets, batch.rows) == (80, 8, 8)
     assert not torch.equal(batch.pixels, as_numbers(made.images.load(batch.sentences)))  # they are changed
 
 
@@ -159,7 +159,7 @@ def test_processes_share_a_batch_with_its_changes(tmp_path: Path) -> None:
     parts = [next(batches(folder, change=change, share=(rank, 2)).stream())[0] for rank in (0, 1)]
     assert torch.equal(whole.pixels[0::2], parts[0].pixels)
     assert torch.equal(whole.pixels[1::2], parts[1].pixels)
-    assert parts[0].golds == 8
+    assert parts[0].num_targets == 8
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_a_picture_comes_with_a_prompt_of_its_label(tmp_path) -> None:
             assert ids[0] in ((4, 5) if member % 2 == 0 else (7,))
             wanted = torch.from_numpy(made.images.load([member])[0]).float() / 127.5 - 1
             assert torch.allclose(picture, wanted)
-        assert batch.golds == batch.rows
+        assert batch.num_targets == batch.rows
         assert batch.tokens == 16 * batch.rows
     assert sorted(seen) == list(range(50))
 
@@ -66,5 +66,5 @@ def test_batches_go_on_from_any_cursor_and_are_shared_out(tmp_path) -> None:
     halves = [next(batches(tmp_path, silent=0.3, share=(rank, 2)).stream(Cursor()))[0] for rank in (0, 1)]
     whole = first[0][0]
     assert sorted(halves[0].sentences + halves[1].sentences) == sorted(whole.sentences)
-    assert halves[0].golds == whole.golds
+    assert halves[0].num_targets == whole.num_targets
     assert torch.equal(halves[0].pictures, whole.pictures[::2])

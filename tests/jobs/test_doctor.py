@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -85,8 +87,13 @@ def norm_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def smoothing_without_padding_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = objective.linear_cross_entropy
-    monkeypatch.setattr(objective, "linear_cross_entropy", lambda *a, padding, **o: honest(*a, padding=5, **o))
+    for name in ("translation_loss", "linear_cross_entropy"):
+        honest = getattr(objective, name)
+        monkeypatch.setattr(objective, name, partial(with_padding_5, honest))
+
+
+def with_padding_5(honest: Any, *args: Any, padding: int, **options: Any) -> Any:
+    return honest(*args, padding=5, **options)
 
 
 def other_tokens_for_bleu(monkeypatch: pytest.MonkeyPatch) -> None:

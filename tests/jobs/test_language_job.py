@@ -13,6 +13,7 @@ from regard.config import load_recipe
 from regard.data.examples import TextBatch
 from regard.decoding.writer import Wish
 from regard.errors import RegardError
+from regard.nn import Packed
 from regard.nn.build import build_reader
 from regard.training.heads import ClassObjective, GptClassObjective
 
@@ -168,7 +169,9 @@ def test_the_language_loss_is_added_and_leaves_the_symbols_out() -> None:
     recipe = load_recipe("sentiment", ["model.kind=gpt", *(each for each in TINY if each.startswith("model."))])
     model = build_reader(recipe.model, "classes", 23, -1, 2)  # type: ignore[union-attr]
     ids = torch.tensor([[20, 1, 2, 3, 22], [20, 4, 22, -1, -1]])
-    batch = TextBatch(ids, ids * 0, torch.tensor([[0], [1]]), ids * 0 - 1, 8, 2, 2, (0, 1))
+    packed = Packed.from_padded(ids, ids != -1)
+    nothing = torch.full((8,), -1)
+    batch = TextBatch(packed, nothing + 1, torch.tensor([[0], [1]]), nothing, 8, 2, 2, (0, 1))
     label = ClassObjective(model)(batch)
     assert torch.allclose(GptClassObjective(model)(batch), label)
     scores = model.gpt(ids) @ model.gpt.token_embedding.weight.T

@@ -9,17 +9,20 @@ from regard.lessons import bottleneck
 def test_lines_are_written_as_the_task_says() -> None:
     chance = torch.Generator().manual_seed(0)
     copied = bottleneck.batch_of("copy", 3, 5, chance)
-    assert torch.equal(copied.source, copied.gold)
+    assert torch.equal(copied.source.values, copied.labels.values)
     turned = bottleneck.batch_of("reverse", 3, 5, chance)
-    assert torch.equal(turned.source[:, :-1].flip(1), turned.gold[:, :-1])
-    assert (turned.gold[:, -1] == bottleneck.END).all()
-    assert torch.equal(turned.target[:, 1:], turned.gold[:, :-1])
+    source, target, labels = (
+        each.padded(bottleneck.PADDING) for each in (turned.source, turned.target, turned.labels)
+    )
+    assert torch.equal(source[:, :-1].flip(1), labels[:, :-1])
+    assert (labels[:, -1] == bottleneck.END).all()
+    assert torch.equal(target[:, 1:], labels[:, :-1])
     assert turned.tokens == 18
 
 
 def test_every_model_practises_on_the_same_lines() -> None:
     one, other = (list(bottleneck.practice("copy", 4, 5, seed=3)) for _ in range(2))
-    assert all(torch.equal(a.source, b.source) for a, b in zip(one, other, strict=True))
+    assert all(torch.equal(a.source.values, b.source.values) for a, b in zip(one, other, strict=True))
 
 
 def test_exact_means_every_symbol() -> None:

@@ -167,7 +167,7 @@ def test_the_batch_that_memory_did_not_suffice_for_is_named(store: TokenStore, p
     def objective(batch):
         raise problem
 
-    sentences, length = batch.source.shape
+    sentences, length = batch.rows, batch.source.max_length
     with pytest.raises(
         TrainingError,
         match=f"Out of memory on {sentences} sentences of {length} source.* Lower train.batch_tokens \\(now 60\\)",

@@ -5,56 +5,63 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from regard.data.store import Side, TokenStore
 from regard.data.stream import Cursor, by_budget, per_epoch, stream
+from regard.nn import Packed
 from regard.text import Tokenizer
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs side by side: ids (sentences, length), padded at the end."""
+    """Sentence pairs as packed token ids."""
 
-    source: Tensor
-    target: Tensor
+    source: Packed
+    target: Packed
     """The target shifted right: begins with `<s>`."""
-    gold: Tensor
-    """The target to predict: ends with `</s>`."""
+    labels: Packed
+    """The target to predict: ends with `</s>`; as many tokens in each sentence as `target`."""
     tokens: int
-    """Gold tokens that are not padding, of the whole batch: also where this is one process's share of it."""
+    """Target tokens of the whole batch, also where this is one process's share of it."""
     sentences: tuple[int, ...]
     """Which pairs of the store these are."""
 
+    def __post_init__(self) -> None:
+        lengths = [each.lengths for each in (self.source, self.target, self.labels)]
+        if len(lengths[0]) != len(lengths[1]) or not torch.equal(lengths[1], lengths[2]):
+            raise ValueError("each source sentence has a target, and each target token a label")
+
     @property
-    def golds(self) -> int:
-        """Decisions that the loss is a sum over: one a gold token."""
+    def num_targets(self) -> int:
+        """Labels that the loss is a sum over: one for each target token."""
         return self.tokens
 
     @property
     def rows(self) -> int:
-        return len(self.source)
+        return self.source.sequences
 
     def __str__(self) -> str:
-        """Its size, for a sentence."""
-        sentences, source = self.source.shape
-        return f"{sentences} sentences of {source} source and {self.target.size(1)} target tokens"
+        """Its size, for an error message."""
+        source, target = self.source.max_length, self.target.max_length
+        return f"{self.rows} sentences of {source} source and {target} target tokens"
 
     def to(self, device: torch.device) -> "Batch":
-        source, target, gold = (
-            each.to(device, non_blocking=True) for each in (self.source, self.target, self.gold)
-        )
-        return Batch(source, target, gold, self.tokens, self.sentences)
+        return self._with(*(each.to(device, non_blocking=True) for each in self._packed()))
 
     def stand_in(self) -> "Batch":
         """One pair of nothing but an end, for a process that has no row but must compute with the others."""
-        row = torch.full((1, 1), Tokenizer.end)
-        return Batch(row, row, row, self.tokens, ())
+        end = Packed.from_rows([[Tokenizer.end]])
+        return Batch(end, end, end, self.tokens, ())
 
     def pinned(self) -> "Batch":
-        """The same in memory that a GPU can fetch by itself."""
-        source, target, gold = (each.pin_memory() for each in (self.source, self.target, self.gold))
-        return Batch(source, target, gold, self.tokens, self.sentences)
+        """The same in page-locked memory, from which a GPU copies while it computes."""
+        return self._with(*(each.pin_memory() for each in self._packed()))
+
+    def _packed(self) -> tuple[Packed, Packed, Packed]:
+        return self.source, self.target, self.labels
+
+    def _with(self, source: Packed, target: Packed, labels: Packed) -> "Batch":
+        return Batch(source, target, labels, self.tokens, self.sentences)
 
 
 Resample = Callable[[list[str], int], list[list[int]]]
@@ -142,18 +149,11 @@ class _Make:
 
     def __call__(self, rank: int = 0, ranks: int = 1) -> Batch:
         """Every row, or one process's share of them; there may be none for it."""
-        begin, end, padding = Tokenizer.begin, Tokenizer.end, Tokenizer.padding
         mine = self.pairs[rank::ranks]
-        source = padded([[*pair.source, end] for pair in mine], padding)
-        target = padded([[begin, *pair.target] for pair in mine], padding)
-        gold = padded([[*pair.target, end] for pair in mine], padding)
-        tokens = sum(len(pair.target) + 1 for pair in self.pairs)
-        return Batch(source, target, gold, tokens, tuple(pair.member for pair in mine))
-
-
-def padded(rows: list[list[int]], padding: int) -> Tensor:
-    """Lists of ids as one tensor (rows, longest), filled up at the end."""
-    table = np.full((len(rows), max(map(len, rows), default=1)), padding, dtype=np.int64)
-    for row, ids in enumerate(rows):
-        table[row, : len(ids)] = ids
-    return torch.from_numpy(table)
+        return Batch(
+            source=Packed.from_rows([np.append(pair.source, Tokenizer.end) for pair in mine]),
+            target=Packed.from_rows([np.insert(pair.target, 0, Tokenizer.begin) for pair in mine]),
+            labels=Packed.from_rows([np.append(pair.target, Tokenizer.end) for pair in mine]),
+            tokens=sum(len(pair.target) + 1 for pair in self.pairs),
+            sentences=tuple(pair.member for pair in mine),
+        )

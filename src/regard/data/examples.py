@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.data.stream import Cursor, by_budget, per_epoch, stream
+from regard.nn import Packed
 
 NOTHING = -1
 """Where nothing is asked of a token or a text."""
@@ -22,7 +23,7 @@ class Example:
     ids: np.ndarray
     second: int
     """Where the second text begins; the length where there is none."""
-    gold: tuple[int, ...] = ()
+    labels: tuple[int, ...] = ()
     """What is said of the whole: a label; where an answer begins and ends; whether the second text follows."""
     marks: np.ndarray | None = None
     """What is said of each token, NOTHING where nothing is asked."""
@@ -30,16 +31,16 @@ class Example:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Texts side by side, padded at the end."""
+    """Texts as packed token ids."""
 
-    ids: Tensor  # (texts, length)
-    segments: Tensor  # (texts, length): 0 for the first text and 1 for the second
-    gold: Tensor  # (texts, decisions)
-    marks: Tensor  # (texts, length)
+    ids: Packed
+    segments: Tensor  # (tokens,): 0 for the first text and 1 for the second
+    labels: Tensor  # (texts, labels of a text)
+    marks: Tensor  # (tokens,): the label of each token, NOTHING where there is none
     tokens: int
-    """Tokens that are not padding, of the whole batch: also where this is one process's share of it."""
-    golds: int
-    """Decisions that the loss is a sum over: marked tokens, or texts where no token is marked."""
+    """Tokens of the whole batch, also where this is one process's share of it."""
+    num_targets: int
+    """Labels that the loss is a sum over: marked tokens, or texts where no token is marked."""
     texts: int
     """Texts of the whole batch that something is said of."""
     sentences: tuple[int, ...]
@@ -47,29 +48,33 @@ class TextBatch:
 
     @property
     def rows(self) -> int:
-        return len(self.ids)
+        return self.ids.sequences
 
     def __str__(self) -> str:
-        """Its size, for a sentence."""
-        return f"{len(self.ids)} texts of {self.ids.size(1)} tokens"
+        """Its size, for an error message."""
+        return f"{self.rows} texts of {self.ids.max_length} tokens"
 
     def to(self, device: torch.device) -> "TextBatch":
-        return self._with(*(each.to(device, non_blocking=True) for each in self._tensors()))
+        ids = self.ids.to(device, non_blocking=True)
+        return self._with(ids, *(each.to(device, non_blocking=True) for each in self._tensors()))
 
     def pinned(self) -> "TextBatch":
-        """The same in memory that a GPU can fetch by itself."""
-        return self._with(*(each.pin_memory() for each in self._tensors()))
+        """The same in page-locked memory, from which a GPU copies while it computes."""
+        return self._with(self.ids.pin_memory(), *(each.pin_memory() for each in self._tensors()))
 
     def stand_in(self) -> "TextBatch":
         """One text of one token, for a process that has no row but must compute with the others."""
-        one = torch.ones((1, 1), dtype=torch.int64)
-        return self._with(one, one * 0, torch.zeros((1, max(1, self.gold.size(1))), dtype=torch.int64), one * 0)
+        labels = torch.zeros((1, max(1, self.labels.size(1))), dtype=torch.int64)
+        zero = torch.zeros(1, dtype=torch.int64)
+        return self._with(Packed.from_rows([[1]]), zero, labels, zero)
 
-    def _tensors(self) -> tuple[Tensor, ...]:
-        return self.ids, self.segments, self.gold, self.marks
+    def _tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.segments, self.labels, self.marks
 
-    def _with(self, ids: Tensor, segments: Tensor, gold: Tensor, marks: Tensor) -> "TextBatch":
-        return TextBatch(ids, segments, gold, marks, self.tokens, self.golds, self.texts, self.sentences)
+    def _with(self, ids: Packed, segments: Tensor, labels: Tensor, marks: Tensor) -> "TextBatch":
+        return TextBatch(
+            ids, segments, labels, marks, self.tokens, self.num_targets, self.texts, self.sentences
+        )
 
 
 class Source(Protocol):
@@ -104,7 +109,6 @@ class TextBatches:
     """How examples are cut: by token budget or by number, from pools sorted by length."""
 
     source: Source
-    padding: int
     tokens: int = 4096
     sentences: int = 0
     seed: int = 1
@@ -131,19 +135,19 @@ class TextBatches:
         found = self.source.load(members, chance)
         # Which of the examples of one length come together is a matter of chance.
         order = chance.permutation(len(found))
-        return grouped([found[place] for place in order], self.padding, self.tokens, self.sentences)
+        return grouped([found[place] for place in order], self.tokens, self.sentences)
 
 
-def all_batches(examples: Sequence[Example], padding: int, tokens: int) -> Iterator[TextBatch]:
+def all_batches(examples: Sequence[Example], tokens: int) -> Iterator[TextBatch]:
     """Every example once, shortest first."""
-    return (make(0, 1) for make in grouped(examples, padding, tokens))
+    return (make(0, 1) for make in grouped(examples, tokens))
 
 
-def grouped(examples: Sequence[Example], padding: int, tokens: int, sentences: int = 0) -> list["_Make"]:
+def grouped(examples: Sequence[Example], tokens: int, sentences: int = 0) -> list["_Make"]:
     """Neighbours in length together."""
     in_order = sorted(examples, key=lambda each: len(each.ids))
     groups = by_budget(in_order, [len(each.ids) for each in in_order], tokens, sentences)
-    return [_Make(group, padding) for group in groups]
+    return [_Make(group) for group in groups]
 
 
 @dataclass(frozen=True)
@@ -151,31 +155,26 @@ class _Make:
     """A batch not yet laid out."""
 
     examples: list[Example]
-    padding: int
 
     def __call__(self, rank: int, ranks: int) -> TextBatch:
         """Every row, or one process's share of them; there may be none for it."""
         mine = self.examples[rank::ranks]
-        shape = (len(mine), max((len(each.ids) for each in mine), default=1))
-        ids, segments = np.full(shape, self.padding, np.int64), np.zeros(shape, np.int64)
-        marks = np.full(shape, NOTHING, np.int64)
-        for row, each in enumerate(mine):
-            length = len(each.ids)
-            ids[row, :length] = each.ids
-            segments[row, each.second : length] = 1
-            if each.marks is not None:
-                marks[row, :length] = each.marks
-        gold = np.array([each.gold for each in mine], np.int64).reshape(len(mine), -1)
+        ids = Packed.from_rows([each.ids for each in mine])
+        seconds = torch.tensor([each.second for each in mine], dtype=torch.int64)
+        marks = [
+            np.full(len(each.ids), NOTHING, np.int64) if each.marks is None else each.marks for each in mine
+        ]
+        labels = np.array([each.labels for each in mine], np.int64).reshape(len(mine), -1)
         marked = sum(int((each.marks != NOTHING).sum()) for each in self.examples if each.marks is not None)
-        said = sum(bool(each.gold) and each.gold[0] != NOTHING for each in self.examples)
+        said = sum(bool(each.labels) and each.labels[0] != NOTHING for each in self.examples)
         by_token = any(each.marks is not None for each in self.examples)
         return TextBatch(
-            ids=torch.from_numpy(ids),
-            segments=torch.from_numpy(segments),
-            gold=torch.from_numpy(gold),
-            marks=torch.from_numpy(marks),
+            ids=ids,
+            segments=(ids.positions >= seconds.repeat_interleave(ids.lengths)).long(),
+            labels=torch.from_numpy(labels),
+            marks=Packed.from_rows(marks).values,
             tokens=sum(len(each.ids) for each in self.examples),
-            golds=max(1, marked if by_token else said),
+            num_targets=max(1, marked if by_token else said),
             texts=max(1, said),
             sentences=tuple(each.number for each in mine),
         )

@@ -18,17 +18,17 @@ class ImageBatch:
     """Images side by side: pixels from 0 to 1, and the number of each one's label."""
 
     pixels: Tensor  # (images, channels, height, width)
-    gold: Tensor  # (images,)
+    labels: Tensor  # (images,)
     each: int
     """Tokens of an image."""
-    golds: int
+    num_targets: int
     """Images of the whole batch, also where this is one process's share of it."""
     sentences: tuple[int, ...]
     """Which images these are."""
 
     @property
     def tokens(self) -> int:
-        return self.golds * self.each
+        return self.num_targets * self.each
 
     @property
     def rows(self) -> int:
@@ -39,18 +39,18 @@ class ImageBatch:
         return f"{len(self.pixels)} images of {self.each} tokens"
 
     def to(self, device: torch.device) -> "ImageBatch":
-        return self._with(self.pixels.to(device, non_blocking=True), self.gold.to(device, non_blocking=True))
+        return self._with(self.pixels.to(device, non_blocking=True), self.labels.to(device, non_blocking=True))
 
     def pinned(self) -> "ImageBatch":
         """The same in memory that a GPU can fetch by itself."""
-        return self._with(self.pixels.pin_memory(), self.gold.pin_memory())
+        return self._with(self.pixels.pin_memory(), self.labels.pin_memory())
 
     def stand_in(self) -> "ImageBatch":
         """One black image, for a process that has no row but must compute with the others."""
         return self._with(torch.zeros(1, *self.pixels.shape[1:]), torch.zeros(1, dtype=torch.int64))
 
-    def _with(self, pixels: Tensor, gold: Tensor) -> "ImageBatch":
-        return ImageBatch(pixels, gold, self.each, self.golds, self.sentences)
+    def _with(self, pixels: Tensor, labels: Tensor) -> "ImageBatch":
+        return ImageBatch(pixels, labels, self.each, self.num_targets, self.sentences)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ImageBatches:
     """How images are cut into batches, mixed and changed by chance anew in each epoch."""
 
     images: Images
-    gold: np.ndarray
+    labels: np.ndarray
     each: int
     """Tokens of an image."""
     count: int
@@ -77,10 +77,10 @@ class ImageBatches:
         return per_epoch(self)
 
     def __len__(self) -> int:
-        return len(self.gold)
+        return len(self.labels)
 
     def parts(self) -> list[range]:
-        return [range(len(self.gold))]
+        return [range(len(self.labels))]
 
     def cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
         firsts = range(0, len(members), self.count)
@@ -108,8 +108,8 @@ class _Make:
         change = changes(self.batches.change, len(self.members), self.seed)
         if change is not None and len(members):
             pixels = drawn(pixels, change[mine])
-        gold = torch.from_numpy(self.batches.gold[members])
-        return ImageBatch(pixels, gold, self.batches.each, len(self.members), tuple(map(int, members)))
+        labels = torch.from_numpy(self.batches.labels[members])
+        return ImageBatch(pixels, labels, self.batches.each, len(self.members), tuple(map(int, members)))
 
 
 def as_numbers(pixels: np.ndarray) -> Tensor:

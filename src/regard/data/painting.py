@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.batches import padded
 from regard.data.images import Images
 from regard.data.stream import Cursor, per_epoch, stream
+from regard.nn import Packed
 
 Ids = Sequence[Sequence[int]]
 """Prompts as ids."""
@@ -22,7 +22,7 @@ class PaintBatch:
 
     pictures: Tensor  # (pictures, 1, height, width), black is -1 and white 1
     prompts: Tensor  # (pictures, words)
-    golds: int
+    num_targets: int
     """Pictures of the whole batch, also where this is one process's share of it."""
     sentences: tuple[int, ...]
     """Which pictures these are."""
@@ -30,7 +30,7 @@ class PaintBatch:
     @property
     def tokens(self) -> int:
         """Pixels of the whole batch."""
-        return self.golds * math.prod(self.pictures.shape[1:])
+        return self.num_targets * math.prod(self.pictures.shape[1:])
 
     @property
     def rows(self) -> int:
@@ -55,7 +55,7 @@ class PaintBatch:
         return self._with(torch.zeros(1, *self.pictures.shape[1:]), torch.ones(1, 1, dtype=torch.int64))
 
     def _with(self, pictures: Tensor, prompts: Tensor) -> "PaintBatch":
-        return PaintBatch(pictures, prompts, self.golds, self.sentences)
+        return PaintBatch(pictures, prompts, self.num_targets, self.sentences)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _Make:
         pixels = torch.from_numpy(self.batches.images.load(mine)).float().div_(127.5).sub_(1)
         return PaintBatch(
             pixels,
-            padded([list(each) for each in ids], self.batches.padding),
+            Packed.from_rows(ids).padded(self.batches.padding),
             len(self.members),
             tuple(int(each) for each in mine),
         )

@@ -1,8 +1,8 @@
 """Hidden states by the engine where `plan` supports the model, else by the plain modules: chosen here alone.
 
-Training objectives and loaded models call `run(model, *inputs)` instead of `model(*inputs)`, and the functions
-below where they need hidden states. A model with hooks, replaced methods or anything else that the plan refuses
-is called as it is.
+Batches are packed. Training objectives and loaded models call `run(model, ...)` instead of `model(...)`, and
+the functions below where they need hidden states. A model with hooks, replaced methods or anything else that
+the plan refuses is called as it is, with the batch padded: by `padded_inputs` and `seq2seq_hidden` only.
 """
 
 from collections.abc import Callable
@@ -23,26 +23,45 @@ from regard.nn.bert import (
     BertPretrainer,
     BertReader,
     BertTagger,
-    first_positions,
 )
 from regard.nn.gpt import Gpt, GptClassifier
-from regard.nn.seq2seq import Trainable
+from regard.nn.seq2seq import Seq2SeqModel, Trainable
 from regard.nn.token_reduction import Merging, Pruning, reduce_tokens
 from regard.nn.transformer import Transformer
 from regard.nn.vit import Vit, VitClassifier
 
+Inputs = Packed | Tensor
+"""Packed ids, or a tensor: segments of these ids, positions among them, or pixels."""
 
-def run(model: nn.Module, *inputs: Tensor) -> Any:
-    """`model(*inputs)`; the body of a known head natively where the plan supports it.
+
+def run(model: nn.Module, *inputs: Inputs) -> Any:
+    """`model(*inputs)` on a packed batch; the body of a known head natively where the plan supports it.
 
     Args:
         model: Any module. Heads of BERT, GPT and ViT are split into body and head, unless they are changed.
-        inputs: As for its forward pass.
+        inputs: Pixels; or packed ids, then segments (tokens,), then positions among the packed tokens.
+
+    Returns:
+        What the model returns: one row for each text or image. For a result at each token see `run_tokens`.
     """
-    split_forward = HEADS.get(type(model))
-    if split_forward is None or is_changed(model) or _plan(body_of(model), *inputs) is None:
-        return model(*inputs)
-    return split_forward(cast(Any, model), *inputs)
+    forward = native_forward(model, *inputs)
+    return model(*padded_inputs(model, *inputs)) if forward is None else forward(model, *inputs)
+
+
+def run_tokens(model: nn.Module, ids: Packed, *inputs: Tensor) -> Packed:
+    """As `run`, for a model with a result at each token, such as a tagger: packed."""
+    forward = native_forward(model, ids, *inputs)
+    if forward is None:
+        return ids.repacked(model(*padded_inputs(model, ids, *inputs)))
+    return ids.like(forward(model, ids, *inputs))
+
+
+def native_forward(model: nn.Module, *inputs: Inputs) -> Callable[..., Any] | None:
+    """The forward pass of a head with a native body; None where the plan refuses it or the head is changed."""
+    forward = HEADS.get(type(model))
+    if forward is None or is_changed(model) or _plan(body_of(model), *inputs) is None:
+        return None
+    return forward
 
 
 def is_changed(model: nn.Module) -> bool:
@@ -61,86 +80,109 @@ def body_of(model: nn.Module) -> nn.Module:
     return next(body for name, body in model.named_children() if name in ("bert", "gpt", "vit"))
 
 
-def transformer_rows(model: nn.Module, source: Tensor, target: Tensor, nonpad: Tensor) -> Tensor:
-    """Hidden states of an encoder-decoder, teacher-forced, at the target positions that are not padding.
+def padded_inputs(model: nn.Module, *inputs: Inputs) -> tuple[Tensor, ...]:
+    """The inputs of `run` as the plain modules take them.
+
+    Ids and segments are (sequences, length), padded at the end; positions are counted through the padded batch.
+
+    Raises:
+        TypeError: There is no BERT, GPT or sequence-to-sequence model in the module, so its padding is unknown.
+    """
+    ids, *rest = inputs
+    if not isinstance(ids, Packed):
+        return cast(tuple[Tensor, ...], inputs)
+    padded = [ids.padded(padding_of(model))]
+    if rest:
+        padded.append(ids.like(cast(Tensor, rest[0])).padded(0))
+    return *padded, *(ids.padded_positions[cast(Tensor, positions)] for positions in rest[1:])
+
+
+def padding_of(model: nn.Module) -> int:
+    """The padding id of the model in a module, which may wrap it."""
+    for module in model.modules():
+        if isinstance(module, Bert | Gpt | Seq2SeqModel):
+            return module.padding
+    raise TypeError(
+        f"{type(model).__name__} holds no BERT, GPT or sequence-to-sequence model: its padding is unknown"
+    )
+
+
+def seq2seq_hidden(model: nn.Module, source: Packed, target: Packed) -> Packed:
+    """Hidden states of a sequence-to-sequence model, teacher-forced, at each token of the target.
 
     Args:
-        source: (batch, source) ids, padded at the end.
-        target: (batch, target) ids, padded at the end.
-        nonpad: (tokens,) positions counted through the batch.
+        source: Packed ids.
+        target: Packed ids of as many sequences.
 
     Returns:
-        (tokens, d_model).
+        (target tokens, d_model).
     """
     plan = _plan(model, source, target)
     if plan is None or plan.kind != "encoder-decoder":
-        return cast(Trainable, model).hidden(source, target).flatten(0, 1).index_select(0, nonpad)
+        padding = padding_of(model)
+        return target.repacked(cast(Trainable, model).hidden(source.padded(padding), target.padded(padding)))
     assert isinstance(model, Transformer)
-    read = Packed.from_padded(source, source != model.padding)
-    written = Packed.from_padded(target, target != model.padding)
     encoder, decoder = plan.stacks
-    embedded = encoder.position.embed_at(model.source_embedding(read.values), read.positions)
-    encoded, *_ = run_stack(StackSpec().add(encoder, encoder.dropout), embedded, read.offsets)
-    embedded = decoder.position.embed_at(model.target_embedding(written.values), written.positions)
-    hidden, *_ = run_stack(
-        StackSpec().add(decoder, decoder.dropout),
-        embedded,
-        written.offsets,
-        source=encoded,
-        source_offsets=read.offsets,
-    )
-    tokens = (target != model.padding).flatten()
-    if torch.equal(tokens.nonzero().squeeze(1), nonpad):
-        return hidden
-    return hidden.index_select(0, tokens.cumsum(0)[nonpad] - 1)
+    embedded = encoder.position.embed_at(model.source_embedding(source.values), source.positions)
+    encoded, *_ = run_stack(StackSpec().add(encoder, encoder.dropout), embedded, source.offsets)
+    embedded = decoder.position.embed_at(model.target_embedding(target.values), target.positions)
+    spec = StackSpec().add(decoder, decoder.dropout)
+    hidden, *_ = run_stack(spec, embedded, target.offsets, source=encoded, source_offsets=source.offsets)
+    return target.like(hidden)
 
 
-def gpt_hidden(gpt: Gpt, ids: Tensor) -> Packed:
-    """Hidden states of a GPT, packed: ids (batch, length), padded at the end -> (tokens, d_model)."""
-    nonpad = ids != gpt.padding
+def gpt_hidden(gpt: Gpt, ids: Packed) -> Packed:
+    """Hidden states of a GPT: ids (tokens,) -> (tokens, d_model)."""
     plan = _plan(gpt, ids)
     if plan is None:
-        return Packed.from_padded(gpt(ids), nonpad)
-    packed, (stack,) = Packed.from_padded(ids, nonpad), plan.stacks
-    embedded = stack.position.embed_at(gpt.embed(packed.values), packed.positions)
-    hidden, *_ = run_stack(StackSpec().add(stack, stack.dropout), embedded, packed.offsets)
-    return packed.like(hidden)
+        return ids.repacked(gpt(*padded_inputs(gpt, ids)))
+    (stack,) = plan.stacks
+    embedded = stack.position.embed_at(gpt.embed(ids.values), ids.positions)
+    hidden, *_ = run_stack(StackSpec().add(stack, stack.dropout), embedded, ids.offsets)
+    return ids.like(hidden)
 
 
-def bert_hidden(bert: Bert, ids: Tensor, segments: Tensor, positions: Tensor | None = None) -> Tensor:
-    """`bert(ids, segments, positions=positions)`: (batch, length, d_model), or (positions, d_model)."""
+def bert_hidden(bert: Bert, ids: Packed, segments: Tensor) -> Packed:
+    """Hidden states of a BERT: ids and segments (tokens,) -> (tokens, d_model)."""
     plan = _plan(bert, ids, segments)
     if plan is None:
-        return cast(Tensor, bert(ids, segments, positions=positions))
-    nonpad = ids != bert.padding
-    packed, (stack,) = _bert_embedded(bert, ids, segments, nonpad), plan.stacks
+        return ids.repacked(bert(*padded_inputs(bert, ids, segments)))
+    embedded, (stack,) = _bert_embedded(bert, ids, segments), plan.stacks
     if bert.reduction is not None:
-        reduced = reduce_packed(stack, packed, bert.reduction, first_only=False)
-        hidden = packed.like(reduced.unmerged()).padded(0.0)
-        return hidden if positions is None else hidden.flatten(0, 1).index_select(0, positions)
-    spec = StackSpec().add(stack, stack.dropout)
-    if positions is None:
-        hidden, *_ = run_stack(spec, packed.values, packed.offsets)
-        return packed.like(hidden).padded(0.0)
+        return ids.like(reduce_packed(stack, embedded, bert.reduction, first_only=False).unmerged())
+    hidden, *_ = run_stack(StackSpec().add(stack, stack.dropout), embedded.values, ids.offsets)
+    return ids.like(hidden)
+
+
+def bert_hidden_at(bert: Bert, ids: Packed, segments: Tensor, positions: Tensor) -> Tensor:
+    """Hidden states of a BERT at some of the packed tokens only: (positions, d_model)."""
+    plan = _plan(bert, ids, segments, positions)
+    if plan is None:
+        padded_ids, padded_segments, at = padded_inputs(bert, ids, segments, positions)
+        return cast(Tensor, bert(padded_ids, padded_segments, positions=at))
+    if bert.reduction is not None:
+        return bert_hidden(bert, ids, segments).values.index_select(0, positions)
     # The last block computes no other token than these.
-    chosen = torch.zeros(ids.numel(), dtype=torch.bool).index_fill(0, positions, True).view_as(ids)
-    selected = chosen[nonpad].nonzero().squeeze(1).to(torch.int32)
-    selected_offsets = torch.nn.functional.pad(chosen.sum(1).cumsum(0), (1, 0)).to(torch.int32)
+    chosen = torch.zeros(len(ids.values), dtype=torch.bool).index_fill(0, positions, True)
+    before = nn.functional.pad(chosen.cumsum(0), (1, 0))
     hidden, *_ = run_stack(
-        spec, packed.values, packed.offsets, selected=selected, selected_offsets=selected_offsets
+        StackSpec().add(plan.stacks[0], plan.stacks[0].dropout),
+        _bert_embedded(bert, ids, segments).values,
+        ids.offsets,
+        selected=chosen.nonzero().squeeze(1).to(torch.int32),
+        selected_offsets=before.index_select(0, ids.offsets).to(torch.int32),
     )
-    return hidden.index_select(0, (chosen.flatten().cumsum(0) - 1).index_select(0, positions))
+    return hidden.index_select(0, before.index_select(0, positions))
 
 
-def bert_first(bert: Bert, ids: Tensor, segments: Tensor) -> Tensor:
-    """`bert.first(ids, segments)`: hidden states at [CLS], (batch, d_model)."""
+def bert_first(bert: Bert, ids: Packed, segments: Tensor) -> Tensor:
+    """Hidden states of a BERT at [CLS], the first token of each text: (texts, d_model)."""
     plan = _plan(bert, ids, segments)
     if plan is None:
-        return bert.first(ids, segments)
+        return bert.first(*padded_inputs(bert, ids, segments))
     if bert.reduction is None:
-        return bert_hidden(bert, ids, segments, first_positions(ids))
-    packed = _bert_embedded(bert, ids, segments, ids != bert.padding)
-    return reduce_packed(plan.stacks[0], packed, bert.reduction, first_only=True).x
+        return bert_hidden_at(bert, ids, segments, ids.offsets[:-1].long())
+    return reduce_packed(plan.stacks[0], _bert_embedded(bert, ids, segments), bert.reduction, first_only=True).x
 
 
 def vit_pooled(vit: Vit, pixels: Tensor) -> Tensor:
@@ -178,11 +220,11 @@ def encode(body: Bert | Vit, x: Tensor, reducer: Merging | Pruning | None, *, fi
     (stack,) = plan.stacks
     packed = Packed(x.flatten(0, 1), torch.full((batch,), length))
     if reducer is not None:
-        left = reduce_packed(stack, packed, reducer, first_only=first_only)
+        remaining = reduce_packed(stack, packed, reducer, first_only=first_only)
         if first_only:
-            return left.x
-        normed = left.x if isinstance(body, Bert) else body.norm(left.x)
-        return replace(left, tokens=left.tokens.like(normed)).means()
+            return remaining.x
+        normed = remaining.x if isinstance(body, Bert) else body.norm(remaining.x)
+        return replace(remaining, tokens=remaining.tokens.like(normed)).means()
     spec = StackSpec().add(stack, stack.dropout)
     if not first_only:
         hidden, *_ = run_stack(spec, packed.values, packed.offsets)
@@ -198,21 +240,15 @@ def encode(body: Bert | Vit, x: Tensor, reducer: Merging | Pruning | None, *, fi
     return hidden
 
 
-def _plan(body: nn.Module, *inputs: Tensor) -> Plan | None:
+def _plan(body: nn.Module, *inputs: Inputs) -> Plan | None:
     """The plan, if it supports hidden states and the inputs are on the CPU."""
     if any(each.device.type != "cpu" for each in inputs):
         return None
     return supports(body, "hidden states")
 
 
-def _bert_embedded(bert: Bert, ids: Tensor, segments: Tensor, nonpad: Tensor) -> Packed:
-    packed = Packed.from_padded(ids, nonpad)
-    return packed.like(bert.embed(packed.values, segments[nonpad], packed.positions))
-
-
-def _pretrained(model: BertPretrainer, ids: Tensor, segments: Tensor, positions: Tensor) -> Any:
-    hidden = bert_hidden(model.bert, ids, segments, torch.cat([first_positions(ids), positions]))
-    return model.heads(hidden, len(ids))
+def _bert_embedded(bert: Bert, ids: Packed, segments: Tensor) -> Packed:
+    return ids.like(bert.embed(ids.values, segments, ids.positions))
 
 
 def last_tokens(hidden: Packed) -> Tensor:
@@ -220,21 +256,34 @@ def last_tokens(hidden: Packed) -> Tensor:
     return hidden.values.index_select(0, hidden.offsets[1:].long() - 1)
 
 
-def _pooled(model: BertReader, ids: Tensor, segments: Tensor) -> Tensor:
+def _pretrained(model: BertPretrainer, ids: Packed, segments: Tensor, positions: Tensor) -> Any:
+    hidden = bert_hidden_at(model.bert, ids, segments, torch.cat([ids.offsets[:-1].long(), positions]))
+    return model.heads(hidden, ids.sequences)
+
+
+def _spans(model: BertAnswerer, ids: Packed, segments: Tensor) -> Tensor:
+    scores = model.edges(bert_hidden(model.bert, ids, segments).values)
+    return ids.like(scores).padded(torch.finfo(scores.dtype).min).transpose(1, 2)
+
+
+def _pooled(model: BertReader, ids: Packed, segments: Tensor) -> Tensor:
     body = model.bert
     if isinstance(body, Gpt):
         hidden = gpt_hidden(body, ids)
-        return model.pool(hidden.padded(0.0), hidden.nonpad)
-    assert isinstance(body, Bert)
-    return model.pool(bert_hidden(body, ids, segments), ids != body.padding)
+    else:
+        assert isinstance(body, Bert)
+        hidden = bert_hidden(body, ids, segments)
+    match model.pooling:
+        case "cls":
+            return hidden.values.index_select(0, hidden.offsets[:-1])
+        case "mean" | "max":
+            return torch.segment_reduce(hidden.values, model.pooling, lengths=hidden.lengths)
 
 
 HEADS: dict[type[nn.Module], Callable[..., Any]] = {
     BertClassifier: lambda model, ids, segments: model.classify(bert_first(model.bert, ids, segments)),
-    BertTagger: lambda model, ids, segments: model.tag(bert_hidden(model.bert, ids, segments)),
-    BertAnswerer: lambda model, ids, segments: model.spans(
-        bert_hidden(model.bert, ids, segments), ids != model.bert.padding
-    ),
+    BertTagger: lambda model, ids, segments: model.tag(bert_hidden(model.bert, ids, segments).values),
+    BertAnswerer: _spans,
     BertPretrainer: _pretrained,
     BertReader: _pooled,
     GptClassifier: lambda model, ids, segments=None: model.classify(last_tokens(gpt_hidden(model.gpt, ids))),

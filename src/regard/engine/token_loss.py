@@ -1,13 +1,13 @@
 """Token loss of a batch with its gradient in one native call: translation and language models.
 
 Each thread takes chunks of its own sequences through embedding, encoder, decoder, output layer and back, and
-waits for the others only to add up the gradients. The plain reference is `SmoothedKL` over the model's logits.
+waits for the others only to add up the gradients. The plain reference is `training.loss.SmoothedKL` over the
+model's logits.
 """
 
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -17,43 +17,29 @@ from regard.engine.header import header
 from regard.engine.library import data_ptr, library, refuse_second_order
 from regard.engine.plan import Stack, supports
 from regard.engine.stack import GradientLayout, StackSpec, StackStructs, max_length
-from regard.nn import Learned, Sinusoidal
+from regard.nn import Learned, Packed, Sinusoidal
 from regard.nn.gpt import GptWriter
 from regard.nn.transformer import Transformer
 
 C = header().structs
 
 
-@dataclass(frozen=True)
-class PackedIds:
-    """Token ids (tokens,) of packed sequences, and where each begins: (sequences + 1,) int32."""
-
-    ids: Tensor
-    offsets: Tensor
-
-    def twice(self) -> "PackedIds":
-        """The same sequences once more after themselves."""
-        second = self.offsets[1:] + self.offsets[-1]
-        return PackedIds(torch.cat((self.ids, self.ids)), torch.cat((self.offsets, second)))
-
-    @property
-    def sequences(self) -> int:
-        return len(self.offsets) - 1
-
-
 def translation_loss(
     model: nn.Module,
-    source: PackedIds,
-    target: PackedIds,
+    source: Packed,
+    target: Packed,
     labels: Tensor,
     *,
     padding: int,
     smoothing: float,
     r_drop: float = 0.0,
 ) -> Tensor | None:
-    """Label-smoothed divergence of sentence pairs, summed over labels; None where the plan refuses the model.
+    """Label-smoothed divergence of a batch of sentence pairs, summed over the labels.
+
+    None where the plan refuses the model.
 
     Args:
+        source: Source ids.
         target: The targets shifted right.
         labels: (target tokens,), what is to be predicted.
         padding: The id that gets no probability from label smoothing.
@@ -64,19 +50,19 @@ def translation_loss(
         MemoryError: There is not enough memory for this batch.
     """
     plan = supports(model, "token loss")
-    if plan is None or plan.kind != "encoder-decoder" or source.ids.device.type != "cpu":
+    if plan is None or plan.kind != "encoder-decoder" or source.device.type != "cpu":
         return None
     assert isinstance(model, Transformer)
     weight, bias = model.output
-    check_ids(source.ids, len(model.source_embedding.weight), "source")
-    check_ids(target.ids, len(model.target_embedding.weight), "target")
+    check_ids(source.values, len(model.source_embedding.weight), "source")
+    check_ids(target.values, len(model.target_embedding.weight), "target")
     check_ids(labels, len(weight), "target")
     spec, tables = StackSpec(), []
     scales = []
     for stack, embedding, side in zip(
         plan.stacks, (model.source_embedding, model.target_embedding), (source, target), strict=True
     ):
-        tables += [spec.place(embedding.weight), spec.place(position_table(stack, max_length(side.offsets)))]
+        tables += [spec.place(embedding.weight), spec.place(position_table(stack, side.max_length))]
         scales.append(embedding.scale)
         spec.add(stack, stack.dropout)
     tables += [spec.place(weight), spec.place(bias)]
@@ -85,7 +71,7 @@ def translation_loss(
     return _loss(spec, tables, scales, source, target, labels, padding, smoothing, r_drop)
 
 
-def language_model_loss(model: nn.Module, text: PackedIds, labels: Tensor) -> Tensor | None:
+def language_model_loss(model: nn.Module, text: Packed, labels: Tensor) -> Tensor | None:
     """Cross entropy of the next token, summed over `labels` (tokens,); None where the plan refuses the model.
 
     Raises:
@@ -93,14 +79,14 @@ def language_model_loss(model: nn.Module, text: PackedIds, labels: Tensor) -> Te
         MemoryError: There is not enough memory for this batch.
     """
     plan = supports(model, "token loss")
-    if plan is None or plan.kind != "GPT" or text.ids.device.type != "cpu":
+    if plan is None or plan.kind != "GPT" or text.device.type != "cpu":
         return None
     assert isinstance(model, GptWriter)
     (stack,), weight = plan.stacks, model.gpt.token_embedding.weight
-    check_ids(text.ids, len(weight), "token")
+    check_ids(text.values, len(weight), "token")
     check_ids(labels, len(weight), "next token")
     spec = StackSpec()
-    tables = [-1, -1, spec.place(weight), spec.place(position_table(stack, max_length(text.offsets)))]
+    tables = [-1, -1, spec.place(weight), spec.place(position_table(stack, text.max_length))]
     spec.add(stack, stack.dropout)
     return _loss(spec, [*tables, tables[2], -1], [1.0, 1.0], None, text, labels, 0, 0.0, 0.0)
 
@@ -109,8 +95,8 @@ def _loss(
     spec: StackSpec,
     tables: list[int],
     scales: list[float],
-    source: PackedIds | None,
-    target: PackedIds,
+    source: Packed | None,
+    target: Packed,
     labels: Tensor,
     padding: int,
     smoothing: float,
@@ -119,10 +105,10 @@ def _loss(
     vocabulary = len(spec.tensors[tables[4]])
     numbers = [*scales, 1 - smoothing, smoothing / (vocabulary - 2) if smoothing else 0.0, r_drop]
     with_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in spec.tensors)
-    if len(labels) * (2 if r_drop else 1) != len(target.ids):
-        raise ValueError(f"{len(labels)} labels for {len(target.ids)} target tokens")
+    if len(labels) * (2 if r_drop else 1) != len(target.values):
+        raise ValueError(f"{len(labels)} labels for {len(target.values)} target tokens")
     loss, _ = token_loss(
-        None if source is None else source.ids, None if source is None else source.offsets, target.ids,
+        None if source is None else source.values, None if source is None else source.offsets, target.values,
         target.offsets, labels, spec.tensors, spec.settings, spec.numbers, spec.seeds(), tables, numbers,
         padding, with_gradient,
     )  # fmt: skip
@@ -139,7 +125,7 @@ def check_ids(ids: Tensor, vocabulary: int, side: str) -> None:
 
 
 def position_table(stack: Stack, length: int) -> Tensor | None:
-    """What is added to the embeddings at each position, (length or more, d_model); None if there is nothing."""
+    """What is added to the embeddings at each position, (length or more, d_model); None where nothing is."""
     position = stack.position
     if isinstance(position, Learned):
         position.check_length(length)

@@ -59,7 +59,7 @@ class Answering:
 
     def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Ready:
         windows = self.windows(tokenizer, "train")
-        empty = sum(each.example.gold == NOWHERE for each in windows)
+        empty = sum(each.example.labels == NOWHERE for each in windows)
         tell(f"windows of {self.longest} tokens: {len(windows):,}, {empty:,} of them without the answer")
         return Ready([each.example for each in windows])
 
@@ -76,7 +76,7 @@ class Answering:
     def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> Measured:
         questions, windows = self.splits[split], self.windows(tokenizer, split)
         contexts = [each.context for each in questions]
-        best, loss = spans(model, windows, tokenizer.padding, contexts, self.data.longest_answer)
+        best, loss = spans(model, windows, contexts, self.data.longest_answer)
         gold = [[answer.text for answer in each.answers] for each in questions]
         scores = score_answers(gold, [each.answer for each in best])
         return Measured({**scores.numbers(), "loss": loss}, len(questions), [])
@@ -120,10 +120,10 @@ def windows_of(
             part = context.ids[first : first + room]
             ids = np.array(tokenizer.joined(question, part), np.int64)
             begin = len(question) + 2
-            gold = NOWHERE
+            labels = NOWHERE
             if place is not None and first <= place[0] and place[1] < first + len(part):
-                gold = (place[0] - first + begin, place[1] - first + begin)
-            example = Example(len(found), ids, begin, gold)
+                labels = (place[0] - first + begin, place[1] - first + begin)
+            example = Example(len(found), ids, begin, labels)
             found.append(Window(number, begin, context.spans[first : first + room], example))
     return found
 
@@ -148,7 +148,7 @@ class Answered:
 
 
 def spans(
-    model: nn.Module, windows: Sequence[Window], padding: int, contexts: Sequence[str], longest_answer: int
+    model: nn.Module, windows: Sequence[Window], contexts: Sequence[str], longest_answer: int
 ) -> tuple[list[Answered], float]:
     """The best answer to each question over all windows of its paragraph, and the mean loss of a window.
 
@@ -157,11 +157,11 @@ def spans(
     best: list[tuple[float, int, int]] = [(-np.inf, 0, 0) for _ in contexts]
     mass: list[list[np.ndarray]] = [[] for _ in contexts]
     loss = 0.0
-    for batch, scores in asked(model, [each.example for each in windows], padding):
+    for batch, scores in asked(model, [each.example for each in windows]):
         logs = scores.log_softmax(-1).cpu().numpy()
         for row, number in enumerate(batch.sentences):
             window = windows[number]
-            loss -= float(sum(logs[row, side, place] for side, place in enumerate(window.example.gold))) / 2
+            loss -= float(sum(logs[row, side, place] for side, place in enumerate(window.example.labels))) / 2
             inside = slice(window.begin, window.begin + len(window.spans))
             starts, ends = scores[row].cpu().numpy()[:, inside]
             if not len(starts):

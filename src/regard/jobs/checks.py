@@ -100,11 +100,11 @@ def logits_apart(
     pairs = loaded.vocabulary.encode_pairs(list(zip(sources, targets, strict=True)))
     apart = 0.0
     for batch in Batches.of_pairs(pairs, 2048, loaded.recipe.model.longest):
-        real = batch.target != loaded.vocabulary.target.padding
+        source = batch.source.padded(loaded.vocabulary.source.padding)
+        target = batch.target.padded(loaded.vocabulary.target.padding)
         device = loaded.translator.device
-        ours = loaded.model(batch.source.to(device), batch.target.to(device)).cpu()
-        difference = ours - theirs(batch.source, batch.target)
-        apart = max(apart, float(difference[real].abs().max()))
+        difference = loaded.model(source.to(device), target.to(device)).cpu() - theirs(source, target)
+        apart = max(apart, float(batch.target.repacked(difference).values.abs().max()))
     return apart
 
 

@@ -80,7 +80,7 @@ class Classification:
     def measure(self, model: nn.Module, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> Measured:
         gold = [each.label for each in self.splits[split]]
         examples, _ = self.examples(tokenizer, split)
-        shares = probabilities(model, examples, tokenizer.padding)
+        shares = probabilities(model, examples)
         found = [self.labels[place] for place in shares.argmax(1)]
         right = shares[np.arange(len(gold)), [self.labels.index(label) for label in gold]]
         scores = score_labels(gold, found)
@@ -109,8 +109,8 @@ def encode_texts(
         cut += len(one) + len(other) > room
         one, other = shortened(one, other, room)
         ids = np.array(tokenizer.joined(one, other if pair else None), np.int64)
-        gold = (labels[number],) if labels else ()
-        found.append(Example(number, ids, len(one) + 2 if pair else len(ids), gold))
+        label = (labels[number],) if labels else ()
+        found.append(Example(number, ids, len(one) + 2 if pair else len(ids), label))
     return found, cut
 
 
@@ -127,10 +127,10 @@ def shortened(one: list[int], other: list[int], room: int) -> tuple[list[int], l
     return one[: room - half], other[:half]
 
 
-def probabilities(model: nn.Module, examples: Sequence[Example], padding: int) -> np.ndarray:
+def probabilities(model: nn.Module, examples: Sequence[Example]) -> np.ndarray:
     """The share of each label for each example: (examples, labels)."""
     found: dict[int, np.ndarray] = {}
-    for batch, scores in asked(model, examples, padding):
+    for batch, scores in asked(model, examples):
         found.update(zip(batch.sentences, scores.softmax(-1).cpu().numpy(), strict=True))
     return np.stack([found[each.number] for each in examples])
 

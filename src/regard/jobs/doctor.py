@@ -24,7 +24,7 @@ from regard.disk import cache_folder
 from regard.engine import describe, find_library
 from regard.evaluation import measure
 from regard.jobs.folder import RunFolder
-from regard.nn import Residual
+from regard.nn import Packed, Residual
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.training import checkpoint
@@ -131,11 +131,9 @@ def free_disk() -> str:
 def accumulation_equals_large_batch() -> str:
     """Gradients of two halves added up, against those of the whole, sentences of different lengths."""
     model = small_model()
-    batch = some_pairs(8, 7)
-    batch.gold[:3, 4:] = batch.target[:3, 5:] = PADDING
-    batch = counted(batch)
-    halves = [rows(batch, slice(0, 3)), rows(batch, slice(3, 8))]
-    whole = gradient(model, [batch])
+    pairs = some_pairs([4, 4, 4, 7, 7, 7, 7, 7])
+    halves = [batch_of(pairs[:3]), batch_of(pairs[3:])]
+    whole = gradient(model, [batch_of(pairs)])
     worst = max(
         float((one - other).abs().max()) for one, other in zip(whole, gradient(model, halves), strict=True)
     )
@@ -151,18 +149,19 @@ def cached_equals_full_decoding() -> str:
         RnnModel("rnn", hidden=32, embedding=32, attention="luong", input_feeding=True),
     ):
         model = build(config, VOCABULARY, VOCABULARY, PADDING).eval()
-        batch = some_pairs(4, 9)
+        batch = batch_of(some_pairs([9] * 4))
+        source, target = batch.source.padded(PADDING), batch.target.padded(PADDING)
         with torch.inference_mode():
-            full, state = model(batch.source, batch.target), model.start(batch.source)
-            for place in range(batch.target.size(1)):
-                scores, state = model.step(batch.target[:, place], state)
+            full, state = model(source, target), model.start(source)
+            for place in range(target.size(1)):
+                scores, state = model.step(target[:, place], state)
                 worst = max(worst, float((scores - full[:, place]).abs().max()))
     return within(worst, 1e-4, "the largest difference of a score")
 
 
 def text_independent_of_the_batch() -> str:
     model = small_model()
-    source = some_pairs(13, 8).source
+    source = batch_of(some_pairs([8] * 13)).source.padded(PADDING)
     limits, options = Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN)), Options(beam=4, nbest=4, longest=20)
     whole = search(model, source, limits, options)
     alone = [search(model, source[row : row + 1], limits, options)[0] for row in range(13)]
@@ -196,13 +195,11 @@ def label_smoothing_finite() -> str:
     model = small_model()
     with torch.no_grad():
         model.output_bias[7], model.output_bias[PADDING] = 80.0, 30.0
-    batch = some_pairs(4, 6)
-    batch.gold[0, 3:] = PADDING
+    batch = batch_of(some_pairs([3, 6, 6, 6]))
+    source, target, labels = (each.padded(PADDING) for each in (batch.source, batch.target, batch.labels))
     found = float(PairObjective(model, PADDING, 0.1)(batch).detach())
     with torch.no_grad():
-        plain = SmoothedKL(VOCABULARY, PADDING, 0.1)(
-            model(batch.source, batch.target).flatten(0, 1), batch.gold.flatten()
-        )
+        plain = SmoothedKL(VOCABULARY, PADDING, 0.1)(model(source, target).flatten(0, 1), labels.flatten())
     if not torch.isfinite(torch.tensor(found)):
         raise Ill(f"the loss is {found}")
     return within(abs(found - float(plain)) / abs(float(plain)), 1e-4, "the relative difference of the losses")
@@ -233,11 +230,13 @@ def save_and_load_equal() -> str:
             raise Ill("a model read back is not the one that was written")
         training, copy = small_training(model, folder.path), small_training(small_model(), folder.path)
         objective = PairObjective(model, PADDING, 0.1)
-        one_update(training, objective, [some_pairs(4, 5)], 1e-3, Silent())
+        one_update(training, objective, [batch_of(some_pairs([5] * 4))], 1e-3, Silent())
         checkpoint.save(training, folder.path / "checkpoints", 1)
         checkpoint.resume(copy, folder.path / "checkpoints", lambda _: None)
-        one_update(training, objective, [some_pairs(4, 5)], 1e-3, Silent())
-        one_update(copy, PairObjective(copy.model, PADDING, 0.1), [some_pairs(4, 5)], 1e-3, Silent())
+        one_update(training, objective, [batch_of(some_pairs([5] * 4))], 1e-3, Silent())
+        one_update(
+            copy, PairObjective(copy.model, PADDING, 0.1), [batch_of(some_pairs([5] * 4))], 1e-3, Silent()
+        )
         if not equal(training.model, copy.model):
             raise Ill("a training read back goes on otherwise than the one that was written")
     return "weights, optimiser and average are the same to the bit"
@@ -284,21 +283,22 @@ def small_store(folder: Path) -> TokenStore:
     )
 
 
-def some_pairs(sentences: int, length: int) -> Batch:
-    source, gold = (torch.randint(UNKNOWN + 1, VOCABULARY, (sentences, length)) for _ in range(2))
-    begin = torch.full((sentences, 1), BEGIN)
-    return Batch(source, torch.cat([begin, gold[:, :-1]], 1), gold, sentences * length, tuple(range(sentences)))
+def some_pairs(lengths: list[int]) -> list[tuple[list[int], list[int]]]:
+    """Pairs of random source and target ids, both of so many tokens."""
+    drawn = [torch.randint(UNKNOWN + 1, VOCABULARY, (2, length)).tolist() for length in lengths]
+    return [(source, target) for source, target in drawn]
 
 
-def rows(batch: Batch, chosen: slice) -> Batch:
-    """Some sentences of a batch, with their number of tokens."""
-    parts = (batch.source[chosen], batch.target[chosen], batch.gold[chosen])
-    return counted(Batch(*parts, 0, batch.sentences[chosen]))
-
-
-def counted(batch: Batch) -> Batch:
-    tokens = int((batch.gold != PADDING).sum())
-    return Batch(batch.source, batch.target, batch.gold, tokens, batch.sentences)
+def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
+    """The pairs as one batch; targets end with a token like any other."""
+    labels = Packed.from_rows([target for _, target in pairs])
+    return Batch(
+        source=Packed.from_rows([source for source, _ in pairs]),
+        target=Packed.from_rows([[BEGIN, *target[:-1]] for _, target in pairs]),
+        labels=labels,
+        tokens=len(labels.values),
+        sentences=tuple(range(len(pairs))),
+    )
 
 
 def gradient(model: Seq2SeqModel, batches: list[Batch]) -> list[Tensor]:

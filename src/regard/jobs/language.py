@@ -19,7 +19,6 @@ from regard.jobs.journal import Audience
 from regard.jobs.texts import Measured, TextRun
 from regard.jobs.vocabulary import digest_of
 from regard.nn.build import Head
-from regard.nn.gpt import PADDING
 from regard.nn.ngram import Ngram
 from regard.text import LetterTokenizer, Tokenizer
 from regard.training.heads import LanguageObjective
@@ -115,9 +114,9 @@ class Language:
         with torch.no_grad():
             while some := list(islice(in_order, WINDOWS)):
                 count += len(some)
-                for batch in all_batches(some, PADDING, TOKENS):
+                for batch in all_batches(some, TOKENS):
                     total += float(objective.loss(batch.to(objective.device)))
-                    asked += batch.golds
+                    asked += batch.num_targets
         return Measured(self.scores(total, asked, windows.tokens, split), count, [])
 
     def scores(self, nats: float, asked: int, tokens: int, split: str) -> dict[str, float]:

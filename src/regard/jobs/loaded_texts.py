@@ -69,7 +69,7 @@ class LoadedEncoder:
         settings = embed_settings(self.recipe)
         examples, _ = encode_texts(self.tokenizer, *sides(texts), self.longest)
         vectors = np.zeros((len(examples), self.recipe.model.d_model), np.float32)
-        for batch, found in asked(BertReader(self.body, settings.pooling), examples, self.tokenizer.padding):
+        for batch, found in asked(BertReader(self.body, settings.pooling), examples):
             vectors[list(batch.sentences)] = found.cpu().numpy()
         if settings.normal:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -136,7 +136,7 @@ class LoadedClassifier(LoadedEncoder):
         if not first:
             return []
         examples, _ = encode_texts(self.tokenizer, first, second, self.longest)
-        shares = probabilities(self.model, examples, self.tokenizer.padding)
+        shares = probabilities(self.model, examples)
         return [judged(self.labels, each) for each in shares]
 
 
@@ -151,7 +151,7 @@ class LoadedTagger(LoadedEncoder):
         if not words:
             return []
         stretches = encode_words(self.tokenizer, words, self.longest)
-        shares = word_shares(self.model, stretches, self.tokenizer.padding, [len(each) for each in words])
+        shares = word_shares(self.model, stretches, [len(each) for each in words])
         return [tagged(each, self.labels, rows) for each, rows in zip(words, shares, strict=True)]
 
 
@@ -170,7 +170,7 @@ class LoadedAnswerer(LoadedEncoder):
         data = self.recipe.data
         windows = windows_of(self.tokenizer, questions, data, self.longest)
         contexts = [paragraph for _, paragraph in questions]
-        return spans(self.model, windows, self.tokenizer.padding, contexts, data.longest_answer)[0]
+        return spans(self.model, windows, contexts, data.longest_answer)[0]
 
 
 def body_of(model: nn.Module) -> Bert | Gpt:

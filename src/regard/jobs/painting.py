@@ -9,7 +9,6 @@ from torch import nn
 
 from regard import text
 from regard.config import PaintRecipe, UnetModel, VitModel
-from regard.data.batches import padded
 from regard.data.images import Images, Part, labels_of, open_images
 from regard.data.painting import PaintBatches
 from regard.data.prompts import prompts_for, usual_prompt, vocabulary_texts
@@ -24,6 +23,7 @@ from regard.jobs.vocabulary import JOINT
 from regard.look.curves import draw_training
 from regard.look.figure import save as save_picture
 from regard.look.painting import draw_grid
+from regard.nn import Packed
 from regard.nn.unet import Unet
 from regard.text import Tokenizer
 from regard.training.denoising import NoiseObjective
@@ -196,7 +196,7 @@ def painted(
     nothing = torch.tensor([[tokenizer.end]], device=device)
     found = []
     for first in range(0, len(rows), together):
-        some = padded(rows[first : first + together], tokenizer.padding).to(device)
+        some = Packed.from_rows(rows[first : first + together]).padded(tokenizer.padding).to(device)
         found.append(paint(model, some, nothing, options, seeds[first : first + together]).cpu())
     pixels = ((torch.cat(found) + 1) / 2).clamp(0, 1).squeeze(1)
     return pixels.view(len(prompts), each, *pixels.shape[1:]).numpy()

@@ -121,7 +121,7 @@ class Pretraining:
         with torch.no_grad():
             for first in range(0, len(documents), TEXTS):
                 members = np.arange(first, min(first + TEXTS, len(documents)))
-                for batch in all_batches(documents.load(members, chance), tokenizer.padding, TOKENS):
+                for batch in all_batches(documents.load(members, chance), TOKENS):
                     totals += counted(model, objective, batch.to(objective.device))
         words, right_words, word_loss, decisions, right, loss = totals
         scores = {"accuracy": right_words / max(1, words), "word_loss": word_loss / max(1, words)}
@@ -134,14 +134,16 @@ class Pretraining:
 def counted(model: BertPretrainer, objective: PretrainingObjective, batch: TextBatch) -> np.ndarray:
     """Hidden words, those guessed, their loss; texts in two parts, those told right, their loss."""
     word_loss, loss = objective.parts(batch)
-    places = (batch.marks != NOTHING).flatten().nonzero().squeeze(1)
-    rows, scores = run(model, batch.ids, batch.segments, places)
+    positions = (batch.marks != NOTHING).nonzero().squeeze(1)
+    hidden, scores = run(model, batch.ids, batch.segments, positions)
     weight, bias = model.output
-    gold = batch.marks.flatten().index_select(0, places)
-    guessed = torch.cat([(part @ weight.T + bias).argmax(-1) for part in rows.split(512)])
-    told = batch.gold[:, 0] != NOTHING
-    right = (scores.argmax(-1) == batch.gold[:, 0]) & told
-    numbers = [len(gold), (guessed == gold).sum(), word_loss, told.sum(), right.sum(), loss]
+    words = batch.marks.index_select(0, positions)
+    guessed = torch.cat([(part @ weight.T + bias).argmax(-1) for part in hidden.split(512)])
+    labels = batch.labels[:, 0]
+    right = (scores.argmax(-1) == labels) & (labels != NOTHING)
+    numbers = [
+        len(words), (guessed == words).sum(), word_loss, (labels != NOTHING).sum(), right.sum(), loss
+    ]  # fmt: skip
     return np.array([float(each) for each in numbers])
 
 

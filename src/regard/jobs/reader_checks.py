@@ -95,11 +95,11 @@ def compared(loaded: LoadedEncoder, head: Head, examples: Sequence[Example], the
     """For how many texts both say the same, and the largest difference of what they say, padding left out."""
     device, padding = next(loaded.model.parameters()).device, loaded.tokenizer.padding
     same, apart = 0, 0.0
-    for batch in all_batches(examples, padding, 2048):
-        real = batch.ids.ne(padding)
-        here = batch.to(device)
-        ours = ours_to(loaded, here.ids, here.segments).float().cpu()
-        others = theirs(batch.ids, batch.segments)
+    for batch in all_batches(examples, 2048):
+        ids, segments = batch.ids.padded(padding), batch.ids.like(batch.segments).padded(0)
+        real = batch.ids.nonpad
+        ours = ours_to(loaded, ids.to(device), segments.to(device)).float().cpu()
+        others = theirs(ids, segments)
         if head in ("tags", "pretraining"):
             real, alike = real.unsqueeze(-1), (ours.argmax(-1) == others.argmax(-1)) | ~real
         elif head == "span":

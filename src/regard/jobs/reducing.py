@@ -8,6 +8,7 @@ import torch
 
 from regard.config import LoopSettings, Reduction
 from regard.data.examples import TextBatch
+from regard.engine.forward import padded_inputs
 from regard.errors import RegardError
 from regard.nn import TokenCounts
 from regard.nn.bert import Bert
@@ -56,7 +57,7 @@ def token_counts(bert: Bert, batches: Iterable[TextBatch], *, first_only: bool) 
     """How many tokens of each text remain from block to block."""
     with torch.no_grad():
         found = [
-            bert.reduced(each.ids, each.segments, first_only=first_only).counts
+            bert.reduced(*padded_inputs(bert, each.ids, each.segments), first_only=first_only).counts
             for each in (batch.to(bert.pooler.weight.device) for batch in batches)
         ]
     return tuple(

@@ -18,7 +18,7 @@ from regard.config import PairData, TranslationRecipe
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
-from regard.engine.forward import transformer_rows
+from regard.engine.forward import seq2seq_hidden
 from regard.engine.search import nearest as nearest_places
 from regard.errors import RegardError
 from regard.jobs.folder import RunFolder
@@ -131,13 +131,11 @@ def places_of(
     device = model.output[0].device
     for cpu_batch in Batches.of_pairs(vocabulary.encode_pairs(pairs), TOKENS, longest):
         batch = cpu_batch.to(device)
-        gold = batch.gold.flatten()
-        real = (gold != vocabulary.target.padding).nonzero().squeeze(1)
-        hidden, gold = transformer_rows(model, batch.source, batch.target, real), gold[real]
+        hidden, labels = seq2seq_hidden(model, batch.source, batch.target).values, batch.labels.values
         keys.append(hidden.half().cpu())
-        words.append(gold.int().cpu())
+        words.append(labels.int().cpu())
         share = model.scores(hidden).softmax(-1)
-        probabilities.append(share.gather(1, gold.unsqueeze(1)).squeeze(1).cpu())
+        probabilities.append(share.gather(1, labels.unsqueeze(1)).squeeze(1).cpu())
     return torch.cat(keys), torch.cat(words), torch.cat(probabilities)
 
 

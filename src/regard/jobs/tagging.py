@@ -6,15 +6,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from torch import nn
 
 from regard.config import TaggingRecipe
 from regard.data.conll import Tagged, check_tags, read_conll, tags_of
 from regard.data.examples import NOTHING, Example, Ready
+from regard.engine.forward import run_tokens
 from regard.evaluation import entities, score_entities
 from regard.jobs import texts
 from regard.jobs.journal import Audience
-from regard.jobs.texts import Measured, TextRun, asked
+from regard.jobs.texts import Measured, TextRun, batches_for
 from regard.nn.build import Head
 from regard.text import BertTokenizer, Pieces
 from regard.training.heads import TagObjective
@@ -78,7 +80,7 @@ class Tagging:
 
     def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> Measured:
         sentences, stretches = self.splits[split], self.stretches(tokenizer, split)
-        shares = word_shares(model, stretches, tokenizer.padding, [len(each.words) for each in sentences])
+        shares = word_shares(model, stretches, [len(each.words) for each in sentences])
         found = [[self.labels[place] for place in each.argmax(1)] for each in shares]
         gold = [[self.labels.index(tag) for tag in each.tags] for each in sentences]
         right = np.concatenate(
@@ -139,21 +141,21 @@ def cuts(pieces: Pieces, room: int) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def word_shares(
-    model: nn.Module, stretches: Sequence[Stretch], padding: int, lengths: Sequence[int]
-) -> list[np.ndarray]:
+@torch.no_grad()
+def word_shares(model: nn.Module, stretches: Sequence[Stretch], lengths: Sequence[int]) -> list[np.ndarray]:
     """The share of each tag for each word of each sentence: (words, tags) a sentence.
 
     A word of which nothing is left as a token, such as a lone control character, is outside: tag 0.
     """
     found = [np.ones((length, 1)) for length in lengths]
-    for batch, scores in asked(model, [each.example for each in stretches], padding):
-        shares = scores.softmax(-1).cpu().numpy()
+    for batch in batches_for(model, [each.example for each in stretches]):
+        scores = run_tokens(model, batch.ids, batch.segments).values
+        shares = scores.float().softmax(-1).cpu().numpy()
         if found[0].shape[1] != shares.shape[-1]:
             found = [np.eye(1, shares.shape[-1]).repeat(length, 0) for length in lengths]
-        for row, number in enumerate(batch.sentences):
+        for first, number in zip(batch.ids.offsets.tolist(), batch.sentences, strict=False):
             stretch = stretches[number]
-            found[stretch.sentence][stretch.words] = shares[row, stretch.places]
+            found[stretch.sentence][stretch.words] = shares[first + np.array(stretch.places, np.int64)]
     return found
 
 

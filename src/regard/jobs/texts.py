@@ -178,7 +178,6 @@ class TextTask:
     def batches(self, world: World) -> TextBatches:
         return TextBatches(
             self.source,
-            self.tokenizer.padding,
             tokens=self.settings.batch_tokens,
             sentences=self.settings.batch_sentences,
             seed=self.settings.seed,
@@ -198,7 +197,7 @@ class TextTask:
             return scores
         some = self.source.load(np.arange(min(SAMPLE, len(self.source))), np.random.default_rng(0))
         bert: Any = model.bert
-        batches = all_batches(some, self.tokenizer.padding, self.settings.batch_tokens)
+        batches = all_batches(some, self.settings.batch_tokens)
         kept = kept_share(token_counts(bert, batches, first_only=True))
         return with_worth(scores, self.recipe.train.best_by, kept, reduce)
 
@@ -286,11 +285,15 @@ def bucket(key: str) -> float:
 
 
 def asked(
-    model: nn.Module, examples: Sequence[Example], padding: int, tokens: int = 8192
+    model: nn.Module, examples: Sequence[Example], tokens: int = 8192
 ) -> Iterator[tuple[TextBatch, Tensor]]:
-    """What a model says to each batch of examples, shortest first; `sentences` tells which they are."""
-    place = next(model.parameters()).device
-    for batch in all_batches(examples, padding, tokens):
-        batch = batch.to(place)
+    """The results of a model for each batch of examples, shortest first; `sentences` says which they are."""
+    for batch in batches_for(model, examples, tokens):
         with torch.no_grad():
             yield batch, run(model, batch.ids, batch.segments).float()
+
+
+def batches_for(model: nn.Module, examples: Sequence[Example], tokens: int = 8192) -> Iterator[TextBatch]:
+    """Every example once, shortest first, on the model's device."""
+    device = next(model.parameters()).device
+    return (batch.to(device) for batch in all_batches(examples, tokens))

@@ -19,7 +19,7 @@ from regard.data.batches import Batch
 from regard.decoding import Limits, Options, search
 from regard.lessons.lesson import Progress, Table
 from regard.look.figure import canvas, heat, label
-from regard.nn import Recorder
+from regard.nn import Packed, Recorder
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.training.objective import PairObjective
@@ -162,10 +162,11 @@ def batch_of(task: Task, lines: int, length: int, chance: torch.Generator) -> Ba
     read = torch.randint(SPECIAL, SPECIAL + SYMBOLS, (lines, length), generator=chance)
     written = read if task == "copy" else read.flip(1)
     begin, end = torch.full((lines, 1), BEGIN), torch.full((lines, 1), END)
+    lengths = torch.full((lines,), length + 1)
     return Batch(
-        source=torch.cat([read, end], 1),
-        target=torch.cat([begin, written], 1),
-        gold=torch.cat([written, end], 1),
+        source=Packed(torch.cat([read, end], 1).flatten(), lengths),
+        target=Packed(torch.cat([begin, written], 1).flatten(), lengths),
+        labels=Packed(torch.cat([written, end], 1).flatten(), lengths),
         tokens=lines * (length + 1),
         sentences=tuple(range(lines)),
     )
@@ -174,8 +175,8 @@ def batch_of(task: Task, lines: int, length: int, chance: torch.Generator) -> Ba
 def share_exact(model: nn.Module, test: Batch) -> float:
     """The share of lines that greedy search writes without a mistake."""
     limits = Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN))
-    found = search(model, test.source, limits, Options(beam=1))  # type: ignore[arg-type]  # `start` and `step` by its class
-    wanted: Sequence[Sequence[int]] = test.gold[:, :-1].tolist()
+    found = search(model, test.source.padded(PADDING), limits, Options(beam=1))  # type: ignore[arg-type]  # `start` and `step` by its class
+    wanted: Sequence[Sequence[int]] = test.labels.padded(PADDING)[:, :-1].tolist()
     right = [bool(best) and list(best[0].ids) == line for best, line in zip(found, wanted, strict=True)]
     return sum(right) / len(right)
 
@@ -184,7 +185,7 @@ def share_exact(model: nn.Module, test: Batch) -> float:
 def alignment(model: Seq2SeqModel, test: Batch) -> Tensor | None:
     """Where the model looks while it writes the first line of the test."""
     record = Recorder()
-    model.hidden(test.source[:1], test.target[:1], record)
+    model.hidden(test.source.padded(PADDING)[:1], test.target.padded(PADDING)[:1], record)
     return record["decoder.cross"][0, 0] if "decoder.cross" in record else None
 
 

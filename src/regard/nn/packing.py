@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,6 +38,10 @@ class Packed:
     def sequences(self) -> int:
         return len(self.lengths)
 
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
     @cached_property
     def max_length(self) -> int:
         """Tokens of the longest sequence."""
@@ -46,23 +51,45 @@ class Packed:
     def offsets(self) -> Tensor:
         """Where each sequence begins, and where the last one ends (cu_seqlens): (sequences + 1,), int32."""
         offsets = torch.nn.functional.pad(self.lengths.cumsum(0), (1, 0)).to(torch.int32)
-        return offsets.to(self.values.device)
+        return offsets.to(self.device, non_blocking=True)
 
     @cached_property
     def positions(self) -> Tensor:
         """Position of each token in its sequence: (tokens,)."""
         starts = (self.lengths.cumsum(0) - self.lengths).repeat_interleave(self.lengths)
-        return (torch.arange(len(starts)) - starts).to(self.values.device)
+        return (torch.arange(len(starts)) - starts).to(self.device, non_blocking=True)
 
     @cached_property
     def nonpad(self) -> Tensor:
         """Which places of the padded batch are tokens: (sequences, max_length), boolean."""
-        return (torch.arange(self.max_length) < self.lengths.unsqueeze(1)).to(self.values.device)
+        nonpad = torch.arange(self.max_length) < self.lengths.unsqueeze(1)
+        return nonpad.to(self.device, non_blocking=True)
+
+    @cached_property
+    def padded_positions(self) -> Tensor:
+        """Position of each token in the flattened padded batch: (tokens,)."""
+        # From the lengths, on the CPU: counting on a GPU would have to wait for it.
+        starts = torch.arange(self.sequences) * self.max_length - (self.lengths.cumsum(0) - self.lengths)
+        positions = starts.repeat_interleave(self.lengths)
+        return (positions + torch.arange(len(positions))).to(self.device, non_blocking=True)
 
     def padded(self, fill: float) -> Tensor:
         """(sequences, max_length, ...), with `fill` behind the end of each sequence."""
-        shape = (self.sequences, self.max_length, *self.values.shape[1:])
-        return self.values.new_full(shape, fill).index_put((self.nonpad,), self.values)
+        flat = self.values.new_full((self.sequences * self.max_length, *self.values.shape[1:]), fill)
+        flat = flat.index_copy(0, self.padded_positions, self.values)
+        return flat.view(self.sequences, self.max_length, *self.values.shape[1:])
+
+    def repacked(self, x: Tensor) -> "Packed":
+        """The tokens of a padded batch (sequences, max_length, ...) of the same lengths; inverts `padded`."""
+        return self.like(x.flatten(0, 1).index_select(0, self.padded_positions))
+
+    def twice(self) -> "Packed":
+        """The same sequences once more after themselves, as R-Drop needs them."""
+        return Packed(torch.cat((self.values, self.values)), torch.cat((self.lengths, self.lengths)))
+
+    def split(self) -> tuple[Tensor, ...]:
+        """Each sequence's values by themselves."""
+        return torch.split(self.values, self.lengths.tolist())
 
     def like(self, values: Tensor) -> "Packed":
         """Other values (tokens, ...) of the same sequences."""
@@ -70,17 +97,19 @@ class Packed:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Packed":
         """The values on a device; the lengths stay on the CPU."""
-        return Packed(self.values.to(device, non_blocking=non_blocking), self.lengths)
+        values = self.values.to(device, non_blocking=non_blocking)
+        return self if values is self.values else self.like(values)
 
     def pin_memory(self) -> "Packed":
         """The values in page-locked memory, from which they are copied to a GPU without waiting."""
-        return Packed(self.values.pin_memory(), self.lengths)
+        return self.like(self.values.pin_memory())
 
     @staticmethod
-    def from_rows(rows: Sequence[Sequence[int]]) -> "Packed":
-        """From lists of ids."""
+    def from_rows(rows: Sequence[Sequence[int] | np.ndarray]) -> "Packed":
+        """From ids, one list or array for each sequence."""
+        values = np.concatenate([np.empty(0, np.int64), *(np.asarray(row, np.int64) for row in rows)])
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        return Packed(torch.tensor([number for row in rows for number in row], dtype=torch.int64), lengths)
+        return Packed(torch.from_numpy(values), lengths)
 
     @staticmethod
     def from_padded(x: Tensor, nonpad: Tensor) -> "Packed":

@@ -135,7 +135,7 @@ def numbers_of(training: Training) -> dict[str, Any]:
         "cursor": asdict(training.cursor),
         "averaged": training.average.steps,
         "last": len(training.average.last),
-        "window": {"loss": float(training.window.loss), "golds": training.window.golds},
+        "window": {"loss": float(training.window.loss), "num_targets": training.window.num_targets},
     }
 
 

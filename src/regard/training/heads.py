@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.examples import NOTHING, TextBatch
-from regard.engine.forward import gpt_hidden, is_changed, last_tokens, run
+from regard.engine.forward import Inputs, gpt_hidden, is_changed, last_tokens, padded_inputs, run, run_tokens
 from regard.engine.loss import linear_cross_entropy
-from regard.engine.token_loss import PackedIds, language_model_loss
-from regard.nn import Packed
+from regard.engine.token_loss import language_model_loss
 
 
 class HeadObjective:
@@ -41,31 +40,34 @@ class ClassObjective(HeadObjective):
     """Cross-entropy of the label of each text."""
 
     def loss(self, batch: Any) -> Tensor:
-        return self.labelled(batch.gold[:, 0], batch.ids, batch.segments)
+        return self.class_loss(batch.labels[:, 0], batch.ids, batch.segments)
 
-    def labelled(self, gold: Tensor, *given: Tensor) -> Tensor:
+    def class_loss(self, labels: Tensor, *inputs: Inputs) -> Tensor:
         """With the penalty for tokens kept, where the model learns to prune."""
-        model = cast(Any, self.model)
-        scores, penalty = model.soft_pruned(*given) if model.learns_to_prune else (run(model, *given), None)
-        loss = functional.cross_entropy(scores.float(), gold, reduction="sum", label_smoothing=self.smoothing)
-        return loss if penalty is None else loss + penalty * len(gold)
+        model, penalty = cast(Any, self.model), None
+        if model.learns_to_prune:
+            scores, penalty = model.soft_pruned(*padded_inputs(model, *inputs))
+        else:
+            scores = run(model, *inputs)
+        loss = functional.cross_entropy(scores.float(), labels, reduction="sum", label_smoothing=self.smoothing)
+        return loss if penalty is None else loss + penalty * len(labels)
 
 
 class ImageObjective(ClassObjective):
     """Cross-entropy of the label of each image."""
 
     def loss(self, batch: Any) -> Tensor:
-        return self.labelled(batch.gold, batch.pixels)
+        return self.class_loss(batch.labels, batch.pixels)
 
 
 class TagObjective(HeadObjective):
     """Cross-entropy of the tag of each word's first piece."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        scores = run(self.model, batch.ids, batch.segments).float()
+        scores = run_tokens(self.model, batch.ids, batch.segments).values.float()
         return functional.cross_entropy(
-            scores.flatten(0, 1),
-            batch.marks.flatten(),
+            scores,
+            batch.marks,
             reduction="sum",
             ignore_index=NOTHING,
             label_smoothing=self.smoothing,
@@ -77,7 +79,7 @@ class SpanObjective(HeadObjective):
 
     def loss(self, batch: TextBatch) -> Tensor:
         scores = run(self.model, batch.ids, batch.segments).float()
-        return functional.cross_entropy(scores.flatten(0, 1), batch.gold.flatten(), reduction="sum") / 2
+        return functional.cross_entropy(scores.flatten(0, 1), batch.labels.flatten(), reduction="sum") / 2
 
 
 class PretrainingObjective(HeadObjective):
@@ -88,17 +90,16 @@ class PretrainingObjective(HeadObjective):
 
     def loss(self, batch: TextBatch) -> Tensor:
         words, following = self.parts(batch)
-        return words + following * (batch.golds / batch.texts)
+        return words + following * (batch.num_targets / batch.texts)
 
     def parts(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """Both losses, each summed over its own decisions."""
-        places = (batch.marks != NOTHING).flatten().nonzero().squeeze(1)
-        gold = batch.marks.flatten().index_select(0, places)
-        rows, scores = run(self.model, batch.ids, batch.segments, places)
+        positions = (batch.marks != NOTHING).nonzero().squeeze(1)
+        hidden, scores = run(self.model, batch.ids, batch.segments, positions)
         weight, bias = cast(Any, self.model).output
-        words = linear_cross_entropy(rows.float(), weight, bias, gold)
+        words = linear_cross_entropy(hidden.float(), weight, bias, batch.marks.index_select(0, positions))
         following = functional.cross_entropy(
-            scores.float(), batch.gold[:, 0], reduction="sum", ignore_index=NOTHING
+            scores.float(), batch.labels[:, 0], reduction="sum", ignore_index=NOTHING
         )
         return words, following
 
@@ -108,19 +109,14 @@ class LanguageObjective(HeadObjective):
 
     def loss(self, batch: TextBatch) -> Tensor:
         if is_changed(self.model):  # its hooks run where the model is called
-            nonpad = batch.ids != cast(Any, self.model).gpt.padding
-            scores = self.model(batch.ids)[nonpad].float()
-            return functional.cross_entropy(scores, batch.marks[nonpad], reduction="sum")
-        nonpad = batch.ids != cast(Any, self.model).gpt.padding
+            scores = run_tokens(self.model, batch.ids).values.float()
+            return functional.cross_entropy(scores, batch.marks, reduction="sum")
         if self.precision == torch.float32:
-            packed = Packed.from_padded(batch.ids, nonpad)
-            loss = language_model_loss(
-                self.model, PackedIds(packed.values, packed.offsets), batch.marks[nonpad]
-            )
+            loss = language_model_loss(self.model, batch.ids, batch.marks)
             if loss is not None:
                 return loss
         hidden = gpt_hidden(cast(Any, self.model).gpt, batch.ids)
-        return next_token_loss(self.model, hidden.values, batch.marks[nonpad])
+        return next_token_loss(self.model, hidden.values, batch.marks)
 
 
 class GptClassObjective(ClassObjective):
@@ -143,20 +139,21 @@ class GptClassObjective(ClassObjective):
     def loss(self, batch: TextBatch) -> Tensor:
         model = cast(Any, self.model)
         hidden = gpt_hidden(model.gpt, batch.ids)
-        scores = (model(batch.ids) if is_changed(model) else model.classify(last_tokens(hidden))).float()
+        scores = run(model, batch.ids) if is_changed(model) else model.classify(last_tokens(hidden))
         label = functional.cross_entropy(
-            scores, batch.gold[:, 0], reduction="sum", label_smoothing=self.smoothing
+            scores.float(), batch.labels[:, 0], reduction="sum", label_smoothing=self.smoothing
         )
-        # The symbols between and after texts are not asked for: they are no part of what it writes.
-        following = functional.pad(batch.ids[:, 1:], (0, 1), value=model.gpt.padding)
-        gold = following[hidden.nonpad]
-        asked = ((gold >= 0) & (gold < model.gpt.token_embedding.num_embeddings)).nonzero().squeeze(1)
+        # A text's last token has no next one; the symbols between and after texts are not generated.
+        ends = batch.ids.offsets[1:].long() - 1
+        following = batch.ids.values.roll(-1).index_fill(0, ends, model.gpt.padding)
+        vocabulary = model.gpt.token_embedding.num_embeddings
+        asked = ((following >= 0) & (following < vocabulary)).nonzero().squeeze(1)
         if not self.language or not len(asked):
             return label
-        own = next_token_loss(model, hidden.values.index_select(0, asked), gold.index_select(0, asked))
-        return label + self.language * own * (len(batch.ids) / len(asked))
+        own = next_token_loss(model, hidden.values.index_select(0, asked), following.index_select(0, asked))
+        return label + self.language * own * (batch.rows / len(asked))
 
 
-def next_token_loss(model: nn.Module, rows: Tensor, gold: Tensor) -> Tensor:
-    """Cross-entropy of gold tokens from vectors (tokens, size), by the table of the model's embeddings."""
-    return linear_cross_entropy(rows.float(), cast(Any, model).gpt.token_embedding.weight, None, gold)
+def next_token_loss(model: nn.Module, hidden: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of labels (tokens,) from hidden states (tokens, d_model), by tied embeddings."""
+    return linear_cross_entropy(hidden.float(), cast(Any, model).gpt.token_embedding.weight, None, labels)

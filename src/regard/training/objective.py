@@ -7,16 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batches import Batch
-from regard.engine.forward import transformer_rows
+from regard.engine.forward import seq2seq_hidden
 from regard.engine.loss import linear_cross_entropy
-from regard.engine.token_loss import PackedIds, translation_loss
+from regard.engine.token_loss import translation_loss
 from regard.nn import Packed
 from regard.nn.seq2seq import Seq2SeqModel, Trainable
 from regard.training.loss import SmoothedKL
 
 
 class PairObjective:
-    """Label-smoothed divergence summed over the gold tokens; with R-Drop, of two passes kept close."""
+    """Label-smoothed divergence summed over the target tokens; with R-Drop, of two passes kept close."""
 
     def __init__(
         self,
@@ -31,66 +31,48 @@ class PairObjective:
         self.device = next(model.parameters()).device
 
     def __call__(self, batch: Batch) -> Tensor:
-        fused = self.fused(batch)
+        batch = batch.to(self.device)
+        source, target, labels = batch.source, batch.target, batch.labels.values
+        fused = self.fused(source, target, labels)
         if fused is not None:
             return fused
-        # Counted before the batch goes to a GPU, which would have to be waited for.
-        real = (batch.gold != self.padding).flatten().nonzero().squeeze(1)
-        gold = batch.gold.flatten().index_select(0, real).to(self.device, non_blocking=True)
-        real = real.to(self.device, non_blocking=True)
-        batch = batch.to(self.device)
-        if not self.r_drop:
-            return self.loss(self.rows(batch, real), gold)
-        # Both passes at once: the batch twice, with dropout of its own each.
-        source, target, both_gold = (torch.cat((x, x)) for x in (batch.source, batch.target, batch.gold))
-        twice = Batch(source, target, both_gold, 0, ())
-        other = real + batch.gold.numel()
-        return self.loss(self.rows(twice, torch.cat((real, other))), gold)
+        if self.r_drop:  # both passes at once, each with its own dropout
+            source, target = source.twice(), target.twice()
+        with self.autocast():
+            hidden = seq2seq_hidden(self.model, source, target).values
+        return self.loss(hidden.float(), labels)
 
-    def fused(self, batch: Batch) -> Tensor | None:
+    def fused(self, source: Packed, target: Packed, labels: Tensor) -> Tensor | None:
         """The loss with its gradient in one native call, where the plan supports the model."""
-        if self.precision != torch.float32 or batch.source.device.type != "cpu":
+        if self.precision != torch.float32:
             return None
-        nonpad = batch.gold != self.padding
-        source, target = (self.packed(each) for each in (batch.source, batch.target))
-        if not torch.equal(batch.target != self.padding, nonpad) or not source.ids.numel():
-            return None  # something other than targets shifted by one
         return translation_loss(
             self.model,
             source,
             target,
-            batch.gold[nonpad],
+            labels,
             padding=self.padding,
             smoothing=self.smoothing,
             r_drop=self.r_drop,
         )
 
-    def packed(self, ids: Tensor) -> PackedIds:
-        packed = Packed.from_padded(ids, ids != self.padding)
-        return PackedIds(packed.values, packed.offsets)
-
-    def rows(self, batch: Batch, real: Tensor) -> Tensor:
-        """Hidden vectors (tokens, size) of the places that are not padding."""
-        with self.autocast():
-            return transformer_rows(self.model, batch.source, batch.target, real).float()
-
-    def loss(self, hidden: Tensor, gold: Tensor) -> Tensor:
+    def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
         if isinstance(self.model, Seq2SeqModel) and type(self.model).scores is not Seq2SeqModel.scores:
-            return self.loss_of_scores(self.model.scores(hidden), gold)
+            return self.loss_of_scores(self.model.scores(hidden), labels)
         weight, bias = cast(Trainable, self.model).output
         return linear_cross_entropy(
-            hidden, weight, bias, gold, padding=self.padding, smoothing=self.smoothing, r_drop=self.r_drop
+            hidden, weight, bias, labels, padding=self.padding, smoothing=self.smoothing, r_drop=self.r_drop
         )
 
-    def loss_of_scores(self, scores: Tensor, gold: Tensor) -> Tensor:
+    def loss_of_scores(self, scores: Tensor, labels: Tensor) -> Tensor:
         """For a model that computes its scores in its own way: the same formulas, written out."""
         divergence = SmoothedKL(scores.size(-1), self.padding, self.smoothing)
         if not self.r_drop:
-            return cast(Tensor, divergence(scores, gold))
+            return cast(Tensor, divergence(scores, labels))
         one, other = scores.chunk(2)
         p, q = torch.log_softmax(one, -1), torch.log_softmax(other, -1)
         apart = ((p.exp() - q.exp()) * (p - q)).sum()
-        return cast(Tensor, (divergence(one, gold) + divergence(other, gold) + self.r_drop * apart) / 2)
+        return cast(Tensor, (divergence(one, labels) + divergence(other, labels) + self.r_drop * apart) / 2)
 
     def autocast(self) -> AbstractContextManager[object]:
         if self.precision == torch.float32:

@@ -23,11 +23,11 @@ class Batch(Protocol):
 
     @property
     def tokens(self) -> int:
-        """Tokens that are not padding, of the whole batch: also where this is one process's share of it."""
+        """Tokens of the whole batch, also where this is one process's share of it."""
 
     @property
-    def golds(self) -> int:
-        """Decisions that the loss is a sum over, of the whole batch."""
+    def num_targets(self) -> int:
+        """Labels that the loss is a sum over, of the whole batch."""
 
     @property
     def rows(self) -> int:
@@ -41,7 +41,7 @@ class Batch(Protocol):
         """One example of nothing, for a process that has no row but must compute with the others."""
 
     def pinned(self) -> Self:
-        """The same in memory that a GPU can fetch by itself."""
+        """The same in page-locked memory, from which a GPU copies while it computes."""
 
 
 class Batches(Protocol):
@@ -53,7 +53,7 @@ class Batches(Protocol):
 
 
 Objective = Callable[[Any], Tensor]
-"""The loss of a batch, summed over its golds."""
+"""The loss of a batch, summed over its targets."""
 
 Scores = dict[str, float]
 Validate = Callable[[nn.Module, int], Scores]
@@ -87,16 +87,16 @@ class Watcher(Protocol):
 class Window:
     """Loss and speed since the last report."""
 
-    def __init__(self, loss: float = 0.0, golds: int = 0) -> None:
+    def __init__(self, loss: float = 0.0, num_targets: int = 0) -> None:
         self.loss = torch.tensor(loss)
-        self.golds = golds
+        self.num_targets = num_targets
         self.timed = 0
         """Tokens since the clock was started: not those before an interruption."""
         self.since = time.perf_counter()
 
-    def add(self, loss: Tensor, golds: int, tokens: int) -> None:
+    def add(self, loss: Tensor, num_targets: int, tokens: int) -> None:
         self.loss = self.loss.to(loss.device) + loss
-        self.golds += golds
+        self.num_targets += num_targets
         self.timed += tokens
 
     def report(self, training: "Training", rate: float) -> Progress:
@@ -105,13 +105,13 @@ class Window:
         progress = Progress(
             step=training.step,
             epoch=training.cursor.epoch + 1,
-            loss=float(self.loss) / max(1, self.golds),
+            loss=float(self.loss) / max(1, self.num_targets),
             rate=rate,
             tokens_per_second=speed,
             minutes=training.seconds / 60,
             done=min(1.0, training.done()),
         )
-        self.loss, self.golds, self.timed, self.since = torch.tensor(0.0), 0, 0, time.perf_counter()
+        self.loss, self.num_targets, self.timed, self.since = torch.tensor(0.0), 0, 0, time.perf_counter()
         return progress
 
     def leave_out(self, seconds: float) -> None:

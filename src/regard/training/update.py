@@ -55,11 +55,11 @@ def update(optimiser: Optimizer, rate: float) -> None:
 def one_update(
     training: Training, objective: Objective, batches: Sequence[Batch], rate: float, watcher: Watcher
 ) -> None:
-    """Gradients of all batches over the golds of all: equal to one large batch.
+    """Gradients of all batches, divided by the targets of all: equal to one large batch.
 
     An update that is not finite is left out or ends the training, as set.
     """
-    golds = sum(batch.golds for batch in batches)
+    num_targets = sum(batch.num_targets for batch in batches)
     parameters = [each for each in training.model.parameters() if each.requires_grad]
     seed_generators(parameters[0].device, chance_of(training))
     training.optimiser.zero_grad(set_to_none=True)
@@ -71,7 +71,7 @@ def one_update(
             continue
         with memory_error_named(training, batch):
             loss = objective(batch)
-            (loss / golds).backward()  # type: ignore[no-untyped-call]
+            (loss / num_targets).backward()  # type: ignore[no-untyped-call]
         total += loss.detach()
     if training.sharded:  # then gradients are added up already
         training.world.add_up([total])
@@ -83,12 +83,12 @@ def one_update(
     # To ask a GPU is to wait for it: there, only as often as a report is written.
     asked = norm.device.type == "cpu" or training.step % training.settings.log_every == 0
     if asked and not bool(torch.isfinite(norm) & torch.isfinite(total)):
-        leave_out(training, f"{float(total) / golds}", f"{float(norm)}", batches, watcher)
+        leave_out(training, f"{float(total) / num_targets}", f"{float(norm)}", batches, watcher)
         return
     training.skipped = 0
     update(training.optimiser, rate)
     training.average.after_step()
-    training.window.add(total, golds, sum(batch.tokens for batch in batches))
+    training.window.add(total, num_targets, sum(batch.tokens for batch in batches))
 
 
 def chance_of(training: Training) -> int:
