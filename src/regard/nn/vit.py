@@ -68,7 +68,10 @@ class Vit(nn.Module):
         return reduce_tokens(self.blocks, x, nonpad, reducer, first_only=self.by_class)
 
     def embed(self, pixels: Tensor) -> Tensor:
-        """Patch embeddings with positions, no dropout: (images, channels, height, width) -> (images, tokens, d_model).
+        """Patch embeddings with positions, without dropout: (images, tokens, d_model).
+
+        Args:
+            pixels: (images, channels, height, width), from 0 to 1.
 
         Raises:
             ValueError: The images have another size.

@@ -114,7 +114,9 @@ class LanguageObjective(HeadObjective):
         nonpad = batch.ids != cast(Any, self.model).gpt.padding
         if self.precision == torch.float32:
             packed = Packed.from_padded(batch.ids, nonpad)
-            loss = language_model_loss(self.model, PackedIds(packed.values, packed.offsets), batch.marks[nonpad])
+            loss = language_model_loss(
+                self.model, PackedIds(packed.values, packed.offsets), batch.marks[nonpad]
+            )
             if loss is not None:
                 return loss
         hidden = gpt_hidden(cast(Any, self.model).gpt, batch.ids)
