@@ -93,7 +93,7 @@ def pairs(count: int = 4000) -> list[TextBatch]:
         first, second = (max(4, min(40, round(generator.gauss(11, 4)))) for _ in range(2))
         ids = np.array([generator.randrange(1000, VOCABULARY) for _ in range(first + second + 3)])
         examples.append(Example(number, ids, first + 2, (generator.randrange(LABELS),)))
-    batches = list(all_batches(examples, PADDING, TOKENS))
+    batches = list(all_batches(examples, TOKENS))
     generator.shuffle(batches)
     return batches
 
@@ -128,10 +128,10 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
 
     def step(batch: TextBatch) -> None:
         loss = forward(
-            input_ids=batch.ids,
-            attention_mask=(batch.ids != PADDING).long(),
-            token_type_ids=batch.segments,
-            labels=batch.gold[:, 0],
+            input_ids=batch.ids.padded(PADDING),
+            attention_mask=batch.ids.nonpad.long(),
+            token_type_ids=batch.ids.like(batch.segments).padded(0),
+            labels=batch.labels[:, 0],
         ).loss
         peer_update(model, optimiser, loss)
 

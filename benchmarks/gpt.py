@@ -55,6 +55,7 @@ from regard.decoding.sampling import Drawing
 from regard.decoding.writer import Wish, Writer
 from regard.engine.generate import native_gpt
 from regard.exchange import gpt2
+from regard.nn import Packed
 from regard.nn.build import build_gpt
 from regard.nn.seq2seq import Decodable
 from regard.training.heads import LanguageObjective
@@ -133,7 +134,7 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
     forward = torch.compile(model) if compiling else model
 
     def step(batch: TextBatch) -> None:
-        logits = forward(input_ids=batch.ids, use_cache=False).logits
+        logits = forward(input_ids=batch.ids.padded(0), use_cache=False).logits
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.marks.flatten())
         peer_update(model, optimiser, loss)
 

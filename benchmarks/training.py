@@ -124,11 +124,12 @@ def marian(size: str) -> Ready:
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def step(batch: Batch) -> None:
-        nonpad = (batch.source != Tokenizer.padding).long()
+        source, target = batch.source.padded(Tokenizer.padding), batch.target.padded(Tokenizer.padding)
+        nonpad = batch.source.nonpad.long()
         logits = model(
-            input_ids=batch.source, attention_mask=nonpad, decoder_input_ids=batch.target, use_cache=False
+            input_ids=source, attention_mask=nonpad, decoder_input_ids=target, use_cache=False
         ).logits
-        peer_update(model, optimiser, cross_entropy(logits, batch.gold))
+        peer_update(model, optimiser, cross_entropy(logits, batch.labels.padded(Tokenizer.padding)))
 
     return steps_by_turns(step, captions(), TURN[size])
 
@@ -174,15 +175,17 @@ def joeynmt(size: str) -> Ready:
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def step(batch: Batch) -> None:
-        nonpad = (batch.source != Tokenizer.padding).unsqueeze(1)
+        sides = batch.source, batch.target, batch.labels
+        source, target, labels = (each.padded(Tokenizer.padding) for each in sides)
+        nonpad = batch.source.nonpad.unsqueeze(1)
         loss, *_ = model(
             return_type="loss",
-            src=theirs[batch.source],
-            trg_input=theirs[batch.target],
-            trg=theirs[batch.gold],
+            src=theirs[source],
+            trg_input=theirs[target],
+            trg=theirs[labels],
             src_mask=nonpad,
             src_length=nonpad.sum((1, 2)),
-            trg_mask=(batch.gold != Tokenizer.padding).unsqueeze(1),
+            trg_mask=batch.labels.nonpad.unsqueeze(1),
         )
         peer_update(model, optimiser, loss / batch.tokens)
 
@@ -247,7 +250,7 @@ def plain(size: str, *, compiling: bool = False) -> Ready:
     loss_of = torch.compile(model, dynamic=True) if compiling else model
 
     def step(batch: Batch) -> None:
-        peer_update(model, optimiser, loss_of(batch.source, batch.target, batch.gold))
+        peer_update(model, optimiser, loss_of(*(each.padded(Tokenizer.padding) for each in (batch.source, batch.target, batch.labels))))
 
     return steps_by_turns(step, captions(), TURN[size], compiling=compiling)
 

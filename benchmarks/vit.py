@@ -93,7 +93,7 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
 
     def step(batch: ImageBatch) -> None:
         normalised = (batch.pixels - 0.5) / 0.5  # as its image processor, and our model, do
-        peer_update(model, optimiser, forward(pixel_values=normalised, labels=batch.gold).loss)
+        peer_update(model, optimiser, forward(pixel_values=normalised, labels=batch.labels).loss)
 
     return steps_by_turns(step, batches(config), TURN[size], compiling=compiling, size=images)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 import regard
 from regard.config import BertModel, GptModel, TransformerModel
 from regard.data.batches import Batch, Batches
-from regard.engine.forward import bert_hidden
+from regard.engine.forward import bert_hidden_at
 from regard.engine.gemm import prepack, weight_gradient
 from regard.engine.generate import native_gpt
 from regard.engine.header import header
@@ -158,7 +158,9 @@ def hidden_states() -> Result:
     ids = torch.randint(1, 50, (5, 200), generator=torch.Generator().manual_seed(3))
     ids = ids.masked_fill(torch.arange(200) >= torch.tensor([[200], [3], [90], [180], [1]]), 0)
     torch.manual_seed(6)
-    found = bert_hidden(bert, ids, torch.zeros_like(ids), torch.arange(5) * 200)  # type: ignore[arg-type]
+    packed = Packed.from_padded(ids, ids != 0)
+    segments, firsts = torch.zeros_like(packed.values), packed.offsets[:-1].long()
+    found = bert_hidden_at(bert, packed, segments, firsts)  # type: ignore[arg-type]
     loss = found.square().sum()
     loss.backward()  # type: ignore[no-untyped-call]
     gradients = (each.grad for name, each in bert.named_parameters() if each.grad is not None)

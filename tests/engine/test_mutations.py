@@ -22,6 +22,7 @@ from regard.engine.forward import body_of, gpt_hidden, run
 from regard.engine.generate import native_gpt
 from regard.engine.plan import supports
 from regard.engine.search import native_search
+from regard.nn import Packed
 from regard.nn.bert import BertClassifier
 from regard.nn.build import build_bert, build_gpt, build_vit
 from regard.nn.seq2seq import Decodable
@@ -50,6 +51,7 @@ def batch_of() -> Batch:
 
 
 BATCH = batch_of()
+SOURCE, TARGET, LABELS = (each.padded(PADDING) for each in (BATCH.source, BATCH.target, BATCH.labels))
 
 
 def learned(model: Transformer) -> tuple[Tensor, dict[str, Tensor]]:
@@ -144,8 +146,8 @@ def test_a_layer_with_another_dropout_has_it(name: str) -> None:
     ours = learned(model)
     twin = copy.deepcopy(model)
     torch.manual_seed(6)
-    with kernel_dropout(twin, BATCH.source != PADDING, BATCH.target != PADDING):
-        loss = SmoothedKL(WORDS, PADDING, 0.1)(twin(BATCH.source, BATCH.target), BATCH.gold)
+    with kernel_dropout(twin, SOURCE != PADDING, TARGET != PADDING):
+        loss = SmoothedKL(WORDS, PADDING, 0.1)(twin(SOURCE, TARGET), LABELS)
     twin.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     theirs = {key: each.grad for key, each in twin.named_parameters() if each.grad is not None}
@@ -165,9 +167,9 @@ def test_functorch_runs_the_modules(plain: Plain) -> None:
     parameters = {name: each.detach() for name, each in model.named_parameters()}
 
     def loss(given: dict[str, Tensor]) -> Tensor:
-        logits = functional_call(model, given, (BATCH.source, BATCH.target))
+        logits = functional_call(model, given, (SOURCE, TARGET))
         assert isinstance(plan(model), Unsupported)
-        return SmoothedKL(WORDS, PADDING, 0.1)(logits, BATCH.gold)
+        return SmoothedKL(WORDS, PADDING, 0.1)(logits, LABELS)
 
     found = grad(loss)(parameters)
     with plain():
@@ -199,9 +201,9 @@ def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
 
 def test_compile_and_export_see_modules_only() -> None:
     model = small().eval()
-    exported = torch.export.export(model, (BATCH.source, BATCH.target))
+    exported = torch.export.export(model, (SOURCE, TARGET))
     torch.testing.assert_close(
-        exported.module()(BATCH.source, BATCH.target), model(BATCH.source, BATCH.target), rtol=1e-4, atol=1e-4
+        exported.module()(SOURCE, TARGET), model(SOURCE, TARGET), rtol=1e-4, atol=1e-4
     )
     compiled = torch.compile(model, backend="eager")
     assert plan(cast(nn.Module, compiled)) == Unsupported("the kernels do not know OptimizedModule")
@@ -229,12 +231,14 @@ def test_second_derivatives_are_refused() -> None:
         torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
 
 
-@pytest.mark.parametrize("side", ["source", "target", "gold"])
+@pytest.mark.parametrize("side", ["source", "target", "labels"])
 @pytest.mark.parametrize("wrong", [WORDS, -1, 2**40])
 def test_ids_outside_the_vocabulary_are_refused(side: str, wrong: int) -> None:
     model = small().train()
-    ids = {name: getattr(BATCH, name).clone() for name in ("source", "target", "gold")}
-    ids[side][4, 1] = wrong
+    ids = {name: getattr(BATCH, name) for name in ("source", "target", "labels")}
+    values = ids[side].values.clone()
+    values[7] = wrong
+    ids[side] = ids[side].like(values)
     with pytest.raises(ValueError, match=f"token id {wrong} is outside the vocabulary of {WORDS}"):
         PairObjective(model, PADDING, 0.1)(Batch(**ids, tokens=BATCH.tokens, sentences=()))
     native = native_search(model.eval(), 256)
@@ -280,10 +284,11 @@ def test_a_changed_gpt_gives_what_its_modules_give(name: str, plain: Plain) -> N
     model = gpt()
     ids = torch.randint(50, (3, 9), generator=torch.Generator().manual_seed(1))
     native_gpt(model)
-    gpt_hidden(model.gpt, ids)  # type: ignore[arg-type]
+    packed = Packed.from_padded(ids, torch.ones_like(ids, dtype=torch.bool))
+    gpt_hidden(model.gpt, packed)  # type: ignore[arg-type]
     GPT_MUTATIONS[name](model)  # type: ignore[arg-type]
     with torch.no_grad():
-        ours = gpt_hidden(model.gpt, ids)  # type: ignore[arg-type]
+        ours = gpt_hidden(model.gpt, packed)  # type: ignore[arg-type]
         theirs = model.gpt(ids)  # type: ignore[operator]
         torch.testing.assert_close(ours.values, theirs.flatten(0, 1), rtol=1e-4, atol=1e-4)
         runner = native_gpt(model) or model

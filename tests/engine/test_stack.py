@@ -15,7 +15,7 @@ from regard.engine.forward import bert_hidden, gpt_hidden
 from regard.engine.loss import linear_cross_entropy
 from regard.engine.plan import Plan, plan
 from regard.engine.stack import StackSpec, run_stack, stack_backward, stack_forward
-from regard.engine.token_loss import PackedIds, language_model_loss, token_loss, translation_loss
+from regard.engine.token_loss import language_model_loss, token_loss, translation_loss
 from regard.engine.token_reduction import match, weighted_sum
 from regard.nn import Packed
 from regard.nn.build import build, build_bert, build_gpt
@@ -146,10 +146,10 @@ def differentiable() -> dict[str, tuple[Callable[[Tensor], Tensor], Tensor]]:
     embedding = nn.Parameter(torch.randn(50, 32))
     language = gpt()
     language.gpt.token_embedding.weight = embedding
-    text = PackedIds(torch.randint(50, (len(x),)), offsets)
+    text = Packed(torch.randint(50, (len(x),)), torch.tensor(LENGTHS))
 
     def loss_of_model(table: Tensor) -> Tensor:
-        found = language_model_loss(language, text, text.ids)
+        found = language_model_loss(language, text, text.values)
         assert found is not None
         return found
 
@@ -325,17 +325,14 @@ def test_selected_rows_outside_their_sequence_are_refused() -> None:
 
 
 def test_ids_and_lengths_beyond_the_model_are_refused() -> None:
-    model, offsets = gpt(), torch.tensor([0, 40], dtype=torch.int32)
-    ids = torch.zeros(40, dtype=torch.long)
+    model, ids = gpt(), torch.zeros(40, dtype=torch.long)
     with pytest.raises(ValueError, match="learned positions end at length 32"):
-        language_model_loss(model, PackedIds(ids, offsets), ids)
-    short = torch.tensor([0, 4], dtype=torch.int32)
+        language_model_loss(model, Packed(ids, torch.tensor([40])), ids)
+    wrong = Packed(torch.tensor([1, 2, 50, 3]), torch.tensor([4]))
     with pytest.raises(ValueError, match="token id 50 is outside the vocabulary of 50"):
-        language_model_loss(
-            model, PackedIds(torch.tensor([1, 2, 50, 3]), short), torch.zeros(4, dtype=torch.long)
-        )
+        language_model_loss(model, wrong, ids[:4])
     with pytest.raises(ValueError, match="3 labels for 4 target tokens"):
-        language_model_loss(model, PackedIds(ids[:4], short), ids[:3])
+        language_model_loss(model, Packed(ids[:4], torch.tensor([4])), ids[:3])
 
 
 def test_a_bias_with_a_gradient_is_refused() -> None:
@@ -351,7 +348,7 @@ def test_the_loss_of_a_language_model_is_that_of_its_logits() -> None:
     model = gpt()
     packed = Packed(torch.randint(50, (31,)), torch.tensor(LENGTHS))
     labels = torch.randint(50, (31,))
-    found = language_model_loss(model, PackedIds(packed.values, packed.offsets), labels)
+    found = language_model_loss(model, packed, labels)
     assert found is not None
     logits = model(packed.padded(0))[packed.nonpad]
     expected = nn.functional.cross_entropy(logits, labels, reduction="sum")
@@ -360,18 +357,20 @@ def test_the_loss_of_a_language_model_is_that_of_its_logits() -> None:
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
     with torch.no_grad():
-        assert language_model_loss(model, PackedIds(packed.values, packed.offsets), labels) == found.detach()
+        assert language_model_loss(model, packed, labels) == found.detach()
 
 
 def test_models_that_share_no_code_path_agree_on_hidden_states() -> None:
     model = gpt(norm="post", activation="silu", position="rotary").gpt
     ids = torch.randint(50, (4, 11)).masked_fill(torch.arange(11) >= torch.tensor([[11], [3], [1], [7]]), -1)
-    torch.testing.assert_close(gpt_hidden(model, ids).values, model(ids)[ids != -1], rtol=1e-4, atol=1e-5)
+    found = gpt_hidden(model, Packed.from_padded(ids, ids != -1)).values
+    torch.testing.assert_close(found, model(ids)[ids != -1], rtol=1e-4, atol=1e-5)
     bert = encoder()
     words = torch.randint(1, 50, (3, 9)).masked_fill(torch.arange(9) >= torch.tensor([[9], [4], [1]]), 0)
-    hidden = bert_hidden(bert, words, torch.zeros_like(words))  # type: ignore[arg-type]
+    packed = Packed.from_padded(words, words != 0)
+    hidden = bert_hidden(bert, packed, torch.zeros_like(packed.values))  # type: ignore[arg-type]
     theirs = bert(words, torch.zeros_like(words))
-    torch.testing.assert_close(hidden[words != 0], theirs[words != 0], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(hidden.values, theirs[words != 0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_loss_of_a_translation_without_gradient_is_the_same() -> None:
@@ -379,10 +378,9 @@ def test_the_loss_of_a_translation_without_gradient_is_the_same() -> None:
     config = TransformerModel(encoder_layers=1, decoder_layers=1, d_model=32, heads=2, d_ff=48, dropout=0.0)
     model = build(config, 60, 60, 0)
     packed = Packed(torch.randint(4, 60, (31,)), torch.tensor(LENGTHS))
-    ids = PackedIds(packed.values, packed.offsets)
-    with_gradient = translation_loss(model, ids, ids, packed.values, padding=0, smoothing=0.1)
+    with_gradient = translation_loss(model, packed, packed, packed.values, padding=0, smoothing=0.1)
     with torch.no_grad():
-        without = translation_loss(model, ids, ids, packed.values, padding=0, smoothing=0.1)
+        without = translation_loss(model, packed, packed, packed.values, padding=0, smoothing=0.1)
     assert with_gradient is not None
     assert without == with_gradient.detach()
 

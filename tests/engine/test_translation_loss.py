@@ -59,7 +59,7 @@ def step(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> tuple[Tensor, d
     loss = fused(model, batch, r_drop)
     assert loss is not None
     model.zero_grad()
-    (loss / batch.golds).backward()  # type: ignore[no-untyped-call]
+    (loss / batch.num_targets).backward()  # type: ignore[no-untyped-call]
     return loss.detach(), {
         name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None
     }
@@ -138,12 +138,6 @@ def test_without_gradients_the_loss_alone_is_computed() -> None:
     assert found == step(model, SHORT)[0]
 
 
-def test_targets_that_are_not_shifted_by_one_are_left_to_the_layers() -> None:
-    target = SHORT.target.clone()
-    target[0, 1:] = PADDING
-    assert fused(model_of(), Batch(SHORT.source, target, SHORT.gold, SHORT.tokens, ())) is None
-
-
 def test_frozen_parameters_have_no_gradient_and_accumulated_batches_add_up() -> None:
     model = model_of(dropout=0.0)
     model.source_embedding.weight.requires_grad_(False)
@@ -151,7 +145,7 @@ def test_frozen_parameters_have_no_gradient_and_accumulated_batches_add_up() -> 
     assert model.source_embedding.weight.grad is None
     loss = fused(model, SHORT)
     assert loss is not None
-    (loss / SHORT.golds).backward()  # type: ignore[no-untyped-call]
+    (loss / SHORT.num_targets).backward()  # type: ignore[no-untyped-call]
     for name, each in model.named_parameters():
         if each.grad is not None:
             torch.testing.assert_close(each.grad, 2 * once[name])

@@ -80,7 +80,7 @@ class Bert(nn.Module):
         return self.reduction.soft_prune(self.blocks, x, ids != self.padding)
 
     def embed(self, ids: Tensor, segments: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Embeddings (..., length, d_model) of ids (..., length) at `positions` or 0, 1, ..., without dropout."""
+        """Embeddings without dropout: ids (..., length) at `positions` (length,) -> (..., length, d_model)."""
         x = self.token_embedding(ids) + self.segment_embedding(segments)
         scheme = self.position_embedding
         x = scheme.embed(x) if positions is None else scheme.embed_at(x, positions)

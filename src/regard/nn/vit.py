@@ -70,6 +70,9 @@ class Vit(nn.Module):
     def embed(self, pixels: Tensor) -> Tensor:
         """Patch embeddings with positions, without dropout: (images, tokens, d_model).
 
+        Args:
+            pixels: (images, channels, height, width), from 0 to 1.
+
         Raises:
             ValueError: The images have another size.
         """

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn import DecoderBlock, EncoderBlock
+from regard.nn.seq2seq import Seq2SeqModel
 from regard.training.distributed import World
 
 
@@ -29,7 +30,7 @@ def shard(model: nn.Module, world: World, device: torch.device) -> nn.Module | N
         if isinstance(module, EncoderBlock | DecoderBlock):
             fully_shard(module, mesh=processes)
     fully_shard(model, mesh=processes)
-    if hasattr(model, "hidden"):  # sequence-to-sequence models are called by this method while training
+    if isinstance(model, Seq2SeqModel):  # training calls this method, not forward
         register_fsdp_forward_method(model, "hidden")
     for module in model.modules():
         if isinstance(module, FSDPModule):

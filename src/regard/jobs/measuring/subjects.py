@@ -144,7 +144,7 @@ class Texts:
         lengths = [len(each.ids) for each in examples]
         self.examples, self.length = len(examples), float(np.mean(lengths))
         some = examples[:: max(1, sum(lengths) // TIMED)]
-        self.batches = list(all_batches(some, loaded.tokenizer.padding, TIMED // 2))
+        self.batches = list(all_batches(some, TIMED // 2))
         self.timed = len(some)
         self.first_only = isinstance(recipe, ClassificationRecipe)
         self.score_name = "accuracy" if self.first_only else "f1"
@@ -171,5 +171,4 @@ class Texts:
     @torch.no_grad()
     def tokens(self) -> Tensor:
         batch = self.batches[-1]
-        nonpad = batch.ids != self.body.padding
-        return self.body.embed(batch.ids, batch.segments)[nonpad]
+        return self.body.embed(batch.ids.values, batch.segments, batch.ids.positions)
