@@ -224,7 +224,8 @@ class Flatness:
         return (
             f"{text}\n  bound {last / first:.2f}: matrix products {self.products_us:,.0f} us; KV cache "
             f"{self.first_cache_mb:.2f} MB at {self.first_bandwidth:.1f} GB/s, then "
-            f"{self.last_cache_mb:.2f} MB at {self.last_bandwidth:.1f} GB/s: {first:,.0f} and {last:,.0f} us a step"
+            f"{self.last_cache_mb:.2f} MB at {self.last_bandwidth:.1f} GB/s: "
+            f"{first:,.0f} and {last:,.0f} us a step"
         )
 
 

@@ -49,14 +49,14 @@ class Bench:
         return {**rows, **shares, "start-up, s": self.start_up, "memory of training, GB": self.memory}
 
 
-def measure(sizes: list[str], rounds: int) -> Bench:
+def measure(sizes: list[str], rounds: int, *, quick: bool) -> Bench:
     rows, shares = [], {}
     for size in sizes:
         print(f"training, {training.SIZES[size]}", file=sys.stderr)
         some, shares[size] = training.speeds(size, rounds)
         rows += some
     print("decoding", file=sys.stderr)
-    decoded = decoding.speeds("", "", rounds)
+    decoded = decoding.speeds("", "", rounds, quick=quick)
     return Bench(
         machine(),
         torch.get_num_threads(),
@@ -92,7 +92,8 @@ def main() -> None:
     made.add_argument("--compare", type=Path, metavar="FILE", help="a result written by --save")
     options = made.parse_args()
     earlier = json.loads(options.compare.read_text("utf-8"))["figures"] if options.compare else {}
-    bench = measure(["tiny", "small"] if options.quick else list(training.SIZES), rounds_of(options))
+    sizes = ["tiny", "small"] if options.quick else list(training.SIZES)
+    bench = measure(sizes, rounds_of(options), quick=options.quick)
     result = {**asdict(bench), "figures": bench.figures()}
     if options.save:
         options.save.write_text(json.dumps(result, indent=2) + "\n", "utf-8")

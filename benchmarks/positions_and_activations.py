@@ -27,7 +27,7 @@ KINDS = {
     "SwiGLU": {"activation": "swiglu"},
     "rotary and SwiGLU": {"position": "rotary", "activation": "swiglu"},
 }
-SENTENCES = {1: 8, 64: 128}
+SENTENCES = {1: 8, 64: 64}
 """In one turn of decoding, by batch size."""
 
 
