@@ -88,9 +88,9 @@ def windows(size: str, generator: torch.Generator) -> TextBatch:
     """A batch of random tokens, and the same one position further."""
     shape = (WINDOWS[size], SIZES[size]["longest"] + 1)
     row = torch.randint(WORDS[size], shape, generator=generator)
-    ids, marks = row[:, :-1].contiguous(), row[:, 1:].contiguous()
-    golds = ids.numel()
-    return TextBatch(ids, ids * 0, ids[:, :0], marks, golds, golds, 1, tuple(range(len(ids))))
+    ids = Packed(row[:, :-1].flatten(), torch.full((len(row),), row.size(1) - 1))
+    marks, count = row[:, 1:].flatten(), len(ids.values)
+    return TextBatch(ids, ids.values * 0, row[:, :0], marks, count, count, 1, tuple(range(len(row))))
 
 
 def batches(size: str) -> list[TextBatch]:

@@ -250,7 +250,8 @@ def plain(size: str, *, compiling: bool = False) -> Ready:
     loss_of = torch.compile(model, dynamic=True) if compiling else model
 
     def step(batch: Batch) -> None:
-        peer_update(model, optimiser, loss_of(*(each.padded(Tokenizer.padding) for each in (batch.source, batch.target, batch.labels))))
+        sides = batch.source, batch.target, batch.labels
+        peer_update(model, optimiser, loss_of(*(each.padded(Tokenizer.padding) for each in sides)))
 
     return steps_by_turns(step, captions(), TURN[size], compiling=compiling)
 

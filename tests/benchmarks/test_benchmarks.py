@@ -176,9 +176,9 @@ def test_operations_are_those_of_the_products() -> None:
 
 def test_batches_are_like_captions() -> None:
     batches = training.captions(500)
-    lengths = [batch.tokens / len(batch.source) for batch in batches]
+    lengths = [batch.tokens / batch.source.sequences for batch in batches]
     assert 8 < sum(lengths) / len(lengths) < 20
-    assert all(batch.source.numel() <= training.TOKENS + 64 for batch in batches)
+    assert all(batch.source.sequences * batch.source.max_length <= training.TOKENS + 64 for batch in batches)
 
 
 @torch.no_grad()
@@ -225,12 +225,10 @@ def test_the_plain_transformer_is_the_same_model(monkeypatch: pytest.MonkeyPatch
     copy_weights(model, plain)
     for batch in training.captions(40, 100)[:2]:
         ours = PairObjective(model, Tokenizer.padding, 0.0)(batch) / batch.tokens
-        theirs = plain(batch.source, batch.target, batch.gold)
+        sides = [each.padded(Tokenizer.padding) for each in (batch.source, batch.target, batch.labels)]
+        theirs = plain(*sides)
         torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-4)
-        more = [
-            nn.functional.pad(ids, (0, 3), value=Tokenizer.padding)
-            for ids in (batch.source, batch.target, batch.gold)
-        ]
+        more = [nn.functional.pad(ids, (0, 3), value=Tokenizer.padding) for ids in sides]
         torch.testing.assert_close(plain(*more), theirs)
 
 

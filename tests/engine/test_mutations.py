@@ -202,9 +202,7 @@ def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
 def test_compile_and_export_see_modules_only() -> None:
     model = small().eval()
     exported = torch.export.export(model, (SOURCE, TARGET))
-    torch.testing.assert_close(
-        exported.module()(SOURCE, TARGET), model(SOURCE, TARGET), rtol=1e-4, atol=1e-4
-    )
+    torch.testing.assert_close(exported.module()(SOURCE, TARGET), model(SOURCE, TARGET), rtol=1e-4, atol=1e-4)
     compiled = torch.compile(model, backend="eager")
     assert plan(cast(nn.Module, compiled)) == Unsupported("the kernels do not know OptimizedModule")
 
