@@ -37,6 +37,10 @@ try:
 except ImportError:  # before models, layers and attention became nn
     from regard.models.build import build, build_bert, build_gpt, build_vit
 try:
+    from regard.nn import Packed
+except ImportError:  # before batches were packed
+    Packed = None
+try:
     from regard.engine import attach
 except ImportError:  # before and after the engine was attached to models
     attach = lambda model: model
@@ -86,7 +90,10 @@ def gpt(layers, d_model, heads, d_ff, window, words, batch, dropout=0.1):
     model = attach(build_gpt(config, "language", words)).train()
     ids, marks = torch.randint(words, (2, batch, window))
     tokens = batch * window
-    batch = TextBatch(ids, torch.zeros_like(ids), ids[:, :0], marks, tokens, tokens, 1, ())
+    if Packed is not None:
+        ids, marks = Packed(ids.flatten(), torch.full((batch,), window)), marks.flatten()
+    segments = torch.zeros_like(marks)
+    batch = TextBatch(ids, segments, segments.view(batch, -1)[:, :0], marks, tokens, tokens, 1, ())
     objective = LanguageObjective(model)
     return stepper(model, lambda _: objective(batch))
 
@@ -101,7 +108,11 @@ def bert():
     config = BertModel(layers=4, d_model=256, heads=4, d_ff=1024, longest=128)
     model = attach(build_bert(config, "classes", 8000, 0, 3)).train()
     ids = torch.randint(1, 8000, (32, 48)).masked_fill(torch.arange(48) >= torch.randint(12, 49, (32, 1)), 0)
-    batch = batch_of(ids=ids, segments=torch.zeros_like(ids), gold=torch.randint(3, (32, 1)))
+    labels = torch.randint(3, (32, 1))
+    if Packed is not None:
+        ids = Packed.from_padded(ids, ids != 0)
+    segments = torch.zeros_like(ids if Packed is None else ids.values)
+    batch = batch_of(ids=ids, segments=segments, gold=labels, labels=labels)
     objective = ClassObjective(model)
     return stepper(model, lambda _: objective(batch))
 
@@ -109,7 +120,8 @@ def bert():
 def vit():
     config = VitModel(height=28, width=28, channels=1, patch=4, layers=6, d_model=128, heads=4, d_ff=512)
     model = attach(build_vit(config, 10)).train()
-    batch = batch_of(pixels=torch.rand(64, 1, 28, 28), gold=torch.randint(10, (64,)))
+    labels = torch.randint(10, (64,))
+    batch = batch_of(pixels=torch.rand(64, 1, 28, 28), gold=labels, labels=labels)
     objective = ImageObjective(model)
     return stepper(model, lambda _: objective(batch))
 
