@@ -9,6 +9,7 @@ import pytest
 import torch
 from kernel_dropout import kernel_dropout
 from mutations import DROPOUT_MUTATIONS, MUTATIONS, PADDING, WORDS, Change, Mutation, small
+from padded_calls import run_padded
 from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
@@ -18,7 +19,7 @@ from regard.data.batches import Batch, Batches
 from regard.decoding import Hypothesis, Limits, Options, Translator, search
 from regard.decoding.writer import Wish, Writer
 from regard.engine import Plan, Unsupported, plan
-from regard.engine.forward import body_of, gpt_hidden, run
+from regard.engine.forward import body_of, gpt_hidden
 from regard.engine.generate import native_gpt
 from regard.engine.plan import supports
 from regard.engine.search import native_search
@@ -353,9 +354,9 @@ def doubled(out: Any) -> Any:
 def test_a_changed_head_gives_what_its_modules_give(name: str, change: str) -> None:
     model, given = heads()[name]
     with torch.no_grad():
-        before = run(model, *given)
+        before = run_padded(model, *given)
         HEAD_CHANGES[change](model)  # type: ignore[arg-type]
-        ours, theirs = run(model, *given), model(*given)
+        ours, theirs = run_padded(model, *given), model(*given)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
     changed = (a is not b and not torch.equal(a, b) for a, b in zip(flat(before), flat(ours), strict=True))
     assert any(changed) is (change != "nothing")
@@ -373,6 +374,6 @@ def test_a_subclass_of_a_head_is_called_as_it_is() -> None:
             return 2 * super().forward(ids, segments)
 
     with torch.no_grad():
-        before = run(model, *given)
+        before = run_padded(model, *given)
         model.__class__ = Doubled
-        torch.testing.assert_close(run(model, *given), 2 * before, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(run_padded(model, *given), 2 * before, rtol=1e-4, atol=1e-4)

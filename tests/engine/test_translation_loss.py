@@ -51,7 +51,8 @@ def threads(count: int) -> Iterator[None]:
 
 
 def fused(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> Tensor | None:
-    return PairObjective(model, PADDING, 0.1, r_drop).fused(batch)
+    objective = PairObjective(model, PADDING, 0.1, r_drop)
+    return objective.fused(batch.source, batch.target, batch.labels.values)
 
 
 def step(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> tuple[Tensor, dict[str, Tensor]]:

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from padded_calls import hidden_of_bert
 from torch import nn
 from torch.nn import functional
 
 from regard.config import BertModel
-from regard.engine.forward import bert_hidden
 from regard.nn import Recorder
 from regard.nn.bert import Bert
 from regard.nn.build import build_bert
@@ -76,7 +76,7 @@ def test_it_is_pytorchs_post_norm_encoder(native: bool) -> None:
         nn.init.normal_(each, std=0.3)
     ids, segments = texts(9, 4, 1)
     with torch.no_grad():
-        found = bert_hidden(model, ids, segments) if native else model(ids, segments)
+        found = hidden_of_bert(model, ids, segments) if native else model(ids, segments)
         expected = reference(model, ids, segments)
     assert torch.allclose(found[ids != PAD], expected[ids != PAD], atol=1e-5)
 
@@ -111,7 +111,7 @@ def test_hidden_states_at_some_positions_are_those_of_the_whole_batch(native: bo
 
     def hidden(positions: torch.Tensor | None = None) -> torch.Tensor:
         if native:
-            return bert_hidden(model, ids, segments, positions)
+            return hidden_of_bert(model, ids, segments, positions)
         return model(ids, segments, positions=positions)
 
     for some in (hidden(positions), hidden().flatten(0, 1)[positions]):

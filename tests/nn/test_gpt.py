@@ -8,7 +8,7 @@ from regard.config import GptModel, load_recipe
 from regard.config.schema import build
 from regard.engine.forward import gpt_hidden
 from regard.errors import RecipeError
-from regard.nn import Recorder
+from regard.nn import Packed, Recorder
 from regard.nn.build import build_bert, build_gpt, build_reader
 from regard.nn.gpt import PADDING, Gpt, GptClassifier, GptWriter
 
@@ -83,7 +83,7 @@ def test_packed_texts_have_the_hidden_states_and_gradients_of_padded_texts() -> 
     model, text = writer().gpt, ids(3, 10)
     text[1, 6:] = PADDING
     beside = model(text)[text != PADDING]
-    packed = gpt_hidden(model, text)
+    packed = gpt_hidden(model, Packed.from_padded(text, text != PADDING))
     assert packed.lengths.tolist() == [10, 6, 10]
     rows = packed.values
     assert torch.allclose(rows, beside, atol=1e-5)

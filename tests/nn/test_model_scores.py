@@ -4,15 +4,16 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from padded_calls import run_padded
 from torch import Tensor, nn
 
 from regard.config import BertModel, GptModel, TransformerModel, VitModel, load_recipe
 from regard.config.attention import ScoreName
 from regard.data.batches import Batch
-from regard.engine import Unsupported, plan, run
+from regard.engine import Unsupported, plan
 from regard.engine.library import kernels
 from regard.errors import RecipeError
-from regard.nn import MultiHead, Recorder, Relative, make_score
+from regard.nn import MultiHead, Packed, Recorder, Relative, make_score
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.gpt import GptWriter
 from regard.nn.scores import SCORES
@@ -89,7 +90,9 @@ def test_a_training_step_reaches_every_parameter_and_lowers_the_loss(score: str,
     source, gold = ids(4, 6), ids(4, 5, seed=2)
     source[1, 3:] = gold[2, 2:] = PAD
     target = torch.cat([torch.zeros(4, 1, dtype=torch.long), gold[:, :-1]], 1).masked_fill(gold == PAD, PAD)
-    batch = Batch(source, target, gold, int((gold != PAD).sum()), ())
+    packed = Packed.from_padded(source, source != PAD)
+    shifted, labels = (Packed.from_padded(each, gold != PAD) for each in (target, gold))
+    batch = Batch(packed, shifted, labels, len(labels.values), ())
     objective = PairObjective(model, PAD, smoothing=0.1)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
@@ -149,10 +152,10 @@ def test_gpt_bert_and_vit_take_every_score(score: str) -> None:
     texts[1, 5:] = 0
     segments = torch.zeros_like(texts)
     assert torch.allclose(bert(texts, segments)[1:], bert(texts[1:, :5], segments[1:, :5]), atol=1e-5)
-    assert torch.allclose(run(bert, texts, segments), bert(texts, segments), atol=1e-5)
+    assert torch.allclose(run_padded(bert, texts, segments), bert(texts, segments), atol=1e-5)
     vit = shaken(build_vit(VitModel(**small, patch=2, height=4, width=4, channels=1), 3))
     pixels = torch.rand(2, 1, 4, 4)
-    assert torch.allclose(run(vit, pixels), vit(pixels), atol=1e-5)
+    assert torch.allclose(run_padded(vit, pixels), vit(pixels), atol=1e-5)
 
 
 # Refusals

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from padded_calls import run_padded
 from torch import nn
 
 from regard.config import BertModel, VitModel
@@ -45,7 +46,7 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_nothing_merged_changes_nothing(amounts: tuple[float, ...], native: bool) -> None:
     for model, given in ((vit(), (images(),)), (bert("classes"), texts(9, 5)), (bert("tags"), texts(9, 5))):
         body = model.vit if hasattr(model, "vit") else model.bert
-        forward = run if native else nn.Module.__call__
+        forward = run_padded if native else nn.Module.__call__
         with torch.no_grad():
             plain = forward(model, *given)
             if plain.dim() == 3:  # tags at padding mean nothing

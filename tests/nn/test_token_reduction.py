@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from padded_calls import first_of_bert, hidden_of_bert, run_padded
 from torch import Tensor, nn
 
 from regard.config import BertModel, VitModel
 from regard.engine import run
-from regard.engine.forward import bert_first, bert_hidden
 from regard.engine.plan import supports
 from regard.engine.token_reduction import PackedTokens, reduce_packed
 from regard.nn import Merging, Packed, Pruning, ReducedTokens, reduce_tokens
@@ -136,11 +136,13 @@ def test_berts_values_and_gradients(reduction: str) -> None:
     model.reduction = REDUCTIONS[reduction]()
     ids, segments = texts()
     places = torch.tensor([0, 21, 5, 85])
-    agree(lambda: bert_hidden(model, ids, segments), lambda: model(ids, segments), model)
+    agree(lambda: hidden_of_bert(model, ids, segments), lambda: model(ids, segments), model)
     agree(
-        lambda: bert_hidden(model, ids, segments, places), lambda: model(ids, segments, positions=places), model
+        lambda: hidden_of_bert(model, ids, segments, places),
+        lambda: model(ids, segments, positions=places),
+        model,
     )
-    agree(lambda: bert_first(model, ids, segments), lambda: model.first(ids, segments), model)
+    agree(lambda: first_of_bert(model, ids, segments), lambda: model.first(ids, segments), model)
 
 
 @pytest.mark.parametrize("head", ["classes", "tags", "span", "none"])
@@ -150,7 +152,7 @@ def test_heads_of_bert(head: str, reduction: str) -> None:
     model.bert.reduction = REDUCTIONS[reduction]()
     ids, segments = texts()
     with torch.no_grad():
-        found, expected = run(model, ids, segments), model(ids, segments)
+        found, expected = run_padded(model, ids, segments), model(ids, segments)
     if head == "tags":  # those at padding mean nothing
         found, expected = found[ids != 0], expected[ids != 0]
     assert torch.allclose(found, expected, atol=1e-4)
