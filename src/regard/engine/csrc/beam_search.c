@@ -36,21 +36,28 @@ static int encode_range(const Decoder *e, const Decoder *d, const StackRun *run,
     return status;
 }
 
+static void encode_share(const Decoder *e, const Decoder *d, const StackRun *run, const int64_t *ids, int64_t share,
+                         int64_t shares, float *memory, int *status) {
+    int64_t first = share_begin(run->offsets, NULL, run->sequences, share, shares);
+    int64_t end = share_begin(run->offsets, NULL, run->sequences, share + 1, shares);
+    while (first < end && !shared_status(status)) {
+        Range range = next_chunk(run->offsets, NULL, first, end);
+        report_status(status, encode_range(e, d, run, ids, range, memory));
+        first = range.end;
+    }
+}
+
 /* memory (layers, source rows, 2 d_model). */
 static int encode(const Decoder *e, const Decoder *d, const int64_t *ids, const int32_t *offsets, int sequences, float *memory) {
     StackRun run = {.stack = &e->stack, .offsets = offsets, .sequences = sequences};
     int64_t shares = inference_shares(offsets[sequences]);
     int status = SUCCESS;
-#pragma omp parallel for schedule(dynamic) if (shares > 1)
-    for (int64_t share = 0; share < shares; share++) {
-        int64_t first = share_begin(offsets, NULL, sequences, share, shares);
-        int64_t end = share_begin(offsets, NULL, sequences, share + 1, shares);
-        while (first < end && !shared_status(&status)) {
-            Range range = next_chunk(offsets, NULL, first, end);
-            report_status(&status, encode_range(e, d, &run, ids, range, memory));
-            first = range.end;
-        }
+    if (shares == 1) { /* not a parallel region of one thread: libgomp would create new threads in each one inside it */
+        encode_share(e, d, &run, ids, 0, 1, memory, &status);
+        return status;
     }
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t share = 0; share < shares; share++) encode_share(e, d, &run, ids, share, shares, memory, &status);
     return status;
 }
 

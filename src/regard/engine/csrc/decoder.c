@@ -288,6 +288,39 @@ static void fill_cache(const float *projected, int rows, int length, int64_t wid
     }
 }
 
+typedef struct {
+    const Decoder *decoder;
+    const StackRun *run;
+    const int64_t *ids;
+    int length;
+    int64_t line, side;
+    float *cache;
+} Prefill;
+
+static void prefill_range(const Prefill *p, Range range, int *status) {
+    const Stack *stack = &p->decoder->stack;
+    int failed = shared_status(status), count = (int)(range.end - range.first);
+    Arena arena = counting_arena();
+    SavedSublayer *saved = allocate(stack->count + 1, sizeof(SavedSublayer), &failed);
+    if (!failed) failed = save_chunk(p->run, range, &arena, saved);
+    float *memory = allocate(arena.used, sizeof(float), &failed);
+    float *x = allocate(checked_mul((int64_t)count * p->length, stack->d_model), sizeof(float), &failed);
+    if (!failed) {
+        arena = arena_of(memory, arena.used);
+        failed = save_chunk(p->run, range, &arena, saved);
+    }
+    if (!failed) {
+        embed(&p->decoder->embedding, p->ids, p->run->offsets, range.first, range.end, stack->d_model, x);
+        failed = chunk_forward(p->run, range, x, NULL, saved);
+    }
+    for (int64_t n = 0, layer = 0; n < stack->count && !failed; n++)
+        if (stack->sublayers[n].kind == SELF_ATTENTION)
+            fill_cache(saved[n].projected, count, p->length, stack->d_model, p->line, p->side,
+                       p->cache + layer++ * 2 * p->side + range.first * p->line);
+    free(saved), free(memory), free(x);
+    report_status(status, failed);
+}
+
 int prefill(const Decoder *d, const int64_t *ids, int rows, int length, int capacity, int steps, float *cache) {
     const Stack *stack = &d->stack;
     if (rows < 0 || length < 0 || checked_mul(rows, length) > INT32_MAX) return SIZES_OVERFLOW;
@@ -297,29 +330,13 @@ int prefill(const Decoder *d, const int64_t *ids, int rows, int length, int capa
     for (int r = 0; !status && r <= rows; r++) offsets[r] = r * length;
     int64_t shares = inference_shares((int64_t)rows * length), a_share = rows ? (rows + shares - 1) / shares : 1;
     StackRun run = {.stack = stack, .offsets = offsets, .sequences = rows, .saves = 1};
-#pragma omp parallel for schedule(dynamic) if (shares > 1)
-    for (int64_t first = 0; first < rows; first += a_share) {
-        int failed = shared_status(&status);
-        Range range = {first, min64(first + a_share, rows)};
-        int count = (int)(range.end - range.first);
-        Arena arena = counting_arena();
-        SavedSublayer *saved = allocate(stack->count + 1, sizeof(SavedSublayer), &failed);
-        if (!failed) failed = save_chunk(&run, range, &arena, saved);
-        float *memory = allocate(arena.used, sizeof(float), &failed);
-        float *x = allocate(checked_mul((int64_t)count * length, width), sizeof(float), &failed);
-        if (!failed) {
-            arena = arena_of(memory, arena.used);
-            failed = save_chunk(&run, range, &arena, saved);
-        }
-        if (!failed) {
-            embed(&d->embedding, ids, offsets, range.first, range.end, width, x);
-            failed = chunk_forward(&run, range, x, NULL, saved);
-        }
-        for (int64_t n = 0, layer = 0; n < stack->count && !failed; n++)
-            if (stack->sublayers[n].kind == SELF_ATTENTION)
-                fill_cache(saved[n].projected, count, length, width, line, side, cache + layer++ * 2 * side + first * line);
-        free(saved), free(memory), free(x);
-        report_status(&status, failed);
+    Prefill p = {d, &run, ids, length, line, side, cache};
+    if (shares == 1) {
+        prefill_range(&p, (Range){0, rows}, &status);
+    } else {
+#pragma omp parallel for schedule(dynamic)
+        for (int64_t first = 0; first < rows; first += a_share)
+            prefill_range(&p, (Range){first, min64(first + a_share, rows)}, &status);
     }
     free(offsets);
     return status;

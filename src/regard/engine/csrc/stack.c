@@ -616,9 +616,13 @@ int stack_forward(const StackRun *run, const float *x, float *saved, float *out)
     int64_t count = 0, floats;
     Chunk *chunks = chunks_of(run, &count, &floats, &status);
     float *packed = status ? NULL : pack_for_call(run->stack, 0, &status);
-#pragma omp parallel for schedule(dynamic) if (count > 1)
-    for (int64_t c = 0; c < count; c++)
-        if (!shared_status(&status)) report_status(&status, forward_range(run, &chunks[c], x, saved, out));
+    if (!status && count == 1) { /* not a parallel region of one thread: libgomp would create new threads inside it */
+        status = forward_range(run, &chunks[0], x, saved, out);
+    } else {
+#pragma omp parallel for schedule(dynamic)
+        for (int64_t c = 0; c < count; c++)
+            if (!shared_status(&status)) report_status(&status, forward_range(run, &chunks[c], x, saved, out));
+    }
     unpack(run->stack, packed);
     free(chunks);
     return status;
@@ -655,6 +659,22 @@ static int backward_range(const StackRun *run, const Chunk *chunk, const float *
     return status;
 }
 
+typedef struct {
+    const StackRun *run;
+    const Chunk *chunks;
+    int64_t count;
+    const float *x, *saved, *grad_out;
+    float *grad_x, *grad_source;
+} Backward;
+
+static void backward_share(const Backward *all, int32_t share, float *gradient, int *status) {
+    memset(gradient, 0, sizeof(float) * all->run->parameters);
+    for (int64_t c = 0; c < all->count; c++)
+        if (all->chunks[c].share == share && !shared_status(status))
+            report_status(status, backward_range(all->run, &all->chunks[c], all->x, all->saved, all->grad_out, all->grad_x,
+                                                 all->grad_source, gradient));
+}
+
 int stack_backward(const StackRun *run, const float *x, const float *saved, const float *grad_out, float *grad_x,
                    float *grad_source, float *gradient) {
     int status = SUCCESS;
@@ -662,14 +682,14 @@ int stack_backward(const StackRun *run, const float *x, const float *saved, cons
     Chunk *chunks = chunks_of(run, &count, &floats, &status);
     float *others = allocate(checked_mul(run->shares - 1, parameters), sizeof(float), &status);
     float *packed = status ? NULL : pack_for_call(run->stack, 1, &status);
+    Backward all = {run, chunks, count, x, saved, grad_out, grad_x, grad_source};
     if (!status) {
-#pragma omp parallel for schedule(dynamic) if (run->shares > 1)
-        for (int32_t share = 0; share < run->shares; share++) {
-            float *own = share ? others + (share - 1) * parameters : gradient;
-            memset(own, 0, sizeof(float) * parameters);
-            for (int64_t c = 0; c < count; c++)
-                if (chunks[c].share == share && !shared_status(&status))
-                    report_status(&status, backward_range(run, &chunks[c], x, saved, grad_out, grad_x, grad_source, own));
+        if (run->shares == 1) {
+            backward_share(&all, 0, gradient, &status);
+        } else {
+#pragma omp parallel for schedule(dynamic)
+            for (int32_t share = 0; share < run->shares; share++)
+                backward_share(&all, share, share ? others + (share - 1) * parameters : gradient, &status);
         }
         if (!status) add_gradients(gradient, others, run->shares - 1, parameters);
     }

@@ -213,11 +213,16 @@ int token_loss(const TokenLoss *task, double *loss, float *gradient) {
         step.decoder.source_offsets = has_encoder(task) ? task->source_offsets : NULL;
         gemm_pack(task->output.weight, packed + stacks, task->vocabulary, width, 0);
         if (backward) gemm_pack(task->output.weight, packed + stacks + output, width, task->vocabulary, 1);
-#pragma omp parallel for schedule(dynamic) if (shares > 1)
-        for (int64_t share = 0; share < shares; share++) {
-            float *own = share && backward ? others + (share - 1) * parameters : gradient;
-            if (backward) memset(own, 0, sizeof(float) * parameters);
-            if (!shared_status(&status)) report_status(&status, step_share(&step, share, shares, own, &totals[share]));
+        if (backward && shares == 1) memset(gradient, 0, sizeof(float) * parameters);
+        if (shares == 1) {
+            status = step_share(&step, 0, 1, gradient, &totals[0]);
+        } else {
+#pragma omp parallel for schedule(dynamic)
+            for (int64_t share = 0; share < shares; share++) {
+                float *own = share && backward ? others + (share - 1) * parameters : gradient;
+                if (backward) memset(own, 0, sizeof(float) * parameters);
+                if (!shared_status(&status)) report_status(&status, step_share(&step, share, shares, own, &totals[share]));
+            }
         }
         if (backward && !status) add_gradients(gradient, others, shares - 1, parameters);
         *loss = 0;
