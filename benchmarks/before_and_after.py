@@ -28,9 +28,9 @@ from regard.config import BertModel, GptModel, RnnModel, TransformerModel, VitMo
 from regard.data.batches import Batches
 from regard.data.examples import TextBatch
 from regard.decoding import Options, Translator
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
-from regard.training.heads import ClassObjective, ImageObjective, LanguageObjective
+from regard.training.objectives import ClassObjective, ImageObjective, LanguageObjective
 
 try:
     from regard.nn.build import build, build_bert, build_gpt, build_vit

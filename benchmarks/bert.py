@@ -48,14 +48,14 @@ from harness.rounds import (
 from harness.updates import LR, peer_update, updates
 
 import regard
-from regard.app.terminal import Terminal
+from regard.cli.terminal import Terminal
 from regard.config import BertModel, EncoderRecipe
 from regard.data.examples import Example, TextBatch, all_batches
-from regard.exchange.bert import read
-from regard.jobs.importing import import_folder
-from regard.jobs.text_folder import open_texts, write_texts
+from regard.interop.bert import read
 from regard.nn.build import build_bert
-from regard.training.heads import ClassObjective
+from regard.tasks.encoder.run_folder import open_texts, write_texts
+from regard.tasks.importing import import_folder
+from regard.training.objectives import ClassObjective
 from regard.training.process import training_process
 
 SENTENCES = 200

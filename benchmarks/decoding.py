@@ -24,11 +24,11 @@ from harness.rounds import Contender, Ready, Row, against, as_json, chosen_peers
 from regard.config import PairData, TrainSettings, TransformerModel, TranslationRecipe
 from regard.decoding import Options, Translator
 from regard.engine.allocator import tuned_allocator
-from regard.exchange import by_transformers, marian
-from regard.exchange import ctranslate2 as to_ctranslate2
+from regard.interop import by_transformers, marian
+from regard.interop import ctranslate2 as to_ctranslate2
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
-from regard.text import SPECIALS, Tokenizer
+from regard.tokenization import SPECIALS, Tokenizer
 
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
 """Sentences a call, and beam. One: each waits for the one before it, as when somebody types."""
@@ -56,7 +56,7 @@ class Subject:
 def subject(run: str, source: str) -> Subject:
     """The run's model on the lines of a file, or without a run, random weights on made-up sentences."""
     if run:
-        from regard.jobs import load
+        from regard.tasks import load
 
         loaded: Any = load(Path(run))
         lines = Path(source).read_text("utf-8").splitlines()

@@ -25,14 +25,14 @@ from regard.arithmetic import enable_reproducible_mkl
 from regard.config import RnnModel
 from regard.data.corpus import read_pairs
 from regard.errors import RegardError
-from regard.evaluation import measure
-from regard.exchange import by_transformers
-from regard.jobs import load_translator
-from regard.jobs.checks import logits_apart
-from regard.jobs.engines import LoadedEngine
-from regard.jobs.formats import write
-from regard.jobs.loaded import LoadedTranslator
-from regard.jobs.translation import is_tokenised
+from regard.interop import by_transformers
+from regard.metrics import measure
+from regard.tasks import load_translator
+from regard.tasks.checks import logits_apart
+from regard.tasks.engines import LoadedEngine
+from regard.tasks.formats import write
+from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.task import is_tokenised
 
 BEAMS = (1, 5)
 QUICK = 200

@@ -45,8 +45,8 @@ from harness.updates import LR, peer_update, updates
 from torch import Tensor, nn
 
 import regard
-from regard import text
-from regard.app.terminal import Terminal
+from regard import tokenization as text
+from regard.cli.terminal import Terminal
 from regard.config import GptModel
 from regard.data.examples import TextBatch
 from regard.decoding import Chance
@@ -54,11 +54,11 @@ from regard.decoding.limits import Limits
 from regard.decoding.sampling import Drawing
 from regard.decoding.writer import Wish, Writer
 from regard.engine.generate import native_gpt
-from regard.exchange import gpt2
+from regard.interop import gpt2
 from regard.nn import Packed
 from regard.nn.build import build_gpt
 from regard.nn.seq2seq import Decodable
-from regard.training.heads import LanguageObjective
+from regard.training.objectives import LanguageObjective
 from regard.training.process import training_process
 
 PEERS = {"huggingface": "Hugging Face GPT-2", "compiled": "torch.compile of Hugging Face GPT-2"}

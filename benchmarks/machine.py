@@ -22,7 +22,7 @@ import training
 from harness.rounds import Row, parser, rounds_of
 
 from regard.engine import find_library
-from regard.jobs.environment import machine
+from regard.tasks.environment import machine
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import numpy as np
 
 from regard.data.images import Stored
 from regard.data.prompts import NUMBERS
-from regard.jobs import load, load_painter
-from regard.jobs.loaded_images import LoadedVision
-from regard.jobs.loaded_painting import LoadedPainter
-from regard.jobs.vision import measure
+from regard.tasks import load, load_painter
+from regard.tasks.diffusion.model import LoadedPainter
+from regard.tasks.image_classification.model import LoadedVision
+from regard.tasks.image_classification.task import measure
 
 MERGES = (0.0, 0.5)
 

@@ -19,7 +19,7 @@ from training import SIZES, TURN, captions, config_of, our_step
 
 from regard.config import PairData, TrainSettings, TranslationRecipe
 from regard.nn.build import build
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 from regard.training.process import training_process
 
 KINDS = {

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from regard.arithmetic import enable_reproducible_mkl
 from regard.config.schema import toml_value
-from regard.jobs import load_translator
-from regard.jobs.folder import RunFolder
-from regard.jobs.journal import read_journal
-from regard.jobs.loaded import LoadedTranslator
-from regard.jobs.neighbours import FILE
-from regard.look.figure import canvas, label, save_as
+from regard.tasks import load_translator
+from regard.tasks.metrics_log import read_journal
+from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.neighbours import FILE
+from regard.viz.figure import canvas, label, save_as
 
 SETTINGS: dict[str, object] = {"train.r_drop": 1, "train.weight_decay": 0.1}
 """The same sentences come so often that two passes through them are kept close."""

@@ -25,9 +25,9 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from regard.config import RnnModel, TranslationRecipe, load_recipe
 from regard.data.batches import Batch, Batches
 from regard.data.parallel import ParallelCorpus
-from regard.jobs.folder import RunFolder
-from regard.jobs.vocabulary import Vocabulary, make_vocabulary
 from regard.nn.build import build
+from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
 

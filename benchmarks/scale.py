@@ -23,9 +23,9 @@ from harness.updates import StrictWatcher, training_of
 from regard.config import TextSettings, TrainSettings, TransformerModel
 from regard.data import picturebook
 from regard.data.store import open_or_build
-from regard.jobs.vocabulary import learn
 from regard.nn.build import build
-from regard.text import Tokenizer
+from regard.tasks.translation.vocabulary import learn
+from regard.tokenization import Tokenizer
 from regard.training import checkpoint
 from regard.training.objective import PairObjective
 from regard.training.update import one_update

@@ -38,7 +38,7 @@ from torch.nn import functional
 from regard.config import TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.nn.build import build
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
 

@@ -25,7 +25,7 @@ from harness.updates import LR, peer_update, updates
 from regard.config import VisionTrain, VitModel
 from regard.data.image_batches import ImageBatch
 from regard.nn.build import build_vit
-from regard.training.heads import ImageObjective
+from regard.training.objectives import ImageObjective
 from regard.training.process import training_process
 
 LABELS, IMAGES = 10, 64

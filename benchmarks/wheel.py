@@ -23,7 +23,7 @@ from regard.data.batches import Batches
 from regard.decoding import Options, Translator
 from regard.engine import find_library
 from regard.nn.build import build
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
 
 torch.set_flush_denormal(True)

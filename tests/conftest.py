@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from quick_command import write_commands
+from support.quick_command import write_commands
 
 from regard import enable_reproducible_mkl
 
@@ -40,7 +40,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with `regard` and `torchrun` in it, for a PATH."""
     folder = tmp_path_factory.mktemp("bin")
     address = folder / "door"
-    command = [sys.executable, str(Path(__file__).with_name("quick_command.py")), "serve", str(address)]
+    command = [
+        sys.executable,
+        str(Path(__file__).parent / "support" / "quick_command.py"),
+        "serve",
+        str(address),
+    ]
     server = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "MPLBACKEND": "agg"}
     )

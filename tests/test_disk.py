@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
-from regard import disk
+from regard import storage as disk
 from regard.errors import DiskError, RegardError
 
 

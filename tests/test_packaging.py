@@ -162,7 +162,7 @@ def test_the_unpacked_wheel_trains_where_nothing_else_is(built: Path, tmp_path: 
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     (tmp_path / "empty").mkdir()
     surroundings = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "REGARD_CACHE": str(tmp_path / "cache")}
-    program = "import regard; assert regard.__file__.startswith({!r}); from regard.app.cli import main; main()"
+    program = "import regard; assert regard.__file__.startswith({!r}); from regard.cli.main import main; main()"
     done = run(
         *(sys.executable, "-c", program.format(str(tmp_path / "site"))),
         *("train", "kernel", "train.steps=5"),
@@ -283,7 +283,7 @@ def test_shells_complete_commands_recipes_and_options(shell: str, begun: str, of
     program = [
         sys.executable,
         "-c",
-        "import sys; sys.argv[0] = 'regard'; from regard.app.cli import main; main()",
+        "import sys; sys.argv[0] = 'regard'; from regard.cli.main import main; main()",
     ]
     said = run(*program, env=surroundings).stdout
     assert [name for name in offered if name not in said] == []

@@ -2,8 +2,8 @@
 
 import typer
 
-from regard.app.cli import cli
-from regard.app.manual import Entry, entries
+from regard.cli.main import cli
+from regard.cli.manual import Entry, entries
 
 
 def all_commands() -> str:

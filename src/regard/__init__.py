@@ -11,7 +11,7 @@ from regard.arithmetic import enable_reproducible_mkl
 from regard.errors import RecipeError, RegardError
 
 if TYPE_CHECKING:
-    from regard.jobs import load, train
+    from regard.tasks import load, train
 
 __version__ = "0.1.0"
 __all__ = ["RecipeError", "RegardError", "__version__", "enable_reproducible_mkl", "load", "train"]
@@ -20,7 +20,7 @@ __all__ = ["RecipeError", "RegardError", "__version__", "enable_reproducible_mkl
 def __getattr__(name: str) -> Any:
     # Torch takes a second to import, so it waits until something needs it.
     if name in ("load", "train"):
-        from regard import jobs
+        from regard import tasks as jobs
 
         return getattr(jobs, name)
     raise AttributeError(f"module 'regard' has no attribute {name!r}")

@@ -1,6 +1,6 @@
 """`python -m regard`, and for several processes `torchrun --nproc-per-node 2 -m regard train ...`."""
 
-from regard.app.cli import main
+from regard.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -10,22 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import decoding
 import pytest
 import torch
+import training
+from harness import rounds as harness_rounds
+from harness.rounds import Peer, Row, Worker, against, as_json, compare, row_of, show
 from torch import nn
 
+from regard.config import TransformerModel
+from regard.nn.build import build
+from regard.tokenization import Tokenizer
+from regard.training.objective import PairObjective
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import decoding  # noqa: E402
-import training  # noqa: E402
-from harness import rounds as harness_rounds  # noqa: E402
-from harness.rounds import Peer, Row, Worker, against, as_json, compare, row_of, show  # noqa: E402
-
-from regard.config import TransformerModel  # noqa: E402
-from regard.nn.build import build  # noqa: E402
-from regard.text import Tokenizer  # noqa: E402
-from regard.training.objective import PairObjective  # noqa: E402
 
 SCRIPT = f"""
 import sys

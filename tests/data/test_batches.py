@@ -14,7 +14,7 @@ from regard.data.store import TokenStore, open_or_build, store_key
 from regard.data.stream import Cursor
 from regard.errors import RegardError
 from regard.nn import Packed
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 PAIRS = [(" ".join(["a"] * (1 + i % 7)), " ".join(["b"] * (1 + i % 5))) for i in range(103)]
 SIZES = (20, 20)

@@ -6,7 +6,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from regard.app.data import app
+from regard.cli.data import app
 from regard.errors import RegardError
 
 

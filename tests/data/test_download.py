@@ -11,8 +11,8 @@ import pytest
 
 from regard.data import download, web
 from regard.data.download import DownloadError, Patience, Remote, fetch, intact
-from regard.disk import cache_folder
 from regard.errors import RegardError
+from regard.storage import cache_folder
 
 CONTENT = random.Random(1).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

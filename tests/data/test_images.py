@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from small_images import bars, idx, write_folders, write_idx
+from support.small_images import bars, idx, write_folders, write_idx
 
 from regard.config import ImageData, VitModel
 from regard.data.image_batches import ImageBatches, as_numbers, changes, drawn

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from regard.data.diffusion import PaintBatches
 from regard.data.images import Stored
-from regard.data.painting import PaintBatches
 from regard.data.prompts import prompts_for, vocabulary_texts
 from regard.data.stream import Cursor
 

@@ -6,7 +6,7 @@ from regard.data import catalog, multi30k
 from regard.data.corpus import read_lines, read_pairs
 from regard.data.filters import Limits, Report, sift
 from regard.data.tatoeba import read_table
-from regard.disk import digest
+from regard.storage import digest
 
 
 @pytest.mark.parametrize("form", ["raw", "tok"])

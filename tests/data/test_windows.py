@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import text
+from regard import tokenization as text
 from regard.data.examples import TextBatches
 from regard.data.lines import CorpusError
 from regard.data.store import open_or_build

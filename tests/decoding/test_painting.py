@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from small_painter import END, PADDING, SIDE, small_unet
+from support.small_painter import END, PADDING, SIDE, small_unet
 
-from regard.decoding.painting import (
+from regard.decoding.diffusion import (
     PaintOptions,
     earlier,
     first_guess,

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import text
+from regard import tokenization as text
 from regard.config import GptModel
 from regard.decoding import Chance, Limits
 from regard.decoding.sampling import draw, within_share
@@ -13,7 +13,7 @@ from regard.decoding.writer import Unfolding, Wish, Writer
 from regard.errors import RegardError
 from regard.nn.build import build_gpt
 from regard.nn.ngram import counted
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 CORPUS = "the quick brown fox jumps over the lazy dog; größer, ja. "
 PROMPTS = ["the ", "quick", "f", "brow", "over the lazy d", "dog", "ß"]

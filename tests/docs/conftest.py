@@ -2,21 +2,16 @@
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from support import small_images, small_painter, small_texts
+from support.page_run import environment
+from support.undrawn import UNDRAWN
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "docs" / "building"), str(ROOT / "tests")]
-
-import small_images  # noqa: E402
-import small_painter  # noqa: E402
-import small_texts  # noqa: E402
-from page_run import environment  # noqa: E402
-from undrawn import UNDRAWN  # noqa: E402
 
 LITTLE = "model.longest=40 train.steps=25 train.batch_tokens=1024 train.warmup=10 train.rate=0.01 decode.beam=2"
 WORDS = "text.kind=words text.min_count=1 text.joint=false model.share=output"

@@ -1,12 +1,6 @@
 """The parts of the examples that their READMEs do not show by themselves."""
 
-import sys
-
 import pytest
-from page_run import ROOT
-
-sys.path.insert(0, str(ROOT / "examples" / "company_translator"))
-
 from glossary import PLACEHOLDERS, Glossary, show
 
 GLOSSARY = Glossary({"Dichtungen": "seals", "Gleitringdichtungen": "mechanical seals", "Pumpen": "pumps"})

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 from blocks import FENCE, pages
-from page_run import ROOT
+from support.page_run import ROOT
 
-from regard.app.cli import cli
+from regard.cli.main import cli
 from regard.config import load_recipe, shipped_recipes
 
 COMMANDS = typer.main.get_command(cli)

@@ -1,12 +1,10 @@
 """The script that follows the README as a newcomer would finds what to do there."""
 
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+import newcomer
 
-import newcomer  # noqa: E402
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_readme_says_how_to_install_train_and_translate() -> None:

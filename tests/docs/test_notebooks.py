@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from blocks import blocks, commands
-from page_run import environment
-from test_pages import STAND_INS, prepare
+from support.page_run import STAND_INS, environment, prepare
 
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")

@@ -1,35 +1,21 @@
 """Every block of the README, the site and the examples is run, or says why not; what it prints is compared."""
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from blocks import blocks, commands, pages
-from page_run import ROOT, PageFailed, PageRun, environment, matches
+from support.page_run import ROOT, STAND_INS, PageFailed, PageRun, environment, matches, prepare
 
 NEEDS = re.compile(r"<!-- needs: (.+?) -->")
 """Runs that another page has made: `runs/picturebook`."""
-STAND_INS = re.compile(r"<!-- stand-ins: (.+?) -->")
-"""What the slow blocks of the page make, and which small run stands for it: `runs/mine=picturebook`."""
-
 PAGES = pages(ROOT)
 SLOW = [page for page in PAGES if any(block.slow or block.trained for block in blocks(page.read_text("utf-8")))]
 
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-def prepare(page: Path, folder: Path, made: Callable[[str], Path], pattern: re.Pattern[str]) -> None:
-    """Lay the runs that a page names where it looks for them, and the files of an example beside it."""
-    for found in pattern.findall(page.read_text("utf-8")):
-        for wanted in found.split():
-            place, _, name = wanted.partition("=")
-            shutil.copytree(made(name or Path(place).name), folder / place, dirs_exist_ok=True)
-    if page.is_relative_to(ROOT / "examples"):
-        shutil.copytree(page.parent, folder, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

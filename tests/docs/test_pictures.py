@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from page_run import ROOT, environment
+from support.page_run import ROOT, environment
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from c_programs import compile_units
+from support.c_programs import compile_units
 
 
 def test_units(tmp_path: Path) -> None:

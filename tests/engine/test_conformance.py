@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_dropout import kernel_dropout
+from support.kernel_dropout import kernel_dropout
 from torch import Tensor, nn
 
 from regard.config import BertModel, GptModel, TransformerModel, VitModel
@@ -21,7 +21,7 @@ from regard.engine.plan import supports
 from regard.nn import Packed
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.transformer import Transformer
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from kernel_dropout import kept, row_mask
+from support.kernel_dropout import kept, row_mask
 
 from regard.engine.plan import dropout_threshold
 

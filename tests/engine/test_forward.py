@@ -16,7 +16,8 @@ from regard.engine.forward import bert_hidden_at, run, run_tokens, seq2seq_hidde
 from regard.nn import Packed
 from regard.nn.bert import BertReader
 from regard.nn.build import Head, build, build_bert, build_gpt, build_reader
-from regard.training.heads import (
+from regard.training.objective import PairObjective
+from regard.training.objectives import (
     ClassObjective,
     GptClassObjective,
     HeadObjective,
@@ -25,7 +26,6 @@ from regard.training.heads import (
     SpanObjective,
     TagObjective,
 )
-from regard.training.objective import PairObjective
 
 WORDS, PADDING = 50, 2
 Plain = Callable[[], AbstractContextManager[None]]

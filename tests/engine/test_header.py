@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from c_programs import c_compiler
+from support.c_programs import c_compiler
 
 from regard.engine.header import HEADER, Header, header
 

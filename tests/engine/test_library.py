@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from engine_calls import child_environment
+from support.engine_calls import child_environment
 
 from regard.engine import build, locate
 from regard.engine.build import Target, key

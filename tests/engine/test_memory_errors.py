@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_calls import (
+from support.engine_calls import (
     KERNELS,
     MODELS,
     Call,
@@ -120,7 +120,7 @@ def test_a_beam_that_does_not_fit_is_refused(beam: int, sentence: str) -> None:
 
 UNDER_A_LIMIT = """
 import resource
-from engine_calls import beam_search, native
+from support.engine_calls import beam_search, native
 native()
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 import torch
-from kernel_dropout import kernel_dropout
-from mutations import DROPOUT_MUTATIONS, MUTATIONS, PADDING, WORDS, Change, Mutation, small
-from padded_calls import run_padded
+from support.kernel_dropout import kernel_dropout
+from support.mutations import DROPOUT_MUTATIONS, MUTATIONS, PADDING, WORDS, Change, Mutation, small
+from support.padded_calls import run_padded
 from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
@@ -28,7 +28,7 @@ from regard.nn.bert import BertClassifier
 from regard.nn.build import build_bert, build_gpt, build_vit
 from regard.nn.seq2seq import Decodable
 from regard.nn.transformer import Transformer
-from regard.text import LetterTokenizer, Tokenizer
+from regard.tokenization import LetterTokenizer, Tokenizer
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
 

@@ -16,7 +16,7 @@ from regard.nn.ensemble import Ensemble
 from regard.nn.knn import Datastore, KnnModel
 from regard.nn.seq2seq import Decodable
 from regard.nn.transformer import Transformer
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 WORDS = 75
 LIMITS = Limits(Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown))

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from c_programs import c_compiler, compile_units
-from engine_calls import child_environment
+from support.c_programs import c_compiler, compile_units
+from support.engine_calls import child_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from kernel_dropout import dropout_bytes
+from support.kernel_dropout import dropout_bytes
 from torch import Tensor, nn
 from torch.library import opcheck
 from torch.utils.checkpoint import checkpoint

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_calls import child_environment
+from support.engine_calls import child_environment
 
 from regard.engine.library import kernels
 from regard.engine.locate import find_library
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(kernels() is None, reason=find_library()[1])
 CHILD = """
 import sys
 import torch
-from engine_calls import KERNELS, MODELS, training_batch, transformer
+from support.engine_calls import KERNELS, MODELS, training_batch, transformer
 from regard.engine.library import kernels
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 from regard.training import objective
 
 asked, path = int(sys.argv[1]), sys.argv[2]

@@ -14,7 +14,7 @@ from regard.data.batches import Batch, Batches
 from regard.engine.library import library
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
 
 PADDING, WORDS = Tokenizer.padding, 75

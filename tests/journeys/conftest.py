@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from numbers_corpus import write_numbers
+from support.numbers_corpus import write_numbers
 
-from regard.app.cli import main
+from regard.cli.main import main
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -75,6 +75,6 @@ def test_version_and_help(regard: Command, tmp_path: Path) -> None:
 
 
 def test_importing_and_asking_for_help_do_not_load_torch(tmp_path: Path) -> None:
-    program = "import sys, regard, regard.app.cli; print([m for m in ('torch', 'matplotlib', 'numpy', 'fastapi', 'uvicorn') if m in sys.modules])"
+    program = "import sys, regard, regard.cli.main; print([m for m in ('torch', 'matplotlib', 'numpy', 'fastapi', 'uvicorn') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import regard
-from regard import text
+from regard import tokenization as text
 from regard.config import load_recipe, shipped_recipes
 from regard.data.corpus import read_pairs
-from regard.jobs.folder import RunFolder
+from regard.tasks.run_folder import RunFolder
 
 FEW = int(os.environ.get("REGARD_FUZZ", "120"))
 MANY = 2500

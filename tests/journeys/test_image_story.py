@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from small_images import SMALL, write_folders
+from support.small_images import SMALL, write_folders
 
-from regard.app.cli import main
+from regard.cli.main import main
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from numbers_corpus import write_numbers
-from quick_command import QuickProcess
-from undrawn import UNDRAWN
+from support.numbers_corpus import write_numbers
+from support.quick_command import QuickProcess
+from support.undrawn import UNDRAWN
 
 Begin = Callable[..., QuickProcess]
 DIES_WRITING = """

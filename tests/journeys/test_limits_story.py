@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.app.cli import OUT_OF_MEMORY
+from regard.cli.main import OUT_OF_MEMORY
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -85,7 +85,7 @@ def test_a_lack_of_memory_elsewhere_is_one_sentence(
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("regard.jobs.loaded.build", fail)
+    monkeypatch.setattr("regard.tasks.translation.model.build", fail)
     done = here("translate", "run", "n.de", cwd=story)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", GENERAL)
 
@@ -95,7 +95,7 @@ def test_a_lack_of_memory_elsewhere_is_one_sentence(
 def test_a_real_limit_on_memory_is_one_sentence(story: Path, megabytes: int) -> None:
     """Too little for PyTorch, at which it fails in several ways, and for the beams of so many sentences."""
     (story / "many.de").write_text((story / "n.de").read_text("utf-8") * 4, "utf-8")
-    command = "import regard.app.cli as cli; cli.main()"
+    command = "import regard.cli.main as cli; cli.main()"
     arguments = ["translate", "run", "many.de", "--beam", "200", "--batch-size", "6000"]
     done = subprocess.run(
         [sys.executable, "-c", command, *arguments],

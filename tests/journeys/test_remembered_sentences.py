@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.jobs.remembering import chosen
+from regard.tasks.translation.memory import chosen
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 SENTENCES = "drei\nzwei vier\nsieben eins sechs\n"

@@ -24,7 +24,7 @@ def test_memory_is_flat_while_a_long_file_is_translated(story: Path) -> None:
     with million.open("w", encoding="utf-8") as file:
         for number in range(1_000_000):
             file.write(lines[number % len(lines)] + "\n")
-    program = "from regard.app.cli import main; main()"
+    program = "from regard.cli.main import main; main()"
     output = story / "million.en"
     process = subprocess.Popen(
         [sys.executable, "-c", program, "translate", "run", str(million), "--beam", "1", "-o", str(output)],

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from numbers_corpus import write_numbers
-from quick_command import QuickProcess
 from safetensors.torch import load_file
-from undrawn import UNDRAWN
+from support.numbers_corpus import write_numbers
+from support.quick_command import QuickProcess
+from support.undrawn import UNDRAWN
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Begin = Callable[..., QuickProcess]

@@ -187,7 +187,7 @@ def test_out_of_disk_while_writing(story: Path, regard: Command) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error_message(story: Path) -> None:
-    command = f'"{sys.executable}" -c "from regard.app.cli import main; main()" translate run n.de --beam 1 | head -n 1'
+    command = f'"{sys.executable}" -c "from regard.cli.main import main; main()" translate run n.de --beam 1 | head -n 1'
     done = subprocess.run(command, shell=True, cwd=story, capture_output=True, text=True, timeout=240)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""

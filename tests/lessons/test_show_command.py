@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from regard.app.show import app
+from regard.cli.show import app
 from regard.errors import RegardError
 
 FAST = {
@@ -114,7 +114,7 @@ def test_help_has_an_example(lesson: str) -> None:
 
 def test_importing_the_commands_loads_nothing_heavy() -> None:
     code = (
-        "import sys, regard.app.show; print([m for m in ('torch', 'matplotlib', 'numpy') if m in sys.modules])"
+        "import sys, regard.cli.show; print([m for m in ('torch', 'matplotlib', 'numpy') if m in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from padded_calls import hidden_of_bert
+from support.padded_calls import hidden_of_bert
 from torch import nn
 from torch.nn import functional
 

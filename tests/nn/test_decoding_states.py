@@ -13,7 +13,7 @@ from regard.nn.build import build, build_gpt
 from regard.nn.ensemble import Ensemble
 from regard.nn.gpt import GptWriter
 from regard.nn.knn import Datastore, KnnModel
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 VOCABULARY, WIDTH, STEPS = 30, 16, 4
 SOURCE = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])

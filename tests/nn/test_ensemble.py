@@ -9,7 +9,7 @@ from regard.decoding import Limits, Options, search
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 WORDS = 30
 SOURCE = torch.tensor([[5, 6, 7, 1], [8, 9, 10, 1]])

@@ -12,7 +12,7 @@ from regard.nn import Gaussian, attend, knn
 from regard.nn.build import build
 from regard.nn.knn import Datastore, KnnModel
 from regard.nn.seq2seq import Seq2SeqModel
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 WORDS, WIDTH = 30, 16
 native = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from padded_calls import run_padded
+from support.padded_calls import run_padded
 from torch import Tensor, nn
 
 from regard.config import BertModel, GptModel, TransformerModel, VitModel, load_recipe

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from padded_calls import run_padded
+from support.padded_calls import run_padded
 from torch import nn
 
 from regard.config import BertModel, VitModel

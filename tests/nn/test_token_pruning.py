@@ -9,7 +9,7 @@ from regard.engine.plan import supports
 from regard.engine.stack import StackSpec, run_stack
 from regard.nn import AttentionStats, Packed
 from regard.nn.build import build_bert
-from regard.training.optimiser import make_optimiser
+from regard.training.optimizers import make_optimiser
 from regard.training.update import update
 
 BERT = BertModel(layers=3, d_model=32, heads=4, d_ff=48, longest=30, dropout=0.0, attention_dropout=0.0)

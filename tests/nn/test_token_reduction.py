@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from padded_calls import first_of_bert, hidden_of_bert, run_padded
+from support.padded_calls import first_of_bert, hidden_of_bert, run_padded
 from torch import Tensor, nn
 
 from regard.config import BertModel, VitModel

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_painter import END, PADDING, SIDE, small_unet
+from support.small_painter import END, PADDING, SIDE, small_unet
 
 from regard.config import UnetModel
 from regard.nn import MultiHead, Recorder

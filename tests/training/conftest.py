@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_training import encode
+from support.small_training import encode
 
 from regard.data.store import TokenStore, open_or_build
 

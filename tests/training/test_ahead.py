@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from regard.training.ahead import ahead
+from regard.training.prefetch import ahead
 
 
 def test_items_come_in_order_and_prepared() -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import SafetensorError
-from small_training import go, same, training
+from support.small_training import go, same, training
 
-from regard import disk, tensor_files
+from regard import storage as disk
+from regard import tensor_files
 from regard.data.store import TokenStore
 from regard.errors import DiskError, TrainingError
 from regard.training import checkpoint

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_training import PAD, Notes, go, same, training
+from support.small_training import PAD, Notes, go, same, training
 
 from regard.data.batches import Batches
 from regard.data.store import TokenStore
 from regard.errors import Stopped, TrainingError
 from regard.training import checkpoint
-from regard.training.average import copy_of
+from regard.training.ema import copy_of
 from regard.training.objective import PairObjective
 from regard.training.update import one_update
 

@@ -11,7 +11,7 @@ from regard.engine.library import kernels
 from regard.engine.ops import orthogonalize
 from regard.nn.build import build
 from regard.training.muon import COEFFICIENTS, LIKE_ADAM, ROUNDS, Muon, orthogonal
-from regard.training.optimiser import make_optimiser
+from regard.training.optimizers import make_optimiser
 
 
 def test_updates_stretch_no_direction() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.jobs.signals import asked_to_stop
+from regard.tasks.signals import asked_to_stop
 from regard.training.process import OBJECTS, flushes_denormals, preserved_rng, training_process
 
 

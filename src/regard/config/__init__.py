@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.bert import BertModel
+from regard.config.diffusion import PaintRecipe, PaintSettings, PaintTrain, PictureData, UnetModel
 from regard.config.gpt import GptModel, NgramModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.language import LanguageData, LanguageRecipe, LanguageText
-from regard.config.painting import PaintRecipe, PaintSettings, PaintTrain, PictureData, UnetModel
 from regard.config.reduction import Reduction
 from regard.config.schema import one_of, override, suggest, to_toml
 from regard.config.texts import (

@@ -9,7 +9,7 @@ import torch
 from regard.data.store import Side, TokenStore
 from regard.data.stream import Cursor, by_budget, per_epoch, stream
 from regard.nn import Packed
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 
 @dataclass(frozen=True)

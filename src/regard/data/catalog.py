@@ -9,8 +9,8 @@ from regard.data.dataset import SPLITS, DataSet, Description, Form, choose
 from regard.data.download import DownloadError
 from regard.data.multi30k import Multi30k
 from regard.data.tatoeba import Tatoeba
-from regard.disk import cache_folder
 from regard.errors import RegardError
+from regard.storage import cache_folder
 
 __all__ = ["Description", "describe", "fetch", "names", "pairs", "present"]
 

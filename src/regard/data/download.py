@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard import disk
+from regard import storage as disk
 from regard.data.progress import Progress, say
 from regard.data.web import Response, WebFailure, failure, open_url, shown
 from regard.errors import RegardError

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from regard import disk
+from regard import storage as disk
 from regard.data.corpus import Pair
 from regard.data.lines import CorpusError
 from regard.errors import DiskError

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.errors import RegardError
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 Policy = Literal["split", "cut", "refuse"]
 Tell = Callable[[str], object]

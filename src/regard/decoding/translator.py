@@ -19,7 +19,7 @@ from regard.decoding.search import Options, search
 from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
-from regard.text import Tokenizer
+from regard.tokenization import Tokenizer
 
 WINDOW = 2048
 """Lines read ahead: enough to find sentences of the same length, few enough to hold."""

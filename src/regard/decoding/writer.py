@@ -14,7 +14,7 @@ from regard.engine.generate import native_gpt
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_SAMPLES, MAX_TOKENS, check_range
 from regard.nn.seq2seq import Decodable
-from regard.text import LetterTokenizer, Tokenizer
+from regard.tokenization import LetterTokenizer, Tokenizer
 
 HALF = "\ufffd"
 """What the first bytes of a character are shown as, as long as the others are missing."""

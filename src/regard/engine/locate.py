@@ -18,11 +18,11 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-from regard.disk import cache_folder, digest
 from regard.engine import build
 from regard.engine.build import Target
 from regard.engine.openmp import load_runtime
 from regard.errors import RegardError
+from regard.storage import cache_folder, digest
 
 SLOWER = "PyTorch operations are used, which are slower"
 TRIAL = """

@@ -18,7 +18,6 @@ from regard.config import RnnModel
 from regard.data.batches import Batch
 from regard.decoding import Limits, Options, search
 from regard.lessons.lesson import Progress, Table
-from regard.look.figure import canvas, heat, label
 from regard.nn import Packed, Recorder
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
@@ -26,6 +25,7 @@ from regard.training.objective import PairObjective
 from regard.training.process import preserved_rng
 from regard.training.schedule import linear
 from regard.training.update import fit
+from regard.viz.figure import canvas, heat, label
 
 Task = Literal["copy", "reverse"]
 

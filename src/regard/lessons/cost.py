@@ -23,8 +23,8 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from regard.lessons.layers_compared import COMPARED, Compared
 from regard.lessons.lesson import Progress, Table
-from regard.look.figure import canvas, label
 from regard.training.process import preserved_rng
+from regard.viz.figure import canvas, label
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 UPPER = 4

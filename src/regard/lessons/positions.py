@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.lessons.lesson import Table
-from regard.look.figure import canvas, heat, label
 from regard.nn.positions import sinusoids
+from regard.viz.figure import canvas, heat, label
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.lessons.lesson import Table
-from regard.look.figure import GREY, canvas, label
 from regard.nn import Dot, ScaledDot, Score
+from regard.viz.figure import GREY, canvas, label
 
 SIZES = tuple(2**power for power in range(11))
 """1, 2, 4 ... 1024."""

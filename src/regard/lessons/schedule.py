@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.lessons.lesson import Table
-from regard.look.figure import canvas, label
 from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, linear, noam
+from regard.viz.figure import canvas, label
 
 POINTS = 400
 """Points drawn a curve."""

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.lessons.lesson import Table
-from regard.look.figure import INK, canvas, heat, label
 from regard.training.loss import SmoothedKL, smoothed_targets
+from regard.viz.figure import INK, canvas, heat, label
 
 VOCABULARY = ("<blank>", "<s>", "</s>", "a", "dog", "ate", "the", "food")
 SENTENCE = ("a", "dog", "ate", "the", "food", "</s>", "<blank>")

@@ -12,11 +12,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from regard import disk
+from regard import storage as disk
 from regard.data.stream import Cursor
 from regard.errors import DiskError, TrainingError
 from regard.tensor_files import write_tensors
-from regard.training.average import fill
+from regard.training.ema import fill
 from regard.training.sharding import part_of, whole
 from regard.training.state import Training, Window
 

@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from regard.data.painting import PaintBatch
+from regard.data.diffusion import PaintBatch
 from regard.nn.noise import Noise
 from regard.nn.unet import Unet
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.data.stream import Cursor
 from regard.errors import Stopped
-from regard.training.ahead import ahead
+from regard.training.prefetch import ahead
 from regard.training.state import Objective, Training, Validate, Watcher
 from regard.training.update import one_update
 

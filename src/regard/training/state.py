@@ -12,9 +12,9 @@ from torch.optim import Optimizer
 
 from regard.config import LoopSettings
 from regard.data.stream import Cursor
-from regard.training.average import Average
 from regard.training.distributed import World
-from regard.training.optimiser import make_optimiser, make_schedule
+from regard.training.ema import Average
+from regard.training.optimizers import make_optimiser, make_schedule
 from regard.training.sharding import is_sharded
 
 

@@ -1,0 +1,120 @@
+"""A model that reads, behind its queue: labels, tags, answers and vectors for texts, worked in batches."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.errors import RegardError
+from regard.server.batcher import Batcher
+from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
+from regard.tasks.encoder.model import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger
+from regard.viz.page import page
+
+Verb = Literal["classify", "tag", "answer", "embed"]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What is to be done with texts; those of one way go in one batch."""
+
+    verb: Verb
+
+
+class ServedReader:
+    """One BERT of the server."""
+
+    def __init__(
+        self,
+        name: str,
+        loaded: LoadedEncoder,
+        *,
+        room: int,
+        batch: int,
+        batched: Callable[[int], object],
+        read: Callable[[int], object],
+    ) -> None:
+        self.name, self.loaded, self.told = name, loaded, read
+        self.card = card_of(loaded.folder)
+        loaded.attention(".")  # everything is made that the first request would wait for
+        self.batcher = Batcher(self.work, room=room, batch=batch, told=batched)
+
+    @property
+    def task(self) -> str:
+        return self.loaded.recipe.task
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        """What it can be asked: what it was trained for, and vectors, which every BERT has."""
+        match self.loaded:
+            case LoadedClassifier():
+                return "classify", "embed"
+            case LoadedTagger():
+                return "tag", "embed"
+            case LoadedAnswerer():
+                return "answer", "embed"
+            case _:
+                return ("embed",)
+
+    @property
+    def pairs(self) -> bool | None:
+        """Whether it labels pairs of texts; None where it may take both."""
+        return self.loaded.pairs if isinstance(self.loaded, LoadedClassifier) else False
+
+    def about(self) -> dict[str, Any]:
+        """What a client may want to know."""
+        loaded = self.loaded
+        return {
+            "name": self.name,
+            "task": self.task,
+            "does": [f"/{verb}" for verb in self.verbs],
+            "labels": loaded.labels,
+            "pairs": self.pairs,
+            "longest": loaded.longest,
+            "attention": True,
+            "examples": [],
+            "card": self.card,
+        }
+
+    def note(self, text: str, pair: str | None = None) -> str | None:
+        """What there is to say about a text of which only the beginning is read."""
+        tokens, longest = self.loaded.tokens(text, pair), self.loaded.longest
+        return f"{tokens} tokens; the model read {longest} of them" if tokens > longest else None
+
+    def check_look(self, text: str, target: str | None) -> None:
+        """Refuse to look into what the model has no places for."""
+        tokens, longest = self.loaded.tokens(text, target), self.loaded.recipe.model.longest
+        if tokens > longest:
+            raise RegardError(f"the text has {tokens} tokens, the model can look at {longest} at once")
+
+    def work(self, way: Read | Look, items: list[Any]) -> Sequence[Any]:
+        """What the queue's thread does with a batch."""
+        match way:
+            case Read():
+                self.told(len(items))
+                return self.read(way.verb, items)
+            case Look():
+                return [self.look(way, text, target) for text, target in items]
+
+    def read(self, verb: Verb, items: list[Any]) -> Sequence[Any]:
+        """An answer for each item; the routes ask only what the model does."""
+        loaded = self.loaded
+        match verb, loaded:
+            case "classify", LoadedClassifier():
+                return loaded.classify(items)
+            case "tag", LoadedTagger():
+                return loaded.tag(items)
+            case "answer", LoadedAnswerer():
+                return loaded.answer(items)
+            case _:
+                return [vector.tolist() for vector in loaded.embed(items)]
+
+    def look(self, way: Look, text: str, pair: str | None) -> bytes | RegardError:
+        """The payload as JSON, or the viewer's page."""
+        looked = self.loaded.attention(text, pair)
+        if (weights := weights_in(looked)) > LARGEST_LOOK:
+            return RegardError(
+                f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
+                "`regard look` has no such limit"
+            )
+        return (page(looked) if way.as_page else json.dumps(looked.as_json(), ensure_ascii=False)).encode()

@@ -1,0 +1,195 @@
+"""A translation model behind its queue: texts become sentences that fit, and those are worked in batches."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.decoding import Options, Policy, Translation
+from regard.decoding.fitting import Fitting
+from regard.decoding.translator import together
+from regard.errors import RegardError
+from regard.server.alignment import Aligned, aligned, joined
+from regard.server.batcher import Batcher
+from regard.tasks.metrics_log import whole_rows
+from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.model import LoadedTranslator
+from regard.tokenization import Tokenizer
+from regard.viz.page import page
+from regard.viz.payload import Looked
+
+EXAMPLES, LONGEST_EXAMPLE = 4, 120
+LARGEST_CARD = 1 << 16
+"""Bytes of a model card: one of a twentieth of that is long."""
+LARGEST_LOOK = 1_000_000
+"""Weights that are shown of one text: more would take seconds, and a browser its memory."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How sentences are to be translated; those of one way go in one batch."""
+
+    options: Options
+    attention: bool
+
+
+@dataclass(frozen=True)
+class Look:
+    """Texts are to be looked into; each item is the text and a translation, or None for the model's own."""
+
+    as_page: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """A sentence or a text translated."""
+
+    translation: Translation
+    alignment: Aligned | None
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A text in parts that fit the model, and what there is to say about it."""
+
+    parts: list[str]
+    note: str | None
+
+
+class ServedTranslator:
+    """One model of the server."""
+
+    task = "translation"
+
+    def __init__(
+        self,
+        name: str,
+        loaded: LoadedTranslator,
+        *,
+        room: int,
+        batch: int,
+        batched: Callable[[int], object],
+        translated: Callable[[int, int], object],
+    ) -> None:
+        self.name, self.loaded, self.translated = name, loaded, translated
+        self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
+        self.attentive = self.warm_up()
+        loaded.translator.freeze()
+        threads = loaded.translator.searchers
+        self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched, cost=self.cost)
+
+    def warm_up(self) -> bool:
+        """Have everything made that the first request would wait for; whether translations can be aligned."""
+        fitting = self.fitting(self.loaded.vocabulary.source, "refuse", [])
+        short = (text for text in self.examples if fitting.too_long(text) is None)
+        looked = self.loaded.attention(next(short, "."))
+        return any(name.endswith("cross") for name in looked.layers)
+
+    def about(self) -> dict[str, Any]:
+        """What a client may want to know."""
+        data = self.loaded.recipe.data
+        return {
+            "name": self.name,
+            "task": self.task,
+            "source_language": data.source_language,
+            "target_language": data.target_language,
+            "beam": self.loaded.recipe.decode.beam,
+            "longest": self.loaded.recipe.model.longest,
+            "attention": self.attentive,
+            "examples": self.examples,
+            "card": self.card,
+        }
+
+    def search(self, beam: int | None, nbest: int, attention: bool) -> Search:
+        return Search(self.loaded.options(beam, nbest), attention and self.attentive)
+
+    def sentences(self, text: str, number: int, long: Policy) -> Sentences:
+        """The text in parts that fit; a text that is refused for its length is told by its number."""
+        notes: list[str] = []
+        fitting = self.fitting(self.loaded.vocabulary.source, long, notes)
+        return Sentences(fitting.parts(text, number), notes[0] if notes else None)
+
+    def check_look(self, text: str, target: str | None) -> None:
+        """Refuse to look into what the model has no places for."""
+        longest, vocabulary = self.loaded.recipe.model.longest, self.loaded.vocabulary
+        for what, tokenizer, words in (
+            ("text", vocabulary.source, text),
+            ("target", vocabulary.target, target),
+        ):
+            if (tokens := self.fitting(tokenizer, "refuse", []).too_long(words or "")) is not None:
+                raise RegardError(f"the {what} has {tokens} tokens, the model can look at {longest} at once")
+
+    def fitting(self, tokenizer: Tokenizer, long: Policy, notes: list[str]) -> Fitting:
+        return Fitting(tokenizer, self.loaded.recipe.model.longest, long, notes.append)
+
+    def cost(self, way: Search | Look) -> float:
+        """Time of a sentence relative to the model's usual beam size."""
+        return way.options.beam / self.loaded.recipe.decode.beam if isinstance(way, Search) else 1.0
+
+    def work(self, way: Search | Look, items: list[Any]) -> Sequence[Any]:
+        """What a thread of the queue does with a batch."""
+        match way:
+            case Search():
+                return self.translate(way, items)
+            case Look():
+                return [self.look(way, text, target) for text, target in items]
+
+    def translate(self, way: Search, sentences: list[str]) -> list[Found]:
+        """Sentences that fit."""
+        translator = self.loaded.translator
+        encoded = translator.source.encode_batch(sentences)
+        found = translator.search_ids(encoded, way.options, batch_size=len(sentences))
+        self.translated(len(sentences), sum(len(best[0].ids) for best in found if best))
+        worded = [translator.worded(*each) for each in zip(sentences, found, strict=True)]
+        return [Found(each, self.alignment(each) if way.attention else None) for each in worded]
+
+    def alignment(self, translation: Translation) -> Aligned | None:
+        """Who looked where; nothing for a sentence that was cut, since not all of it was looked at."""
+        if not translation.text:
+            return Aligned([], [], [])
+        try:
+            self.check_look(translation.source, translation.text)
+        except RegardError:
+            return None
+        return aligned(self.loaded.attention(translation.source, translation.text))
+
+    def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:
+        """The payload as JSON, or the viewer's page; made here, where no other request waits for it."""
+        looked = self.loaded.attention(text, target)
+        if not looked.layers:
+            return RegardError(f"{self.name} has no attention: there is nothing to look at")
+        if (weights := weights_in(looked)) > LARGEST_LOOK:
+            return RegardError(
+                f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
+                "`regard look` has no such limit"
+            )
+        return (page(looked) if way.as_page else json.dumps(looked.as_json(), ensure_ascii=False)).encode()
+
+
+def put_together(text: str, parts: Sequence[Found]) -> Found:
+    """One answer from those of a text's parts."""
+    translation = together(text, [part.translation for part in parts])
+    alignments = [part.alignment for part in parts if part.alignment is not None]
+    return Found(translation, joined(alignments) if alignments else None)
+
+
+def weights_in(looked: Looked) -> int:
+    return sum(layer.weights.size for layer in looked.layers.values())
+
+
+def examples_of(loaded: LoadedTranslator) -> list[str]:
+    """A few sentences of the kind the model was trained on: those its last validations translated."""
+    path = loaded.folder.file("metrics.jsonl")
+    rows = reversed(whole_rows(path)) if path.is_file() else ()
+    samples = (sample for row in rows if isinstance(row.get("samples"), list) for sample in row["samples"])
+    told = (sample.get("source") for sample in samples if isinstance(sample, dict))
+    texts = (text for text in told if isinstance(text, str) and text.isprintable())
+    return list(dict.fromkeys(text for text in texts if 0 < len(text) <= LONGEST_EXAMPLE))[:EXAMPLES]
+
+
+def card_of(folder: RunFolder) -> str:
+    path = folder.file("README.md")
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return file.read(LARGEST_CARD).decode("utf-8", "replace")

@@ -1,0 +1,27 @@
+"""A request while it waits: until its answers are there, or its client has left."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import Request
+
+from regard.server.batcher import Batcher, Ticket
+
+
+@asynccontextmanager
+async def attended(ticket: Ticket, batcher: Batcher, request: Request) -> AsyncIterator[None]:
+    """Someone waits within the block; Gone ends it when the client leaves, and nothing more is begun."""
+    leaving = asyncio.create_task(leave_with(request, ticket))
+    try:
+        yield
+    finally:
+        leaving.cancel()
+        batcher.withdraw(ticket)
+
+
+async def leave_with(request: Request, ticket: Ticket) -> None:
+    """Once the client has left, nobody waits for the ticket."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    ticket.leave()

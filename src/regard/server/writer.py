@@ -1,0 +1,101 @@
+"""A model that goes on with texts, behind its queue; what it writes may be told as it comes."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.decoding.writer import Wish, Written
+from regard.errors import RegardError
+from regard.server.batcher import Batcher
+from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
+from regard.tasks.language_modeling.model import LoadedWriter
+from regard.viz.page import page
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A text is to be told piece by piece; each item is a prompt, and whom to tell."""
+
+    wish: Wish
+
+
+class ServedWriter:
+    """One GPT of the server, or counts of tokens."""
+
+    def __init__(
+        self,
+        name: str,
+        loaded: LoadedWriter,
+        *,
+        room: int,
+        batch: int,
+        batched: Callable[[int], object],
+        written: Callable[[int, int], object],
+    ) -> None:
+        self.name, self.loaded, self.told = name, loaded, written
+        self.card = card_of(loaded.folder)
+        self.batcher = Batcher(self.work, room=room, batch=batch, told=batched, cost=self.cost)
+
+    @property
+    def task(self) -> str:
+        return self.loaded.recipe.task
+
+    def about(self) -> dict[str, Any]:
+        """What a client may want to know."""
+        return {
+            "name": self.name,
+            "task": self.task,
+            "does": ["/generate"],
+            "labels": [],
+            "pairs": False,
+            "longest": self.loaded.longest or 0,
+            "attention": self.loaded.longest is not None,
+            "examples": [],
+            "card": self.card,
+        }
+
+    def check(self, prompts: Sequence[str], wish: Wish) -> None:
+        """Refuse what the model cannot go on with before it waits in the queue with others."""
+        self.loaded.writer.encoded(prompts)
+        self.loaded.writer.check_stops(wish)
+
+    def check_look(self, text: str, target: str | None) -> None:
+        """Refuse to look into what the window has no places for."""
+        self.loaded.writer.encoded([text + (target or "")])
+
+    def cost(self, way: Wish | Stream | Look) -> float:
+        """Time of a text relative to sampling one."""
+        return float(way.beam) if isinstance(way, Wish) else 1.0
+
+    def work(self, way: Wish | Stream | Look, items: list[Any]) -> Sequence[Any]:
+        """What the queue's thread does with a batch."""
+        match way:
+            case Wish():
+                found = self.loaded.write(items, way)
+                self.told(len(found), sum(each.tokens for each in found))
+                return found
+            case Stream():
+                return [self.streamed(way.wish, *item) for item in items]
+            case Look():
+                return [self.look(way, text, target) for text, target in items]
+
+    def streamed(self, wish: Wish, prompt: str, tell: Callable[[str], bool]) -> Written | None:
+        """Tell a text as it is written; nothing more is written once nobody listens."""
+        for _, piece, whole in self.loaded.writer.events([prompt], wish):
+            if piece and not tell(piece):
+                return None
+            if whole is not None:
+                self.told(1, whole.tokens)
+                return whole
+        return None
+
+    def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:
+        """The payload as JSON, or the viewer's page."""
+        looked = self.loaded.attention(text, target)
+        if (weights := weights_in(looked)) > LARGEST_LOOK:
+            return RegardError(
+                f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
+                "`regard look` has no such limit"
+            )
+        return (page(looked) if way.as_page else json.dumps(looked.as_json(), ensure_ascii=False)).encode()

@@ -1,0 +1,173 @@
+"""The route of models that go on with texts: prompts in, texts out, at once or as they are written."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+
+from regard.decoding.sampling import Chance
+from regard.decoding.writer import Wish, Written
+from regard.limits import SERVER_MAX_BEAM, SERVER_MAX_TOKENS
+from regard.server.answers import OWN_MISTAKE, encoded, json_answer
+from regard.server.batcher import Gone
+from regard.server.house import House, Refused
+from regard.server.messages import CHARACTERS, REFUSALS, TEXTS, Asked
+from regard.server.translation_routes import LINES
+from regard.server.waiting import attended
+from regard.server.watch import without_words
+from regard.server.writer import ServedWriter, Stream
+
+Prompt = Annotated[str, Field(max_length=CHARACTERS, min_length=1)]
+SEEDS = 2**31
+
+
+class GenerateAsked(Asked):
+    """Texts to go on with."""
+
+    prompt: Prompt | Annotated[list[Prompt], Field(max_length=TEXTS)] = Field(
+        description=f"a text of 1 to {CHARACTERS:,} characters, or a list of at most {TEXTS} of them",
+        examples=["Once upon", ["Once upon", "It was"]],
+    )
+    model: str | None = Field(default=None, description="the name of a model; the first one's of this kind")
+    tokens: int = Field(
+        default=100,
+        ge=1,
+        le=SERVER_MAX_TOKENS,
+        description=f"a whole number from 1 to {SERVER_MAX_TOKENS}: the most",
+    )
+    seed: int = Field(default=1, ge=0, lt=SEEDS, description="a whole number: the same one gives the same text")
+    temperature: float = Field(
+        default=1.0, ge=0.01, le=100, description="a number from 0.01 to 100: above 1 is bolder"
+    )
+    top_k: int = Field(
+        default=0, ge=0, le=1 << 24, description="a whole number: draw from so many likeliest; 0: all"
+    )
+    top_p: float = Field(
+        default=1.0, gt=0, le=1, description="a number above 0, at most 1: draw from this share"
+    )
+    repetition_penalty: float = Field(
+        default=1.0, ge=0.01, le=100, description="a number from 0.01 to 100: above 1, less is said again"
+    )
+    beam: int = Field(
+        default=0,
+        ge=0,
+        le=SERVER_MAX_BEAM,
+        description=f"a whole number up to {SERVER_MAX_BEAM}: search; 0: draw",
+    )
+    stop: Annotated[list[Prompt], Field(max_length=8)] = Field(
+        default=[], description="a list of at most 8 texts: end before the first of them"
+    )
+
+    def wish(self, batch: int) -> Wish:
+        chance = Chance(self.seed, self.temperature, self.top_k, self.top_p)
+        return Wish(self.tokens, chance, self.beam, self.repetition_penalty, tuple(self.stop), batch)
+
+
+class Continuation(BaseModel):
+    """What was written after a prompt, and why it ends."""
+
+    text: str
+    tokens: int
+    why: str = Field(description='"end", "stop" or "length"')
+
+
+class Continuations(BaseModel):
+    """A text for each prompt."""
+
+    model: str
+    texts: list[Continuation]
+
+
+ASKED: dict[str, type[Asked]] = {"/generate": GenerateAsked}
+"""What the body of a route holds, to say what is wrong with one."""
+
+
+def writing_routes(house: House) -> APIRouter:
+    router = APIRouter(tags=["writing"])
+    if not any(isinstance(model, ServedWriter) for model in house.models.values()):
+        return router
+
+    @router.post(
+        "/generate",
+        response_model=Continuations,
+        responses={
+            200: {
+                "content": {LINES: {"schema": {"type": "string"}}},
+                "description": "All texts; for one prompt with Accept: application/x-ndjson, piece by piece.",
+            },
+            **REFUSALS,
+        },
+    )
+    async def generate(asked: GenerateAsked, request: Request) -> Response:
+        """Go on with one text or many."""
+        model = writer(house, asked.model)
+        prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
+        wish = asked.wish(model.batcher.batch)
+        await run_in_threadpool(model.check, prompts, wish)
+        if LINES in request.headers.get("accept", "") and len(prompts) == 1:
+            return StreamingResponse(pieces(house, model, prompts[0], wish, request), media_type=LINES)
+        if len(prompts) > model.batcher.room:
+            raise Refused(413, f"the queue has room for {model.batcher.room:,} prompts; send them in pieces")
+        ticket = model.batcher.put(wish, prompts)
+        async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
+            return json_answer({"model": model.name, "texts": [told(each) async for each in ticket.answers()]})
+
+    return router
+
+
+def writer(house: House, name: str | None) -> ServedWriter:
+    """The model of that name, which must go on with texts; the first that does where none is named."""
+    able = [model for model in house.models.values() if isinstance(model, ServedWriter)]
+    model = able[0] if name is None else house.model(name)
+    if not isinstance(model, ServedWriter):
+        raise Refused(422, f"model: {name} writes no texts; of {', '.join(each.name for each in able)}")
+    return model
+
+
+def told(found: Written) -> dict[str, Any]:
+    return {"text": found.text, "tokens": found.tokens, "why": found.why}
+
+
+async def pieces(
+    house: House, model: ServedWriter, prompt: str, wish: Wish, request: Request
+) -> AsyncIterator[bytes]:
+    """A piece a line, and the whole at last; where it cannot go on, the last line says why."""
+    loop, coming, listening = asyncio.get_running_loop(), asyncio.Queue[str | None](), [True]
+
+    def tell(piece: str) -> bool:
+        """Called by the model's thread; whether anybody listens."""
+        loop.call_soon_threadsafe(coming.put_nowait, piece)
+        return listening[0]
+
+    ticket = model.batcher.put(Stream(wish), [(prompt, tell)])
+    async with attended(ticket, model.batcher, request):
+        ended = asyncio.create_task(last_of(ticket.answers(), coming))
+        try:
+            async with asyncio.timeout(house.seconds):
+                while (piece := await coming.get()) is not None:
+                    yield encoded({"piece": piece}) + b"\n"
+                if (whole := await ended) is not None:
+                    yield encoded(told(whole)) + b"\n"
+        except Gone:
+            return
+        except TimeoutError:
+            yield encoded({"error": house.too_slow()}) + b"\n"
+        except Exception as problem:
+            house.log(without_words(problem))
+            yield encoded({"error": OWN_MISTAKE}) + b"\n"
+        finally:
+            listening[0] = False
+            ended.cancel()
+
+
+async def last_of(answers: AsyncIterator[Any], coming: "asyncio.Queue[str | None]") -> Written | None:
+    """The one answer; whoever waits for pieces is told that there are no more."""
+    try:
+        found: Written | None = await anext(answers)
+        return found
+    finally:
+        coming.put_nowait(None)

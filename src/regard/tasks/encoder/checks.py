@@ -1,0 +1,122 @@
+"""Whether an exported model that reads says what the run says: both get the same texts."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from regard.config import ClassificationRecipe, EncoderRecipe
+from regard.data.corpus import read_lines
+from regard.data.examples import Example, all_batches
+from regard.errors import RegardError
+from regard.interop import bert, by_transformers, onnx
+from regard.interop.onnx_readers import BertLike, said
+from regard.nn.bert import BertPretrainer
+from regard.nn.build import Head
+from regard.tasks.checks import MOST, Check
+from regard.tasks.classification.task import encode_texts
+from regard.tasks.encoder.model import LoadedEncoder, sides, work_of
+from regard.tasks.encoder.run_folder import HEADS, embed_settings
+from regard.tasks.encoder.training import file_of
+from regard.tasks.formats import Format
+
+Texts = list[str | tuple[str, str]]
+Says = Callable[[Tensor, Tensor], Tensor]
+
+SAID: dict[Head, str] = {"classes": "labels", "tags": "tags", "span": "answers", "pretraining": "words"}
+"""What is counted where it is the same."""
+
+
+def texts_of(loaded: LoadedEncoder, source: str | Path | None) -> Texts:
+    """Texts to check with: lines of a file, a tab between the two of a pair, or some of the run's own."""
+    if source is not None:
+        lines = [line.partition("\t") for line in read_lines(Path(source)) if line.strip()]
+        found: Texts = [(one, other) if tab else one for one, tab, other in lines]
+    else:
+        found = own_texts(loaded)
+    if not found:
+        where = source or loaded.folder.path
+        raise RegardError(f"{where} has no texts to check the export with; give some with --source FILE")
+    return found[:MOST]
+
+
+def own_texts(loaded: LoadedEncoder) -> Texts:
+    """Texts of the run's validation or training file; where it reads pairs, two and two of them."""
+    recipe = loaded.recipe
+    if isinstance(recipe, EncoderRecipe) or not recipe.data.train:
+        return []
+    work, file = work_of(recipe), file_of(recipe.data, "valid") or file_of(recipe.data, "train")
+    assert file is not None
+    work.open("train", file)
+    some = list(islice(work.texts(), 2 * MOST))
+    in_pairs = recipe.data.pairs if isinstance(recipe, ClassificationRecipe) else recipe.task == "answering"
+    return list(zip(some[::2], some[1::2], strict=False)) if in_pairs else list(some)
+
+
+def read_the_same(loaded: LoadedEncoder, to: Format, folder: Path, texts: Texts) -> Check:
+    """The model and the export side by side, texts cut as the model cuts them."""
+    head = HEADS[loaded.recipe.task]
+    one, other = sides(texts)
+    examples, _ = encode_texts(loaded.tokenizer, one, other, loaded.longest)
+    counted: dict[str, int] = {}
+    theirs: Says
+    if to == "onnx":
+        theirs = reader = onnx.OnnxReader(folder)
+        name = reader.name
+    elif by_transformers.is_installed():
+        pooling = embed_settings(loaded.recipe).pooling
+        theirs = opened = by_transformers.OpenedReader(folder, bert.ARCHITECTURES[head], pooling)
+        name = opened.name
+        told = [opened.ids(*each) for each in zip(one, other, strict=True)]
+        counted["tokens"] = sum(same_ids(*each, loaded.longest) for each in zip(examples, told, strict=True))
+    else:
+        model = cast(BertLike, bert.read(folder).model.eval())
+        name, theirs = by_transformers.MISSING, partial(said, model)
+    same, apart = compared(loaded, head, examples, theirs)
+    if head in SAID:
+        counted = {SAID[head]: same, **counted}
+    return Check(name, len(texts), counted, "scores" if head in SAID else "vectors", apart)
+
+
+def same_ids(example: Example, told: Sequence[int], longest: int) -> bool:
+    """Whether their tokenizer cuts a text as ours does; of a long one, its beginning."""
+    ours: list[int] = example.ids.tolist()
+    if len(told) > longest:
+        ours, told = ours[: longest // 3], told[: longest // 3]
+    return ours == list(told)
+
+
+@torch.inference_mode()
+def compared(loaded: LoadedEncoder, head: Head, examples: Sequence[Example], theirs: Says) -> tuple[int, float]:
+    """For how many texts both say the same, and the largest difference of what they say, padding left out."""
+    device, padding = next(loaded.model.parameters()).device, loaded.tokenizer.padding
+    same, apart = 0, 0.0
+    for batch in all_batches(examples, 2048):
+        ids, segments = batch.ids.padded(padding), batch.ids.like(batch.segments).padded(0)
+        real = batch.ids.nonpad
+        ours = ours_to(loaded, ids.to(device), segments.to(device)).float().cpu()
+        others = theirs(ids, segments)
+        if head in ("tags", "pretraining"):
+            real, alike = real.unsqueeze(-1), (ours.argmax(-1) == others.argmax(-1)) | ~real
+        elif head == "span":
+            real = real.unsqueeze(1).expand_as(ours)
+            alike = ours.argmax(-1) == others.masked_fill(~real, -torch.inf).argmax(-1)
+        else:
+            real, alike = (
+                torch.ones_like(ours, dtype=torch.bool),
+                (ours.argmax(-1) == others.argmax(-1)).view(-1, 1),
+            )
+        same += int(alike.all(-1).sum())
+        apart = max(apart, float((ours - others).abs().masked_fill(~real, 0).max()))
+    return same, apart
+
+
+def ours_to(loaded: LoadedEncoder, ids: Tensor, segments: Tensor) -> Tensor:
+    """What the run's own model says; one that is pre-trained is asked for every word."""
+    if isinstance(loaded.model, BertPretrainer):
+        return said(loaded.model, ids, segments)
+    return cast(Tensor, loaded.model(ids, segments))

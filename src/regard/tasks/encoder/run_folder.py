@@ -1,0 +1,216 @@
+"""Run folders that hold a BERT or a GPT: vocabulary, labels, and what another training takes from it."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard import tokenization as text
+from regard.config import (
+    BertModel,
+    EmbedSettings,
+    EncoderRecipe,
+    GptModel,
+    KernelRecipe,
+    LanguageRecipe,
+    LanguageText,
+    NgramModel,
+    PaintRecipe,
+    PieceSettings,
+    Reduction,
+    TextRecipe,
+    TranslationRecipe,
+    VisionRecipe,
+)
+from regard.errors import RecipeError, RegardError
+from regard.nn.build import Head, build_reader
+from regard.tasks.run_folder import LARGEST_CONFIG, RunFolder
+from regard.tasks.translation.vocabulary import JOINT
+from regard.tokenization import BertTokenizer, GptTokenizer, LetterTokenizer, MarkedTokenizer, Tokenizer
+from regard.training.devices import choose_device
+
+LABELS = "labels.json"
+
+HEADS: dict[str, Head] = {
+    "encoder": "none",
+    "pretraining": "pretraining",
+    "classification": "classes",
+    "tagging": "tags",
+    "answering": "span",
+    "language": "language",
+}
+"""The head of each task."""
+
+
+@dataclass(frozen=True)
+class TextFolder:
+    """A run folder that holds a BERT or a GPT, and its recipe."""
+
+    folder: RunFolder
+    recipe: TextRecipe | LanguageRecipe
+
+    @property
+    def config(self) -> BertModel | GptModel:
+        """The model section; counts of tokens are no network."""
+        if isinstance(self.recipe.model, NgramModel):
+            raise RegardError(f"{self.folder.path} holds {self.recipe.model}, which is no network")
+        return self.recipe.model
+
+    @property
+    def labels(self) -> list[str]:
+        return read_labels(self.folder.path) if self.recipe.task in ("classification", "tagging") else []
+
+    def tokenizer(self) -> Any:
+        return load_tokenizer(self.folder.path, self.config, self.recipe.task)
+
+    def model(self) -> nn.Module:
+        """The model with its weights; nothing is believed, and no memory taken, before the shapes agree."""
+        tokenizer, labels = self.tokenizer(), self.labels
+
+        def fresh() -> nn.Module:
+            head = HEADS[self.recipe.task]
+            sizes = tokenizer.size, tokenizer.padding, len(labels)
+            pooling = embed_settings(self.recipe).pooling
+            return build_reader(self.config, head, *sizes, reduction_of(self.recipe), pooling)
+
+        with torch.device("meta"):
+            self.folder.check_weights(fresh())
+        model = fresh()
+        self.folder.write_weights_into(model)
+        return model.to(choose_device()).eval()
+
+
+def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:
+    """What a recipe says of fewer tokens; some tasks have no such section."""
+    return getattr(recipe, "reduce", None)
+
+
+def embed_settings(recipe: TextRecipe | LanguageRecipe) -> EmbedSettings:
+    """How `embed` makes vectors; only an imported encoder has settings of its own."""
+    return recipe.embed if isinstance(recipe, EncoderRecipe) else EmbedSettings()
+
+
+def open_texts(path: Path) -> TextFolder:
+    """A finished run whose model is a BERT or a GPT, whatever its task."""
+    folder = RunFolder.open(path)
+    recipe = folder.read_recipe()
+    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe | PaintRecipe):
+        raise RegardError(f"{path} holds a {recipe.task} model, not a BERT or a GPT")
+    return TextFolder(folder, recipe)
+
+
+def write_texts(
+    out: Path,
+    recipe: TextRecipe | LanguageRecipe,
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    labels: Sequence[str],
+    card: str,
+) -> RunFolder:
+    """A model that was not trained here, as a finished run."""
+    folder = RunFolder.create(out)
+    with folder.alone():
+        tokenizer.save(folder.path / JOINT)
+        write_labels(folder, labels)
+        folder.write_weights(model)
+        folder.write("README.md", card)
+        folder.write_recipe(recipe)
+        folder.write_config(recipe)
+    return folder
+
+
+def write_labels(folder: RunFolder, labels: Sequence[str]) -> None:
+    """Classes or tags in the order of their scores; a task without them has no such file."""
+    if labels:
+        folder.write(LABELS, json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n")
+
+
+def read_labels(folder: Path) -> list[str]:
+    path = RunFolder(folder).file(LABELS)
+    try:
+        if path.stat().st_size > LARGEST_CONFIG:
+            raise ValueError(f"it has {path.stat().st_size:,} bytes")
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise RegardError(f"{path} is damaged: {problem}") from None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found) or not found:
+        raise RegardError(f"{path} is damaged: it must be a list of labels")
+    return found
+
+
+def shape_of(model: BertModel | GptModel) -> dict[str, int]:
+    return {name: getattr(model, name) for name in ("layers", "d_model", "heads", "d_ff")}
+
+
+def started(model: BertModel | GptModel) -> BertModel | GptModel:
+    """The model section with the sizes of the run to start from."""
+    if model.start is None:
+        return model
+    theirs = open_texts(Path(model.start)).config
+    if not isinstance(theirs, type(model)):
+        raise RecipeError(f"model.kind: {model.start} holds a {theirs.kind}, not a {model.kind}")
+    usual = shape_of(type(model)())
+    for name, value in shape_of(model).items():
+        other = shape_of(theirs)[name]
+        if value not in (usual[name], other):
+            raise RecipeError(f"model.{name}: {model.start} has {other}, not {value}; leave it out")
+    return replace(theirs, start=model.start, dropout=model.dropout, attention_dropout=model.attention_dropout)
+
+
+def start_from(path: Path, model: nn.Module) -> str:
+    """Fill a model with what a run has of it; say what begins fresh."""
+    opened = open_texts(path)
+    parameters = dict(model.named_parameters())
+    saved = opened.folder.weights()
+    used = {
+        name: each
+        for name, each in saved.items()
+        if name in parameters and parameters[name].shape == each.shape
+    }
+    if not any(".blocks." in name for name in used):
+        raise RegardError(f"model.start: the weights of {path} do not fit this model")
+    with torch.no_grad():
+        for name, each in used.items():
+            parameters[name].copy_(each)
+    fresh = sorted({name.rsplit(".", 1)[0] for name in parameters if name not in used})
+    return f"weights: from {path}" + (f"; fresh: {', '.join(fresh)}" if fresh else "")
+
+
+def make_tokenizer(
+    model: BertModel | GptModel,
+    settings: PieceSettings | LanguageText,
+    texts: Callable[[], Iterable[str]],
+    folder: RunFolder,
+    task: str,
+) -> Any:
+    """The folder's own on resuming, that of the run to start from, or a new one from the training texts."""
+    if (folder.path / JOINT).exists():
+        return load_tokenizer(folder.path, model, task)
+    if model.start:
+        return load_tokenizer(Path(model.start), model, task)
+    if isinstance(settings, LanguageText):
+        return learned(settings, texts())
+    kind = "gpt" if isinstance(model, GptModel) else "bert"
+    found = text.train(kind, texts(), size=settings.size, min_count=settings.min_count, lower=settings.lower)
+    return MarkedTokenizer(found) if isinstance(model, GptModel) else found
+
+
+def learned(settings: LanguageText, texts: Iterable[str]) -> Tokenizer:
+    """The tokens of a language model, from its text."""
+    return text.train("gpt" if settings.kind == "bpe" else settings.kind, texts, size=settings.size)
+
+
+def load_tokenizer(folder: Path, model: BertModel | GptModel, task: str) -> Any:
+    """The vocabulary as the task has it: a GPT that labels knows three symbols more than one that writes."""
+    found = text.load(RunFolder(folder).file(JOINT))
+    if isinstance(model, BertModel):
+        if not isinstance(found, BertTokenizer):
+            raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not BERT's")
+        return found
+    if not isinstance(found, GptTokenizer | LetterTokenizer):
+        raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not one that a GPT has")
+    return found if task == "language" else MarkedTokenizer(found)

@@ -1,0 +1,120 @@
+"""Another tool's checkpoint as a run: Hugging Face folders of translation models, BERT, GPT-2, ViT."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.config import (
+    AnsweringRecipe,
+    ClassificationRecipe,
+    EncoderRecipe,
+    LanguageRecipe,
+    PretrainingRecipe,
+    TaggingRecipe,
+    TextRecipe,
+    VisionRecipe,
+)
+from regard.errors import RegardError
+from regard.interop import bert, gpt2, marian, vit
+from regard.interop.folders import expect, read_config
+from regard.tasks.encoder.run_folder import write_labels, write_texts
+from regard.tasks.model_card import harmless
+from regard.tasks.run_folder import RunFolder
+from regard.tasks.training import count_parameters
+from regard.tasks.translation.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """What `regard import` made."""
+
+    folder: Path
+    task: str
+    model: str
+    parameters: int
+    vocabulary: int
+    """Pieces of it; images have none."""
+    labels: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
+    """Weights that the checkpoint does not have."""
+
+
+def import_folder(folder: Path, out: Path) -> ImportedRun:
+    """Read a Hugging Face folder, write a finished run."""
+    expect(folder, "huggingface", marian.FILES)
+    match read_config(folder)["model_type"]:
+        case "marian" | "pegasus":
+            return import_translation(folder, out)
+        case "bert":
+            return import_bert(folder, out)
+        case "gpt2":
+            return import_gpt(folder, out)
+        case "vit":
+            return import_vit(folder, out)
+        case other:
+            raise RegardError(
+                f"{folder / 'config.json'}: its model_type is {other!r}; 'bert', 'gpt2', 'vit', 'marian' and "
+                "'pegasus' can be imported"
+            )
+
+
+def import_translation(folder: Path, out: Path) -> ImportedRun:
+    found = marian.read(folder)
+    run = RunFolder.create(out)
+    parameters = count_parameters(found.model)
+    with run.alone():
+        Vocabulary(found.tokenizer, found.tokenizer).save(out)
+        run.write_weights(found.model)
+        run.write("README.md", card(folder, found.recipe.task, found.recipe.model, parameters))
+        run.write_recipe(found.recipe)
+        run.write_config(found.recipe)
+    return ImportedRun(out, found.recipe.task, str(found.recipe.model), parameters, found.tokenizer.size)
+
+
+def import_bert(folder: Path, out: Path) -> ImportedRun:
+    found = bert.read(folder)
+    recipe, parameters = recipe_of(found), count_parameters(found.model)
+    told = card(folder, recipe.task, found.config, parameters)
+    write_texts(out, recipe, found.model, found.tokenizer, found.labels, told)
+    return ImportedRun(
+        out, recipe.task, str(found.config), parameters, found.tokenizer.size, found.labels, found.fresh
+    )
+
+
+def import_gpt(folder: Path, out: Path) -> ImportedRun:
+    found = gpt2.read(folder)
+    recipe, parameters = LanguageRecipe("language", model=found.config), count_parameters(found.model)
+    told = card(folder, recipe.task, found.config, parameters)
+    write_texts(out, recipe, found.model, found.tokenizer, (), told)
+    return ImportedRun(out, recipe.task, str(found.config), parameters, found.tokenizer.size)
+
+
+def import_vit(folder: Path, out: Path) -> ImportedRun:
+    found = vit.read(folder)
+    recipe, parameters = VisionRecipe("vision", model=found.config), count_parameters(found.model)
+    run = RunFolder.create(out)
+    with run.alone():
+        write_labels(run, found.labels)
+        run.write_weights(found.model)
+        run.write("README.md", card(folder, recipe.task, found.config, parameters))
+        run.write_recipe(recipe)
+        run.write_config(recipe)
+    return ImportedRun(out, recipe.task, str(found.config), parameters, 0, found.labels, found.fresh)
+
+
+def card(folder: Path, task: str, model: object, parameters: int) -> str:
+    return f"# {harmless(folder.name)}\n\nImported: {task}, {model}, {parameters:,} parameters.\n"
+
+
+def recipe_of(found: bert.Imported) -> TextRecipe:
+    """The recipe that such a model could have come from."""
+    match found.head:
+        case "classes":
+            return ClassificationRecipe("classification", model=found.config)
+        case "tags":
+            return TaggingRecipe("tagging", model=found.config)
+        case "span":
+            return AnsweringRecipe("answering", model=found.config)
+        case "pretraining":
+            return PretrainingRecipe("pretraining", model=found.config)
+        case _:
+            return EncoderRecipe("encoder", found.config, found.embed)

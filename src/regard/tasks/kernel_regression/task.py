@@ -1,0 +1,147 @@
+"""Kernel regression from recipe to run folder: fit, measure against averaging and a fixed kernel, draw."""
+
+from dataclasses import asdict, dataclass
+from itertools import repeat
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.config import KernelRecipe
+from regard.data.curve import curve, points
+from regard.nn import Recorder
+from regard.nn.kernel_regression import KernelRegression
+from regard.tasks.run_folder import RunFolder
+from regard.training.devices import choose_device
+from regard.training.schedule import constant
+from regard.training.update import Step, fit
+from regard.viz.figure import save
+from regard.viz.regression import draw_fits, draw_weights
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well one kernel does."""
+
+    kernel: str
+    sharpness: float
+    left_out_error: float
+    """Mean squared error at each point when predicted from the others."""
+    curve_error: float | None
+    """Mean squared error against the curve without noise, where it is known."""
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """What `regard train kernel` made."""
+
+    folder: Path
+    fits: list[Fit]
+    pictures: list[Path]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "run": str(self.folder),
+            "fits": [asdict(each) for each in self.fits],
+            "pictures": [str(path) for path in self.pictures],
+        }
+
+
+def train(recipe: KernelRecipe, out: Path) -> KernelRun:
+    """Fit the recipe's kernel, measure it beside averaging and the fixed kernel, and write the run folder."""
+    choose_device(recipe.train.device)  # refused before a folder is made
+    folder = RunFolder.create(out)
+    x, y = points(recipe.data, recipe.train.seed)
+    model = KernelRegression.on(x, y, recipe.model.kernel, recipe.model.sharpness)
+    before = weights_of(model)
+    steps = learn(model, recipe) if recipe.model.kernel == "learned" else []
+    models = {
+        "average": KernelRegression.on(x, y, "average"),
+        "fixed": KernelRegression.on(x, y, "fixed", recipe.model.sharpness),
+        recipe.model.kernel: model,
+    }
+    truth = curve if recipe.data.path is None else None
+    grid = torch.linspace(float(x[0]), float(x[-1]), 200)
+    with torch.no_grad():
+        fits = [measure(name, each, grid, truth(grid) if truth else None) for name, each in models.items()]
+        lines = {name: each(grid).numpy() for name, each in models.items()}
+    pictures = save(
+        draw_fits(x.numpy(), y.numpy(), grid.numpy(), lines, truth(grid).numpy() if truth else None),
+        out / "curves",
+    )
+    pictures += save(draw_weights(x.numpy(), before.numpy(), weights_of(model).numpy()), out / "weights")
+    folder.write_metrics({"step": step.number, "loss": step.loss, "rate": step.rate} for step in steps)
+    folder.write("README.md", card(recipe, fits))
+    folder.write_weights(model)
+    folder.write_recipe(recipe)
+    folder.write_config(recipe)
+    return KernelRun(out, fits, pictures)
+
+
+def learn(model: KernelRegression, recipe: KernelRecipe) -> list[Step]:
+    """Make the leave-one-out error smaller, one number's worth."""
+    model.to(choose_device(recipe.train.device))
+    optimiser = torch.optim.Adam(model.parameters())
+    batches = repeat(model.y, recipe.train.steps)
+    steps = list(
+        fit(
+            optimiser,
+            constant(recipe.train.rate),
+            batches,
+            lambda y: functional.mse_loss(model.leave_one_out(), y),
+        )
+    )
+    model.cpu()
+    return steps
+
+
+def measure(name: str, model: KernelRegression, grid: Tensor, truth: Tensor | None) -> Fit:
+    left_out = float(functional.mse_loss(model.leave_one_out(), model.y))
+    against_curve = None if truth is None else float(functional.mse_loss(model(grid), truth))
+    return Fit(name, model.sharpness, left_out, against_curve)
+
+
+def weights_of(model: KernelRegression) -> Tensor:
+    """Where each point looks when it may look everywhere: (query, key)."""
+    record = Recorder()
+    with torch.no_grad():
+        model(model.x, record=record)
+    return record["kernel"][0, 0]
+
+
+def card(recipe: KernelRecipe, fits: list[Fit]) -> str:
+    source = "y = 2 sin(x) + x^0.8 + noise" if recipe.data.path is None else recipe.data.path
+    rows = "\n".join(
+        f"| {fit.kernel} | {fit.sharpness:.3f} | {fit.left_out_error:.4f} | {curve_cell(fit)} |" for fit in fits
+    )
+    return (
+        f"# Kernel regression\n\nPoints: {source}, seed {recipe.train.seed}.\n\n"
+        f"| kernel | sharpness | left-out error | error against the curve |\n|---|---|---|---|\n{rows}\n"
+    )
+
+
+def curve_cell(fit: Fit) -> str:
+    return "" if fit.curve_error is None else f"{fit.curve_error:.4f}"
+
+
+class LoadedKernel:
+    """A trained kernel regression: predict y at new places, and see which points it looks at."""
+
+    def __init__(self, folder: RunFolder, recipe: KernelRecipe) -> None:
+        weights = folder.weights()
+        self.recipe = recipe
+        self.model = KernelRegression(len(weights.get("x", ())), recipe.model.kernel, recipe.model.sharpness)
+        folder.write_weights_into(self.model)
+
+    def predict(self, x: list[float]) -> list[float]:
+        """y at each place x."""
+        with torch.no_grad():
+            return [float(y) for y in self.model(torch.tensor(x))]
+
+    def attention(self, x: list[float]) -> Tensor:
+        """The weight of every known point for each place x: (query, key)."""
+        record = Recorder()
+        with torch.no_grad():
+            self.model(torch.tensor(x), record=record)
+        return record["kernel"][0, 0]

@@ -1,0 +1,68 @@
+"""Whether an exported GPT writes what the run writes: both go on with the same texts."""
+
+import operator
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.data.corpus import read_lines
+from regard.decoding.writer import HALF, Wish, Writer
+from regard.errors import RegardError
+from regard.interop import by_transformers, gpt2
+from regard.tasks.checks import MOST, Check
+from regard.tasks.language_modeling.model import LoadedWriter
+
+DRAWN = 20
+"""Texts that the model writes itself, where none are given to check it with."""
+TOKENS = 40
+"""Tokens that are read of each text, and tokens that are written after it; less where the window is small."""
+
+
+def prompts_of(loaded: LoadedWriter, source: str | Path | None) -> list[str]:
+    """Texts to check with: the lines of a file, or what the model writes by chance after some of its words."""
+    tokens = tokens_of(loaded)
+    if source is None:
+        return [each.prompt + each.text for each in loaded.write(words_of(loaded), Wish(max(1, tokens - 1)))]
+    encoded = map(loaded.tokenizer.encode, dict.fromkeys(read_lines(Path(source))))
+    found = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MOST]
+    if not found:
+        raise RegardError(f"{source} has no text to check the export with")
+    return found
+
+
+def words_of(loaded: LoadedWriter) -> list[str]:
+    """Tokens from all over the vocabulary that are text by themselves."""
+    tokenizer = loaded.tokenizer
+    each = (tokenizer.decode([number]) for number in range(tokenizer.size))
+    whole = [word for word in each if word.strip() and HALF not in word and tokenizer.encode(word)]
+    return whole[:: max(1, len(whole) // DRAWN)][:DRAWN]
+
+
+def tokens_of(loaded: LoadedWriter) -> int:
+    return TOKENS if loaded.longest is None else min(TOKENS, loaded.longest // 3)
+
+
+@torch.inference_mode()
+def wrote_the_same(loaded: LoadedWriter, folder: Path, prompts: Sequence[str]) -> Check:
+    """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
+    wish = Wish(tokens_of(loaded), beam=1)
+    logits: Callable[[Tensor], Tensor]
+    if by_transformers.is_installed():
+        opened = by_transformers.OpenedWriter(folder)
+        name, logits = opened.name, opened.logits
+        theirs = [opened.go_on(prompt, wish.tokens) for prompt in prompts]
+    else:
+        again = gpt2.read(folder)
+        name, logits = by_transformers.MISSING, again.model.eval()
+        writer = Writer(again.model, again.tokenizer, loaded.longest, torch.device("cpu"))
+        theirs = [each.text for each in writer.write(prompts, wish)]
+    ours = loaded.generate(prompts, wish)
+    apart = 0.0
+    for prompt, text in zip(prompts, ours, strict=True):
+        ids = torch.tensor([loaded.tokenizer.encode(prompt + text)])[:, : loaded.longest]
+        scores = loaded.model(ids.to(loaded.writer.device)).cpu()
+        apart = max(apart, float((scores - logits(ids)).abs().max()))
+    same = sum(map(operator.eq, ours, theirs))
+    return Check(name, len(prompts), {"greedy": same}, "logits", apart)

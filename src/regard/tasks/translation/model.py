@@ -1,0 +1,203 @@
+"""A trained translation model, opened: translate, measure, look inside."""
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import torch
+
+from regard.config import TranslationRecipe
+from regard.data.corpus import Pair, read_pairs
+from regard.data.parallel import ParallelCorpus
+from regard.decoding import Options, Policy, Translator
+from regard.errors import RegardError
+from regard.limits import MAX_BATCH_SIZE, check_range
+from regard.metrics import Quality, by_length, measure
+from regard.nn import Recorder
+from regard.nn.build import build
+from regard.nn.ensemble import Ensemble
+from regard.nn.knn import KnnModel
+from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.neighbours import remembered
+from regard.tasks.translation.task import is_tokenised, mean_loss, options_of
+from regard.tasks.translation.vocabulary import Vocabulary
+from regard.tokenization import Tokenizer
+from regard.training.devices import choose_device
+from regard.viz.payload import Layer, Looked, Side
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run measured on a test set."""
+
+    quality: Quality
+    loss: float
+    by_length: list[dict[str, float | str]]
+    translations: list[str]
+    references: list[str]
+    seconds: float
+    """Spent on translating."""
+
+
+class LoadedTranslator:
+    """What `regard.load` gives for a translation run, or for several that translate as one.
+
+    Those `beside` it have a say in every word, and so have neighbours, where a run remembers sentences; what is
+    looked into is this one.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        recipe: TranslationRecipe,
+        beside: Sequence["LoadedTranslator"] = (),
+        *,
+        remembering: bool = True,
+    ) -> None:
+        self.folder, self.recipe = folder, recipe
+        self.vocabulary = Vocabulary.load(folder.path)
+        sizes = self.vocabulary.source.size, self.vocabulary.target.size
+        with torch.device("meta"):  # nothing is believed, and no memory taken, before the shapes agree
+            folder.check_weights(build(recipe.model, *sizes, self.vocabulary.source.padding))
+        self.model = build(recipe.model, *sizes, self.vocabulary.source.padding)
+        folder.write_weights_into(self.model)
+        self.model.to(choose_device()).eval()
+        self.models = [self.model, *(each.model for each in beside)]
+        self.neighbours = remembered(folder, self.model) if remembering else None
+        self.asked = self.model if self.neighbours is None else KnnModel(self.model, self.neighbours)
+        for other in beside:
+            if other.vocabulary.digest() != self.vocabulary.digest():
+                raise RegardError(
+                    f"{other.folder.path} has another vocabulary than {folder.path}; models that translate "
+                    "together need the same one, as trainings on the same data with other seeds have"
+                )
+        self.translator = Translator(
+            Ensemble([self.asked, *(each.asked for each in beside)]) if beside else self.asked,
+            self.vocabulary.source,
+            self.vocabulary.target,
+            min([recipe.model.longest, *(each.recipe.model.longest for each in beside)]),
+        )
+
+    def options(self, beam: int | None = None, nbest: int = 1) -> Options:
+        """The recipe's way of searching, with another beam or more results."""
+        return options_for(self.recipe, beam, nbest)
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int | None = None,
+        batch_size: int | None = None,
+        long: Policy = "split",
+    ) -> list[str]:
+        """The translation of each text; what is longer than the model allows is split, cut or refused."""
+        if batch_size is None:
+            batch_size = self.recipe.decode.batch_size
+        check_range("batch_size", batch_size, 1, MAX_BATCH_SIZE)
+        found = self.translator.translate(texts, self.options(beam), batch_size=batch_size, long=long)
+        return [each.text for each in found]
+
+    def test_pairs(self) -> list[Pair]:
+        """The test split of the data the recipe names; it must still be there."""
+        return ParallelCorpus(self.recipe.data).test
+
+    def references(self, pairs: Sequence[Pair]) -> list[str]:
+        """The target sentences as the model could write them, lower-cased where it knows lower case only."""
+        return [self.vocabulary.target.normalise(target) for _, target in pairs]
+
+    def evaluate(
+        self, pairs: Sequence[Pair], *, beam: int | None = None, batch_size: int | None = None
+    ) -> Evaluation:
+        """BLEU, chrF, TER and loss over the pairs, and BLEU by length; of several, the mean of their losses."""
+        sources = [source for source, _ in pairs]
+        references = self.references(pairs)
+        begun = time.perf_counter()
+        translations = self.translate(sources, beam=beam, batch_size=batch_size)
+        seconds = time.perf_counter() - begun
+        tokenised = is_tokenised(self.recipe)
+        return Evaluation(
+            quality=measure(translations, references, tokenised=tokenised),
+            loss=fmean(mean_loss(self.recipe, each, self.vocabulary, pairs) for each in self.models),
+            by_length=by_length(sources, translations, references, tokenised=tokenised),
+            translations=translations,
+            references=references,
+            seconds=seconds,
+        )
+
+    @torch.no_grad()
+    def attention(self, text: str, target: str | None = None) -> Looked:
+        """Where every layer and head looks while it translates the text, or writes the given target.
+
+        What is longer than the model has places for is told and cut.
+        """
+        reading, writing = self.vocabulary.source, self.vocabulary.target
+        source_ids = self.fitting_ids(reading, text, "text")
+        if target is None:
+            [found] = self.translator.search_ids([source_ids], self.options())
+            target = self.translator.worded(text, found).text
+            target_ids = list(found[0].ids[: self.recipe.model.longest - 1]) if found else []
+        else:
+            target_ids = self.fitting_ids(writing, target, "target")
+        device = self.translator.device
+        record = Recorder()
+        self.model.hidden(
+            torch.tensor([[*source_ids, reading.end]], device=device),
+            torch.tensor([[writing.begin, *target_ids]], device=device),
+            record,
+        )
+        read = side("source", text, reading, [*source_ids, reading.end])
+        written = side("translation", target, writing, [*target_ids, writing.end])
+        before = side("translation so far", target, writing, [writing.begin, *target_ids])
+        sides = {"encoder": (read, read), "cross": (written, read), "self": (written, before)}
+        return Looked(
+            read,
+            written,
+            {
+                name: Layer(*sides[who_looks(name)], weights[0].float().cpu().numpy())
+                for name, weights in record.items()
+            },
+        )
+
+    def fitting_ids(self, tokenizer: Tokenizer, text: str, what: str) -> list[int]:
+        """The ids of a text, as many as the model has places for beside the end."""
+        ids, places = tokenizer.encode(text), self.recipe.model.longest - 1
+        if len(ids) > places:
+            warnings.warn(
+                f"the {what} has {len(ids) + 1} tokens, the model allows {places + 1}: the rest is left out",
+                stacklevel=3,
+            )
+        return ids[:places]
+
+
+def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> Options:
+    """The recipe's options, with another beam or more results; the beam is at least as wide as these."""
+    options = options_of(recipe.decode, beam, nbest)
+    return replace(options, beam=max(options.beam, nbest))
+
+
+def who_looks(layer: str) -> str:
+    """The encoder at what was read, the decoder at it (cross) or at what it wrote itself (self)."""
+    return "encoder" if layer.startswith("encoder") else layer.rpartition(".")[2]
+
+
+def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> Side:
+    """Ids as tokens, and as the words they are pieces of."""
+    tokens, groups = tokenizer.tokens(ids), tokenizer.words(ids)
+    words = tokenizer.decode_batch([[ids[place] for place in group] for group in groups])
+    named = (
+        word.strip() or "".join(tokens[place] for place in group)
+        for word, group in zip(words, groups, strict=True)
+    )
+    return Side(name, text, tuple(tokens), tuple(named), tuple(map(tuple, groups)))
+
+
+def pairs_of_files(source: str | Path | None, target: str | Path | None) -> list[Pair] | None:
+    """The sentences and references of --source and --target; nothing where neither is given."""
+    if source is None and target is None:
+        return None
+    if source is None or target is None:
+        raise RegardError("--source and --target go together: the sentences and their references")
+    return list(read_pairs(source, target))

@@ -1,0 +1,200 @@
+"""Translation from recipe to run folder: read, split into tokens, train, measure, write the card."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard.config import DecodeSettings, TranslationRecipe
+from regard.data.batches import Batches
+from regard.data.corpus import Pair
+from regard.data.parallel import ParallelCorpus
+from regard.data.store import TokenStore, open_or_build, store_key
+from regard.decoding import Options, Translator
+from regard.metrics import Quality, measure
+from regard.nn.build import build
+from regard.storage import cache_folder
+from regard.tasks import training
+from regard.tasks.metrics_log import Audience, Journal, read_journal
+from regard.tasks.model_card import translation_card
+from regard.tasks.run_folder import RunFolder
+from regard.tasks.training import count_parameters
+from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
+from regard.training.distributed import World
+from regard.training.objective import PairObjective
+from regard.training.state import Scores, Training
+from regard.viz.curves import draw_training
+from regard.viz.figure import save as save_picture
+
+SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class TranslationRun:
+    """What `regard train` made of a translation recipe."""
+
+    folder: Path
+    quality: Quality
+    loss: float
+    minutes: float
+    steps: int
+    parameters: int
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "run": str(self.folder),
+            **asdict(self.quality),
+            "loss": self.loss,
+            "minutes": self.minutes,
+            "steps": self.steps,
+            "parameters": self.parameters,
+        }
+
+
+def train(
+    recipe: TranslationRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+) -> TranslationRun | None:
+    """Train into the folder `out` and measure on the test split; with `resume`, go on from its checkpoint."""
+    return training.train(Translation(recipe), out, audience, resume=resume)
+
+
+class Translation:
+    """The task of a translation recipe."""
+
+    def __init__(self, recipe: TranslationRecipe) -> None:
+        self.recipe, self.settings, self.width = recipe, recipe.train, recipe.model.width
+        self.corpus: ParallelCorpus
+        self.vocabulary: Vocabulary
+        self.store: TokenStore
+
+    def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
+        recipe = self.recipe
+        self.corpus = corpus = ParallelCorpus(recipe.data)
+        fingerprint = corpus.fingerprint()
+        audience.say(
+            f"pairs: {corpus.report}; {len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
+        )
+        if world.first:
+            folder.write_recipe(recipe)
+            vocabulary = make_vocabulary(recipe, corpus, folder)
+            vocabulary.save(folder.path)
+            world.wait()
+        else:
+            vocabulary = Vocabulary.load(folder.path)
+        self.vocabulary = vocabulary
+        audience.say(f"vocabulary: {vocabulary}")
+        self.store = token_store(corpus, vocabulary, fingerprint)
+        model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
+        if recipe.model.start:
+            RunFolder.open(Path(recipe.model.start)).write_weights_into(model)
+        return model
+
+    def batches(self, world: World) -> Batches:
+        return batches_of(self.recipe, self.store, self.vocabulary, (world.rank, world.size))
+
+    def objective(self, model: nn.Module, precision: torch.dtype) -> PairObjective:
+        train = self.recipe.train
+        return PairObjective(model, self.vocabulary.target.padding, train.smoothing, train.r_drop, precision)
+
+    def validation(self, journal: Journal) -> "Validation":
+        return Validation(self.recipe, self.vocabulary, self.corpus.valid, journal)
+
+    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TranslationRun:
+        """Measure the best weights on the test split and complete the folder."""
+        recipe, vocabulary, corpus = self.recipe, self.vocabulary, self.corpus
+        quality, _ = translate_and_measure(recipe, model, vocabulary, corpus.test, recipe.decode.beam)
+        loss = mean_loss(recipe, model, vocabulary, corpus.test)
+        result = TranslationRun(
+            folder.path, quality, loss, training.seconds / 60, training.step, count_parameters(model)
+        )
+        save_picture(draw_training(read_journal(folder.path / "metrics.jsonl")), folder.path / "curves")
+        folder.write("README.md", translation_card(recipe, quality, loss, training, corpus.report, vocabulary))
+        folder.write_config(recipe)
+        return result
+
+
+class Validation:
+    """Loss over all validation pairs, BLEU of greedy translations of some, a few of them as samples."""
+
+    def __init__(
+        self, recipe: TranslationRecipe, vocabulary: Vocabulary, pairs: Sequence[Pair], journal: Journal
+    ) -> None:
+        self.recipe, self.vocabulary, self.pairs, self.journal = recipe, vocabulary, pairs, journal
+
+    def __call__(self, model: nn.Module, step: int) -> Scores:
+        loss = mean_loss(self.recipe, model, self.vocabulary, self.pairs)
+        some = self.pairs[: self.recipe.train.validate_sentences]
+        quality, translations = translate_and_measure(self.recipe, model, self.vocabulary, some, beam=1)
+        first = step * SAMPLES  # other sentences each time
+        chosen = [(first + number) % len(some) for number in range(min(SAMPLES, len(some)))]
+        self.journal.samples = [(some[number][0], translations[number]) for number in chosen]
+        return {"loss": loss, "bleu": quality.bleu, "chrf": quality.chrf}
+
+
+def translate_and_measure(
+    recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair], beam: int
+) -> tuple[Quality, list[str]]:
+    translator = Translator(model, vocabulary.source, vocabulary.target, recipe.model.longest)
+    found = translator.translate(
+        [source for source, _ in pairs], options_of(recipe.decode, beam), batch_size=recipe.decode.batch_size
+    )
+    translations = [each.text for each in found]
+    references = [vocabulary.target.normalise(target) for _, target in pairs]
+    return measure(translations, references, tokenised=is_tokenised(recipe)), translations
+
+
+def mean_loss(
+    recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair]
+) -> float:
+    """The training loss a token, without dropout, over all pairs."""
+    objective = PairObjective(model, vocabulary.target.padding, recipe.train.smoothing)
+    total, tokens = 0.0, 0
+    with torch.no_grad():
+        for batch in Batches.of_pairs(
+            vocabulary.encode_pairs(pairs), recipe.train.batch_tokens, recipe.model.longest
+        ):
+            total += float(objective(batch))
+            tokens += batch.tokens
+    return total / tokens
+
+
+def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) -> Options:
+    return Options(
+        beam=decode.beam if beam is None else beam,
+        nbest=nbest,
+        length_penalty=decode.length_penalty,
+        coverage=decode.coverage,
+        no_repeat=decode.no_repeat,
+    )
+
+
+def is_tokenised(recipe: TranslationRecipe) -> bool:
+    """Whether the text comes tokenised, so that BLEU takes its tokens as they are."""
+    return recipe.text.tokenised or recipe.text.kind == "space"
+
+
+def token_store(corpus: ParallelCorpus, vocabulary: Vocabulary, fingerprint: str) -> TokenStore:
+    key = store_key(fingerprint, vocabulary.digest())
+    return open_or_build(
+        cache_folder() / "stores" / key,
+        corpus.train,
+        vocabulary.source.encode_batch,
+        vocabulary.target.encode_batch,
+        (vocabulary.source.size, vocabulary.target.size),
+    )
+
+
+def batches_of(
+    recipe: TranslationRecipe, store: TokenStore, vocabulary: Vocabulary, share: tuple[int, int] = (0, 1)
+) -> Batches:
+    return Batches(
+        store,
+        tokens=recipe.train.batch_tokens,
+        sentences=recipe.train.batch_sentences,
+        seed=recipe.train.seed,
+        longest=recipe.model.longest,
+        resample=vocabulary.resample(recipe.text.dropout) if recipe.text.dropout else None,
+        share=share,
+    )

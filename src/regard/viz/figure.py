@@ -1,0 +1,106 @@
+"""One look for every picture: sizes, colours, and saving as PNG and SVG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import matplotlib
+import numpy as np
+from cycler import cycler
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from regard.viz.terminal import cut, harmless
+
+INK, GREY, PALE = "#1f2933", "#7b8794", "#e4e7eb"
+COLOURS = ["#2563a8", "#d1495b", "#2a9d8f", "#e9a23b", "#7251b5", "#5c6b73", "#9c5a2d", "#d879b0"]
+HEAT = "Blues"
+MOST_WORDS, LONGEST_WORD = 60, 24
+"""At an edge of a heat map; longer ones are cut."""
+
+STYLE: Any = {
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "axes.prop_cycle": cycler(color=COLOURS),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 10,
+    "grid.color": PALE,
+    "svg.fonttype": "none",  # letters stay letters: they can be searched and restyled
+    "svg.hashsalt": "regard",  # the same picture is the same file
+    "text.color": INK,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+}
+
+
+def canvas(
+    columns: int = 1, rows: int = 1, *, width: float = 5.2, height: float = 3.8
+) -> tuple[Figure, list[Axes]]:
+    """A figure and its panels, row by row; sizes are inches a panel. No global state: safe in a server."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(panels.flat)
+
+
+def label(axes: Axes, title: str, x: str, y: str) -> None:
+    """Title and axis names of a panel."""
+    axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def legend(axes: Axes, *, beside: bool = False) -> None:
+    """The names of a panel's lines: inside where there is room, or beside the panel."""
+    if beside:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    else:
+        axes.legend(loc="best", frameon=False)
+
+
+def heat(
+    axes: Axes,
+    weights: np.ndarray,
+    *,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    low: float | None = 0.0,
+    high: float | None = None,
+    colours: str = HEAT,
+    bar: bool = True,
+) -> None:
+    """A matrix (query, key) as colours, with words at the edges where they are given."""
+    image = axes.imshow(weights, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
+    if rows is not None:
+        axes.set_yticks(*ticks(rows), parse_math=False)  # a dollar sign is a dollar sign
+    if columns is not None:
+        axes.set_xticks(*ticks(columns), rotation=45, ha="right", rotation_mode="anchor", parse_math=False)
+    if bar and axes.figure is not None:
+        axes.figure.colorbar(image, ax=axes, shrink=0.85)
+
+
+def ticks(words: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Places and words of an edge: so many and so long that they can be read, no letter that XML forbids."""
+    apart = -(-len(words) // MOST_WORDS)
+    places = list(range(0, len(words), max(1, apart)))
+    return places, [cut(harmless(words[place]), LONGEST_WORD) for place in places]
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write `stem`.png and `stem`.svg and return both."""
+    return [save_as(figure, stem.with_name(stem.name + ending)) for ending in (".png", ".svg")]
+
+
+def save_as(figure: Figure, path: Path) -> Path:
+    """Write one picture in the format of its ending; the same picture is the same file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        save_into(figure, file, path.suffix.removeprefix("."))
+    return path
+
+
+def save_into(figure: Figure, file: IO[bytes], form: str = "svg") -> None:
+    """Write one picture into an open file."""
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(file, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)

@@ -1,0 +1,58 @@
+"""A model of German numbers, trained once, and a server that serves it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from support.served import Served, served
+from support.small_readers import train_readers
+from support.undrawn import undrawn
+
+import regard
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder; the words are those of tests/journeys/numbers_corpus.py, drawn from all orders."""
+    import random
+
+    german = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
+    english = ["one", "two", "three", "four", "five", "six", "seven"]
+    folder = tmp_path_factory.mktemp("served")
+    chance = random.Random(0)
+    rows = [[chance.randrange(7) for _ in range(chance.randrange(1, 6))] for _ in range(1000)]
+    for name, words in (("n.de", german), ("n.en", english)):
+        text = "".join(" ".join(words[number] for number in row) + "\n" for row in rows)
+        (folder / name).write_text(text, "utf-8")
+    with undrawn(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(folder / "cache"))
+        patch.chdir(folder)
+        regard.train(
+            "translation", folder / "numbers", data__source="n.de", data__target="n.en", text__kind="words",
+            data__source_language="de", data__target_language="en",
+            train__optimiser="adam", model__dropout=0.1,
+            text__min_count=1, model__encoder_layers=1, model__decoder_layers=1, model__d_model=32, model__heads=2,
+            model__d_ff=64, model__longest=24, train__steps=250, train__rate=0.01, train__warmup=40,
+            train__batch_tokens=512, train__validate_every=125,
+        )  # fmt: skip
+    return folder / "numbers"
+
+
+@pytest.fixture(scope="session")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Run folders of models that read, by the recipe they were trained with."""
+    with undrawn():
+        return train_readers(tmp_path_factory.mktemp("readers"))
+
+
+@pytest.fixture(scope="session")
+def server(run: Path) -> Iterator[Served]:
+    with served({"numbers": run}) as found:
+        yield found
+
+
+@pytest.fixture
+def client(server: Served) -> Iterator[httpx.Client]:
+    with server.client() as found:
+        yield found

@@ -1,0 +1,88 @@
+"""`regard bench` as a user runs it."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.undrawn import undrawn
+
+import regard
+from regard.bench import decoding
+from regard.bench.rounds import speedup, timed_rounds
+from regard.cli.main import main
+
+Bench = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Bench:
+    """The console script in this process: its exit code, standard output and standard error."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["regard", "bench", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nowhere"], "a run is measured on sentences: give them with --source"),
+        (["nowhere", "--source", "no.txt"], "no.txt: there is no such file"),
+        (["a", "b", "--source", "lines.txt"], "one run is measured, not 2: a, b"),
+        (["nowhere", "--data", "lines.txt"], "--data is for a bench of `reduction`"),
+        (["paint"], "name the run to measure: regard bench paint RUN"),
+        (["paint", "a", "--source", "lines.txt"], "--source is for a bench of a run that translates"),
+        (["nowhere", "--source", "lines.txt"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_measured(bench: Bench, tmp_path: Path, arguments: list[str], told: str) -> None:
+    (tmp_path / "lines.txt").write_text("ein Satz\n", "utf-8")
+    code, _, printed = bench(*arguments)
+    assert code == 2
+    assert told in printed
+    assert "Traceback" not in printed
+
+
+def test_a_run_is_measured_on_the_users_sentences(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "SENTENCES", {1: 1, 64: 2})
+    lines = ["ein Hund", "eine Katze", "ein Mann"] * 20
+    for side in ("a", "b"):
+        (tmp_path / f"train.{side}").write_text("\n".join(lines) + "\n", "utf-8")
+    data = [
+        f"data.{part}{side}={tmp_path / f'train.{letter}'}"
+        for part in ("", "valid_", "test_")
+        for side, letter in (("source", "a"), ("target", "b"))
+    ]
+    small = ["model.size=tiny", "train.steps=1", "text.kind=words"]
+    with undrawn():
+        regard.train("translation", tmp_path / "run", [*data, *small])
+    code, out, err = bench("run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")
+    assert code == 0, err
+    measured = json.loads(out)
+    assert measured == json.loads((tmp_path / "speed.json").read_text("utf-8"))
+    assert measured["sentences"] == 60
+    cases = {(case["batch_size"], case["beam"]) for case in measured["cases"]}
+    assert cases == {(1, 1), (1, 5), (64, 1), (64, 5)}
+    assert all(case["sentences_per_second"] > 0 for case in measured["cases"])
+
+
+def test_rounds_are_interleaved_and_every_other_one_is_reversed() -> None:
+    order: list[str] = []
+    times = timed_rounds([lambda: order.append("a"), lambda: order.append("b")], 2)
+    assert order == ["a", "b", "a", "b", "b", "a"]
+    assert [len(each) for each in times] == [2, 2]
+
+
+def test_the_speedup_is_the_median_of_the_rounds_ratios() -> None:
+    """Of 2, 10/9 and 3; the ratio of the medians would be 3."""
+    assert speedup([2.0, 10.0, 9.0], [1.0, 9.0, 3.0]) == 2.0

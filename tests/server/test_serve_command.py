@@ -1,0 +1,180 @@
+"""`regard serve` as a user runs it: in a process of its own, stopped by a signal."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from support.quick_command import QuickProcess
+
+from regard.cli import serving
+from regard.cli.serving import Serving
+from regard.errors import RegardError
+from regard.server.places import bound_socket
+
+Serve = Callable[..., QuickProcess]
+WITHOUT_EXTRA = "import sys; sys.modules['uvicorn'] = None"
+
+
+@pytest.fixture
+def serve(programs: Path) -> Serve:
+    """Starts the command in a process of its own."""
+
+    def call(*arguments: str, **options) -> QuickProcess:
+        command = [str(programs / "regard"), "serve", *arguments]
+        return QuickProcess(
+            command, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        )
+
+    return call
+
+
+@contextlib.contextmanager
+def listening(process: subprocess.Popen[str]) -> Iterator[str]:
+    """The address of a server that was started, once it listens."""
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://"), process.stderr and process.stderr.read()
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Clients:
+    """Threads that ask one after another until they are refused; what became of each request, and when it began."""
+
+    def __init__(self, address: str, number: int) -> None:
+        self.address = address
+        self.ended: list[tuple[float, object]] = []
+        self.threads = [threading.Thread(target=self.ask) for _ in range(number)]
+        for thread in self.threads:
+            thread.start()
+
+    def ask(self) -> None:
+        with httpx.Client(base_url=self.address, timeout=30) as client:
+            while not self.ended or self.ended[-1][1] == 200:
+                begun = time.monotonic()
+                try:
+                    answer = client.post("/translate", json={"text": ["eins zwei drei vier fünf"] * 10})
+                    whole = len(answer.json()["translations"]) == 10 if answer.status_code == 200 else True
+                    self.ended.append((begun, answer.status_code if whole else "torn"))
+                except httpx.HTTPError as problem:
+                    self.ended.append((begun, type(problem).__name__))
+
+    def join(self) -> list[tuple[float, object]]:
+        for thread in self.threads:
+            thread.join(30)
+        return self.ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_stop_under_load_loses_no_request(run: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "regard", "serve", str(run), "--port", "0"]  # no fork: how it ends counts
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with listening(process) as address:
+        clients = Clients(address, 8)
+        time.sleep(1.5)
+        stopped = time.monotonic()
+        process.send_signal(number)
+        ended = clients.join()
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 0
+    before = Counter(what for begun, what in ended if begun < stopped)
+    after = {what for begun, what in ended if begun >= stopped}
+    assert before[200] > 8
+    assert set(before) == {200} or set(before) == {200, 503}  # whoever was not accepted has heard so
+    assert after <= {200, 503, "ConnectError", "RemoteProtocolError", "ReadError"}
+    answered = sum(what in (200, 503) for _, what in ended)
+    assert told.splitlines()[-1] == f"regard: stopped: {answered:,} requests were answered"
+    assert "Traceback" not in told
+    assert "anyone who reaches" not in told
+    assert "eins" not in told
+
+
+def test_an_answers_body_does_not_wait_for_its_head() -> None:
+    """asyncio sends small packets at once (TCP_NODELAY) on sockets that tell their protocol, and on no others."""
+    with bound_socket("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+
+
+def test_a_busy_port_is_one_sentence(run: Path, serve: Serve) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = serve(str(run), "--port", str(port))
+        printed, told = refused.communicate(timeout=60)
+    assert (refused.returncode, printed) == (2, "")
+    assert (
+        told == f"regard: port {port} of 127.0.0.1 is taken; choose another with --port, or 0 for a free one\n"
+    )
+
+
+def asked(*runs: str, **more) -> Serving:
+    usual = {"host": "127.0.0.1", "port": 0, "token_file": None, "queue": 8, "batch": 8, "timeout": 5.0}
+    return Serving(runs, **{**usual, "hosts": (), "origins": (), **more})
+
+
+def test_users_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty, bytes_file = tmp_path / "empty", tmp_path / "bytes"
+    empty.write_text("\n")
+    bytes_file.write_bytes(b"\xff\xfe")
+    for wrong, sentence in (
+        (asked("nowhere"), "there is no run folder nowhere"),
+        (asked("a/b", "c/b"), "2 runs are named b; tell them apart with NAME=RUN"),
+        (asked("=run"), "a model needs a name: NAME=RUN"),
+        (
+            asked("run", token_file=tmp_path / "none"),
+            f"--token-file {tmp_path}/none cannot be read: no such file",
+        ),
+        (asked("run", token_file=bytes_file), f"--token-file {bytes_file} cannot be read: it is not text"),
+        (asked("run", token_file=empty), f"{empty} holds no token: one word of ASCII"),
+        (asked("run", host="no such host"), "--host no such host: there is no such address"),
+        (asked("run", host="192.0.2.1"), "port 0 of 192.0.2.1 cannot be listened at: "),
+    ):
+        with pytest.raises(RegardError) as caught:
+            serving.run(wrong)
+        assert str(caught.value).startswith(sentence)
+    monkeypatch.setenv("REGARD_TOKEN", "two words")
+    with pytest.raises(RegardError, match="REGARD_TOKEN holds no token"):
+        serving.run(asked("run"))
+
+
+def test_names_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd=name").mkdir()
+    (tmp_path / "token").write_text("word\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_TOKEN", "other")
+    assert serving.names_of(["runs/a", "b=runs/c", "odd=name"]) == {
+        "a": "runs/a",
+        "b": "runs/c",
+        "odd=name": "odd=name",
+    }
+    assert serving.read_token(None) == "other"
+    assert serving.read_token(tmp_path / "token") == "word"
+
+
+def test_without_the_extra_it_says_what_to_install(run: Path, serve: Serve) -> None:
+    refused = serve(str(run), first=WITHOUT_EXTRA)
+    told = refused.communicate(timeout=60)[1]
+    assert refused.returncode == 2
+    assert told == "regard: serving needs uvicorn: pip install 'regard[serve]'\n"
+
+
+def test_a_host_that_others_reach_is_warned_about(run: Path, serve: Serve) -> None:
+    process = serve(f"mine={run}", "--host", "0.0.0.0", "--port", "0")
+    with listening(process) as address:
+        here = address.replace("0.0.0.0", "127.0.0.1")
+        assert httpx.get(f"{here}/models").json()["models"][0]["name"] == "mine"
+        process.terminate()
+        told = process.communicate(timeout=20)[1]
+    assert "regard: anyone who reaches 0.0.0.0 may use this server; --token-file asks them for a token" in told

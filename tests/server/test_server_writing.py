@@ -1,0 +1,99 @@
+"""Going on with texts over a real loopback port: what the run writes by itself, at once or piece by piece."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+from support.served import Served, served
+
+import regard
+from regard.decoding import Chance
+from regard.decoding.writer import Wish
+
+TEXT = "".join(f"line {number} of a small text\n" for number in range(80))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("writers")
+    (folder / "text.txt").write_text(TEXT)
+    data = [f"data.train={folder / 'text.txt'}", "text.kind=characters"]
+    regard.train("gpt", folder / "gpt", [*data, "model.size=nano", "train.steps=3", "train.batch_tokens=128"])
+    regard.train("ngram", folder / "counts", data)
+    return {"gpt": folder / "gpt", "counts": folder / "counts"}
+
+
+@pytest.fixture(scope="module")
+def found(runs: dict[str, Path]) -> Iterator[Served]:
+    with served(runs) as server:
+        yield server
+
+
+def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, runs: dict[str, Path]) -> None:
+    prompts = ["line 3", "small", "of"]
+    for name, folder in runs.items():
+        wish = Wish(30, Chance(5, 0.8, top_k=9), stop=("xx",))
+        whole = regard.load(folder).write(prompts, wish)
+        expected = [each.text for each in whole]
+        body = {"model": name, "tokens": 30, "seed": 5, "temperature": 0.8, "top_k": 9, "stop": ["xx"]}
+        with found.client() as client:
+            told = client.post("/generate", json={**body, "prompt": prompts}).json()
+            assert [each["text"] for each in told["texts"]] == expected
+            accept = {"Accept": "application/x-ndjson"}
+            with client.stream(
+                "POST", "/generate", json={**body, "prompt": prompts[0]}, headers=accept
+            ) as answer:
+                lines = [json.loads(line) for line in answer.iter_lines()]
+        assert "".join(line["piece"] for line in lines[:-1]) == expected[0]
+        assert len(lines) > 10
+        assert lines[-1] == {"text": expected[0], "tokens": whole[0].tokens, "why": whole[0].why}
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"prompt": "Ä"}, "the prompt has 'Ä', a character that the model never saw"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": "line", "tokens": 0}, "tokens"),
+        ({"prompt": "line", "stop": ["Ä"]}, "cannot occur"),
+        ({"prompt": "a" * 65}, "the model's window 64"),
+        ({"prompt": "line", "top_p": 0.0}, "top_p"),
+        ({"prompt": "line", "model": "nobody"}, "there is no model of this name"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_in_a_sentence(found: Served, body: dict, sentence: str) -> None:
+    with found.client() as client:
+        answer = client.post("/generate", json=body)
+    assert answer.status_code in (404, 422)
+    assert sentence in answer.json()["error"]
+
+
+def test_the_models_are_told_and_one_can_be_looked_into(found: Served) -> None:
+    with found.client() as client:
+        about = client.get("/models").json()["models"]
+        assert [each["does"] for each in about] == [["/generate"], ["/generate"]]
+        looked = client.post("/attention", json={"text": "line", "model": "gpt"}).json()
+        assert looked["format"] == "regard.looked"
+        assert client.post("/attention", json={"text": "line", "model": "counts"}).status_code == 422
+
+
+def test_the_page_goes_on_with_what_is_typed(found: Served, runs: dict[str, Path], browser: Browser) -> None:
+    prompts = ["line 3", "small"]
+    expected = regard.load(runs["gpt"]).generate(prompts, Wish(100))
+    page, said = browser.new_page(), []
+    page.on("pageerror", lambda problem: said.append(str(problem)))
+    page.goto(found.address)
+    expect(page.locator("#what")).to_have_text("goes on with texts")
+    page.fill("#read-text", "\n".join(prompts))
+    written = page.locator("#found .finding")
+    expect(written).to_have_count(2, timeout=15_000)
+    assert [each.text_content() for each in written.all()] == list(map(str.__add__, prompts, expected))
+    page.click("#found-view")
+    expect(page.frame_locator("#heads-frame").locator("body")).to_contain_text("decoder.0.self", timeout=15_000)
+    page.click("#heads-close")
+    page.fill("#read-text", "Ä")
+    expect(page.locator("main")).to_contain_text("a character that the model never saw", timeout=15_000)
+    assert said == []
+    page.close()

@@ -1,0 +1,72 @@
+"""Runs small enough to exchange in a test: weights by chance, numbers for a language."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import tokenization as text
+from regard.config import PairData, RnnModel, TrainSettings, TransformerModel, TranslationRecipe
+from regard.nn.build import build
+from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.vocabulary import Vocabulary
+from regard.tokenization import Tokenizer
+
+GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
+ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+SENTENCES = [
+    "drei vier",
+    "eins",
+    "sieben sechs fünf vier",
+    "acht acht zwei",
+    "zwei eins fünf sechs drei",
+    "vier",
+]
+
+
+def transformer(**others: Any) -> TransformerModel:
+    sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "heads": 2, "d_ff": 32, "longest": 40}
+    return TransformerModel(**{**sizes, **others})
+
+
+def rnn(**others: Any) -> RnnModel:
+    return RnnModel(**{"kind": "rnn", "embedding": 8, "hidden": 12, "longest": 40, **others})
+
+
+def vocabulary(joint: bool = True, kind: str = "bpe") -> Vocabulary:
+    sizes = {"size": 80, "unseen": "unknown"} if kind == "bpe" else {}
+    if joint:
+        both = text.train(kind, [" ".join(GERMAN + ENGLISH)] * 3, **sizes)
+        return Vocabulary(both, both)
+    return Vocabulary(*(text.train(kind, [" ".join(words)] * 3, **sizes) for words in (GERMAN, ENGLISH)))
+
+
+def write_run(
+    folder: Path, model: TransformerModel | RnnModel, *, joint: bool = True, kind: str = "bpe", seed: int = 0
+) -> Path:
+    """A finished run that no training made; its journal holds sentences as a training's does."""
+    torch.manual_seed(seed)
+    words = vocabulary(joint, kind)
+    made = build(model, words.source.size, words.target.size, Tokenizer.padding)
+    with torch.no_grad():
+        for each in made.parameters():
+            each.add_(torch.randn_like(each) * 0.3)  # also what begins with zeros or ones
+        made.output_bias[Tokenizer.end] += 7.0  # sentences end now and then
+    recipe = TranslationRecipe(
+        "translation", PairData(source="n.de", target="n.en"), TrainSettings(steps=1), model=model
+    )
+    run = RunFolder.create(folder)
+    words.save(folder)
+    run.write_weights(made)
+    samples = [{"source": each, "translation": ""} for each in SENTENCES]
+    run.write_metrics([{"kind": "valid", "step": 1, "samples": samples}])
+    run.write_recipe(recipe)
+    run.write_config(recipe)
+    return folder
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    """Change keys of a JSON file; None takes one out."""
+    content = {**json.loads(path.read_text("utf-8")), **changes}
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}), "utf-8")

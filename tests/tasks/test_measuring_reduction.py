@@ -1,0 +1,96 @@
+"""`regard bench reduction`: levels, break-even length, picture, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support import small_images, small_texts
+from support.undrawn import undrawn
+
+import regard
+from regard.bench import reduction
+from regard.bench.reduction import Found, Level, Reach
+from regard.cli import benching
+from regard.errors import RegardError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reduction")
+    small_images.write_idx(folder, 60, 40)
+    small_texts.write_labelled(folder)
+    small_texts.write_tagged(folder)
+    files = [f"data.path={folder}", "train.steps=2", *small_texts.SMALL, "model.layers=2"]
+    images = [f"data.path={folder}", "train.steps=2", *small_images.SMALL]
+    with undrawn():
+        regard.train("vit", folder / "vit", images)
+        regard.train("sentiment", folder / "labels", [*files, "data.train=train.tsv", "data.valid=dev.tsv"])
+        regard.train("ner", folder / "tags", [*files, "data.train=train.conll", "data.valid=dev.conll"])
+    return folder
+
+
+def test_a_vit_is_measured(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.setattr(reduction, "LENGTHS", (16, 32, 64))
+    monkeypatch.setattr(reduction, "TURN", 0.0)
+    monkeypatch.setattr(
+        reduction, "memory_of", lambda run, data, number: 1.0
+    )  # a process each: tested once, below
+    out = tmp_path / "reduction.svg"
+    benching.reduction([str(folder / "vit")], None, out, quick=True, print_json=True)
+    found = json.loads(capsys.readouterr().out)
+    first, *others = found["levels"]
+    assert (first["how"], first["tokens"], first["lost"], first["times"]) == ("all tokens", 1.0, 0.0, 1.0)
+    assert first["operations"] == 1.0
+    merged = [each for each in others if "layer by layer" in each["how"]]
+    assert [each["tokens"] for each in merged] == sorted((each["tokens"] for each in merged), reverse=True)
+    assert all(each["operations"] < 1 for each in merged)
+    assert [each["length"] for each in found["reaches"]] == [16, 64]
+    assert "</svg>" in out.read_text()
+
+
+@pytest.mark.parametrize(("run", "score", "pruned"), [("labels", "accuracy", True), ("tags", "f1", False)])
+def test_texts_are_measured(folder: Path, monkeypatch, run: str, score: str, pruned: bool) -> None:
+    monkeypatch.setattr(reduction, "LENGTHS", (16,))
+    monkeypatch.setattr(reduction, "TURN", 0.0)
+    monkeypatch.setattr(reduction, "memory_of", lambda run, data, number: 1.0)
+    found = reduction.bench(folder / run, quick=True, tell=lambda what: None)
+    assert found.score == score
+    assert any("pruned" in level.how for level in found.levels) == pruned
+    assert min(level.tokens for level in found.levels) < 0.8
+    assert "all tokens" in found.as_text()
+
+
+def test_memory_is_that_of_a_pass(folder: Path) -> None:
+    assert 0.01 < reduction.memory_of(folder / "vit", None, 0) < 500
+
+
+def level(times: float) -> Level:
+    return Level("all tokens", (0.0,), 1.0, 0.9, 0.0, 100.0, times, 1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "pays"),
+    [((0.8, 0.9, 1.2), 64), ((1.1, 0.9, 1.2), 64), ((1.1, 1.2, 1.3), 16), ((0.8, 1.1, 0.9), None)],
+)
+def test_from_which_length_it_pays(speeds: tuple[float, ...], pays: int | None) -> None:
+    reaches = [
+        Reach(length, 100.0, 100.0 * times, times) for length, times in zip((16, 32, 64), speeds, strict=True)
+    ]
+    found = Found("run", "ViT", "accuracy", 10, 50.0, [level(1.0)], reaches)
+    assert found.pays_from == pays
+    assert ("does not pay" in found.as_text()) == (pays is None)
+
+
+def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
+    regard.train("kernel", tmp_path / "kernel", ["train.steps=2"])
+    for names, told in (
+        ([], "name the run to measure"),
+        (["a", "b"], "one run is measured, not 2: a, b"),
+        ([str(tmp_path / "kernel")], "holds a kernel model; tokens become fewer"),
+    ):
+        with pytest.raises(RegardError, match=told):
+            benching.reduction(names, None, None, quick=True, print_json=False)
+    with pytest.raises(RegardError, match=r"written as .png or .svg"):
+        benching.reduction([str(folder / "vit")], None, tmp_path / "a.pdf", quick=True, print_json=False)

@@ -1,0 +1,116 @@
+"""The RNN recipes from file to run folder and back: what the Transformer can, they can."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import regard
+from regard.config import load_recipe, shipped_recipes
+from regard.tasks.translation.model import LoadedTranslator
+from regard.viz.page import page
+from regard.viz.payload import Looked
+
+RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
+SMALL = [
+    "data.corpus=files", "data.source=n.de", "data.target=n.en", "text.kind=words", "model.embedding=32",
+    "model.hidden=32", "model.dropout=0", "train.rate=0.01", "train.warmup=50", "train.batch_tokens=512",
+    "train.validate_every=200", "train.smoothing=0",
+]  # fmt: skip
+
+
+def train(corpus: Path, out: Path, recipe: str, *more: str, **options):
+    return regard.train(recipe, out, [f"data.path={corpus}", *SMALL, *more], **options)
+
+
+@pytest.fixture(scope="module")
+def attentive(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedTranslator:
+    made = train(corpus, tmp_path_factory.mktemp("runs") / "bahdanau", "bahdanau", "train.steps=400")
+    assert made.quality.bleu > 90
+    return regard.load(made.folder)
+
+
+def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: LoadedTranslator) -> None:
+    assert attentive.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
+    looked = attentive.attention("drei vier eins.")
+    assert looked.target == ["three", "four", "one", ".", "</s>"]
+    alignment = looked.alignment()
+    assert alignment.shape == (5, 5)
+    np.testing.assert_allclose(alignment.sum(1), 1.0, atol=1e-5)
+
+
+def test_the_card_says_what_it_is(attentive: LoadedTranslator) -> None:
+    card = (attentive.folder.path / "README.md").read_text("utf-8")
+    assert "bidirectional GRU, 1 + 1 layers, 32 / 32, bahdanau attention (additive)" in card
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str) -> None:
+    made = train(corpus, tmp_path / recipe, recipe, "train.steps=3", "train.validate_every=3")
+    model = regard.load(made.folder)
+    assert len(model.translate(["drei vier.", ""])) == 2
+    looked = model.attention("drei vier.")
+    if recipe.startswith("rnn"):
+        for see in (Looked.alignment, page):
+            with pytest.raises(
+                regard.RegardError, match="this model has no attention: there is nothing to look at"
+            ):
+                see(looked)
+    else:
+        assert looked.alignment().shape == looked.layers["decoder.cross"].shape[1:]
+        assert looked.alignment().shape[1] == 4
+        assert '"name":"decoder.cross"' in page(looked)
+
+
+def test_the_recipes_differ_in_the_model_alone() -> None:
+    assert set(RECIPES) <= set(shipped_recipes())
+    recipes = [load_recipe(name) for name in RECIPES]
+    assert len({(each.data, each.text, each.train, each.decode) for each in recipes}) == 1
+    assert len({each.model for each in recipes}) == len(RECIPES)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_resumed_run_goes_on_as_if_never_interrupted(corpus: Path, tmp_path: Path, cell: str) -> None:
+    more = [f"model.cell={cell}", "model.dropout=0.2", "model.layers=2", "train.checkpoint_every=5"]
+    whole = train(corpus, tmp_path / "whole", "luong-general", *more, "train.steps=10")
+    with pytest.raises(Stop):
+        train(
+            corpus,
+            tmp_path / "torn",
+            "luong-general",
+            *more,
+            "train.steps=10",
+            "train.log_every=7",
+            audience=Stopping(),
+        )
+    torn = train(corpus, tmp_path / "torn", "luong-general", *more, "train.steps=10", resume=True)
+    one, other = (each.folder / "model.safetensors" for each in (whole, torn))
+    assert one.read_bytes() == other.read_bytes()
+
+
+class Stop(Exception):
+    pass
+
+
+class Stopping:
+    """An audience that leaves at the first report, and takes the training with it."""
+
+    def say(self, sentence: str) -> None:
+        pass
+
+    def progress(self, line: str, done: float) -> None:
+        raise Stop
+
+
+def test_coverage_needs_something_to_look_at() -> None:
+    with pytest.raises(regard.RegardError) as refused:
+        load_recipe("rnn", ["decode.coverage=0.2"])
+    assert 'decode.coverage: this counts what was looked at, and model.attention is "none"' in str(
+        refused.value
+    )
+
+
+def test_one_line_of_the_recipe_changes_the_model() -> None:
+    recipe = load_recipe("rnn", ["model.attention=luong"])
+    assert recipe.model.score == "general"
+    assert recipe.model.encoder_size == recipe.model.hidden

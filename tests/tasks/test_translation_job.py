@@ -1,0 +1,219 @@
+"""From two files to a run folder and back, on a language small enough to learn in seconds."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support.small_translation import train
+
+import regard
+from regard.decoding import Chance, Options
+from regard.tasks.translation.model import LoadedTranslator
+
+
+@pytest.fixture(scope="module")
+def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory):
+    return train(corpus, tmp_path_factory.mktemp("runs") / "numbers")
+
+
+@pytest.fixture(scope="module")
+def model(run) -> LoadedTranslator:
+    return regard.load(run.folder)
+
+
+def test_it_learns_to_translate(run, model: LoadedTranslator) -> None:
+    assert run.quality.bleu > 95
+    assert model.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
+
+
+def test_the_run_folder_is_complete(run) -> None:
+    names = {path.name for path in run.folder.iterdir()}
+    assert names == {
+        "README.md", "checkpoints", "config.json", "curves.png", "curves.svg", "metrics.jsonl", "model.safetensors",
+        "recipe.toml", "tokenizer.json",
+    }  # fmt: skip
+    card = (run.folder / "README.md").read_text("utf-8")
+    assert run.quality.signature in card
+    assert f"{run.quality.bleu:.2f}" in card
+    rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows if row["kind"] == "train"] == [50, 100, 150, 200, 250, 300]
+    assert [row["step"] for row in rows if row["kind"] == "valid"] == [100, 200, 300]
+    assert {"loss", "rate", "tokens_per_second", "minutes"} <= rows[0].keys()
+
+
+def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: LoadedTranslator) -> None:
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(run.folder, moved)
+    assert regard.load(moved).translate(["zwei drei."]) == model.translate(["zwei drei."])
+
+
+def test_lines_come_back_line_for_line(model: LoadedTranslator) -> None:
+    texts = ["eins.", "", "zwei drei.", "   ", "vier."]
+    streamed = [each.text for some in model.translator.stream(iter(texts), window=2) for each in some]
+    assert streamed == ["one.", "", "two three.", "", "four."]
+
+
+def test_sizes_out_of_range_are_refused(model: LoadedTranslator) -> None:
+    for sizes in ({"beam": 0}, {"beam": 257}, {"batch_size": 0}, {"batch_size": 65_537}):
+        [(name, size)] = sizes.items()
+        with pytest.raises(
+            regard.RegardError, match=f"^{name}: {size} is out of range; allowed is a whole number from 1 to"
+        ):
+            model.translate(["acht."], **sizes)
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_text_and_scores_do_not_depend_on_the_batch(model: LoadedTranslator, corpus: Path, beam: int) -> None:
+    texts = (corpus / "n.de").read_text("utf-8").splitlines()[:150]
+    found = [
+        model.translator.translate(texts, Options(beam=beam, nbest=beam), batch_size=size)
+        for size in (1, 7, 64)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_chance_does_not_see_batches_or_windows(model: LoadedTranslator, corpus: Path) -> None:
+    texts = (corpus / "n.de").read_text("utf-8").splitlines()[:40]
+    drawn = [
+        [
+            each.text
+            for some in model.translator.stream(
+                texts, chance=Chance(7, temperature=3), window=window, batch_size=size
+            )
+            for each in some
+        ]
+        for window, size in ((40, 64), (7, 2), (1, 1))
+    ]
+    assert drawn[0] == drawn[1] == drawn[2]
+    assert drawn[0] != [
+        each.text for some in model.translator.stream(texts, chance=Chance(8, temperature=3)) for each in some
+    ]
+
+
+def test_a_long_text_is_told_and_split_cut_or_refused(model: LoadedTranslator) -> None:
+    text = "eins zwei drei vier fünf. " * 60
+    with pytest.warns(UserWarning, match="line 2 has 361 tokens, the model allows 256: translated in parts"):
+        _, split = model.translate(["acht.", text], beam=1)
+    with pytest.warns(UserWarning, match="the rest is left out"):
+        [cut] = model.translate([text], beam=1, long="cut")
+    assert len(split) > len(cut)
+    with pytest.raises(regard.RegardError, match="line 1 has 361 tokens, the model allows 256"):
+        model.translate([text], long="refuse")
+
+
+def test_prefixes_are_kept(model: LoadedTranslator) -> None:
+    found = model.translator.translate(["drei vier.", "eins."], prefixes=["seven", ""])
+    assert found[0].text.startswith("seven")
+    assert found[1].text == "one."
+
+
+def test_attention_names_layers_and_sums_to_one(model: LoadedTranslator) -> None:
+    looked = model.attention("drei vier.")
+    assert list(looked.layers) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
+    assert looked.source[:2] == ["drei", "vier"]
+    assert looked.target[:2] == ["three", "four"]
+    cross = looked.layers["decoder.0.cross"]
+    assert cross.shape == (2, len(looked.target), len(looked.source))
+    assert cross.weights.sum(-1) == pytest.approx(1.0, abs=1e-4)
+    assert looked.alignment().shape == (len(looked.target), len(looked.source))
+
+
+def test_evaluate_gives_every_number(model: LoadedTranslator, run) -> None:
+    found = model.evaluate(model.test_pairs())
+    assert found.quality == run.quality
+    assert found.loss == pytest.approx(run.loss, rel=1e-4)
+    assert sum(row["sentences"] for row in found.by_length) == found.quality.sentences
+
+
+def test_the_same_seed_gives_the_same_file(corpus: Path, tmp_path: Path) -> None:
+    short = ["train.steps=20", "train.validate_every=10", "model.dropout=0.1"]
+    one, other = (train(corpus, tmp_path / name, *short) for name in "ab")
+    assert (one.folder / "model.safetensors").read_bytes() == (other.folder / "model.safetensors").read_bytes()
+
+
+def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path) -> None:
+    settings = [
+        "train.validate_every=10",
+        "train.log_every=5",
+        "model.dropout=0.1",
+        "text.kind=bpe",
+        "text.size=300",
+        "text.dropout=0.1",
+    ]
+    whole = train(corpus, tmp_path / "whole", *settings, "train.steps=40")
+
+    class Interrupt(Exception):
+        pass
+
+    class Leaves:
+        def say(self, sentence): ...
+        def progress(self, line, done):
+            if "step     25" in line:
+                raise Interrupt
+
+    with pytest.raises(Interrupt):
+        train(corpus, tmp_path / "cut", *settings, "train.steps=40", audience=Leaves())
+    with pytest.raises(regard.RegardError, match=r"a training was begun in .* --resume"):
+        train(corpus, tmp_path / "cut", *settings, "train.steps=40")
+    cut = train(corpus, tmp_path / "cut", *settings, "train.steps=40", resume=True)
+    assert (cut.folder / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
+
+    def steps(run):
+        return [json.loads(line)["step"] for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+
+    assert steps(cut) == steps(whole)
+    with pytest.raises(regard.RegardError, match="its training is finished"):
+        train(corpus, tmp_path / "cut", *settings, resume=True)
+    with pytest.raises(regard.RegardError, match="no training was begun"):
+        train(corpus, tmp_path / "nothing", *settings, resume=True)
+
+
+def test_starting_from_a_run_keeps_its_weights_and_words(corpus: Path, tmp_path: Path, run) -> None:
+    tuned = train(
+        corpus,
+        tmp_path / "tuned",
+        f"model.start={run.folder}",
+        "train.steps=1",
+        "train.rate=1e-9",
+        "train.average=none",
+    )
+    assert tuned.quality.bleu == pytest.approx(run.quality.bleu, abs=0.5)
+    assert (tuned.folder / "tokenizer.json").read_bytes() == (run.folder / "tokenizer.json").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "space"])
+def test_every_kind_of_vocabulary_trains(corpus: Path, tmp_path: Path, kind: str) -> None:
+    separate = ["text.joint=false", "model.share=output"] if kind in ("wordpiece", "space") else []
+    made = train(
+        corpus,
+        tmp_path / kind,
+        f"text.kind={kind}",
+        "text.size=300",
+        "train.steps=5",
+        "train.validate_every=5",
+        *separate,
+    )
+    files = {"source.json", "target.json"} if separate else {"tokenizer.json"}
+    assert files <= {path.name for path in made.folder.iterdir()}
+    assert len(regard.load(made.folder).translate(["drei vier."])) == 1
+
+
+@pytest.mark.parametrize(
+    ("assignment", "sentence"),
+    [
+        ("text.joint=false", 'model.share: "all" needs one vocabulary for both languages'),
+        ("model.heads=3", "model.heads: 3 heads do not divide d_model 32"),
+        ("text.dropout=0.1", "text.dropout: merges can be left out with kind"),
+        ("model.start=nowhere", "there is no run folder nowhere"),
+        ("data.target=other.en", "other.en"),
+        ("train.schedule=noam", None),
+    ],
+)
+def test_impossible_recipes_are_refused(
+    corpus: Path, tmp_path: Path, assignment: str, sentence: str | None
+) -> None:
+    extra = ["train.warmup=0"] if sentence is None else []
+    with pytest.raises(regard.RegardError) as caught:
+        train(corpus, tmp_path / "run", assignment, *extra)
+    assert (sentence or "train.warmup: the noam schedule") in str(caught.value)
