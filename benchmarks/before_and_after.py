@@ -28,10 +28,14 @@ from regard.config import BertModel, GptModel, RnnModel, TransformerModel, VitMo
 from regard.data.batches import Batches
 from regard.data.examples import TextBatch
 from regard.decoding import Options, Translator
-from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
-from regard.training.objectives import ClassObjective, ImageObjective, LanguageObjective
 
+try:
+    from regard.tokenization import Tokenizer
+    from regard.training.objectives import ClassObjective, ImageObjective, LanguageObjective
+except ImportError:  # before text became tokenization
+    from regard.text import Tokenizer
+    from regard.training.heads import ClassObjective, ImageObjective, LanguageObjective
 try:
     from regard.nn.build import build, build_bert, build_gpt, build_vit
 except ImportError:  # before models, layers and attention became nn
