@@ -4,7 +4,8 @@
 
 The server is a process of its own, started by `regard serve`; the clients are coroutines of this one, and
 nothing but 127.0.0.1 is asked. Without a run, one is trained on the picture book for half a minute.
-Rows: case, ours, peer, value (the peer's), ratio.
+One client and many take turns; the ratio is the median of the turns' ratios.
+Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 
-from harness.rounds import Row, as_json, show
+from harness.rounds import Row, as_json, row_of, show
 
 CLIENTS = 64
 QUEUE = 256
@@ -185,36 +186,38 @@ def resident(process: "subprocess.Popen[str]") -> float:
 
 async def measured(run: str, sentences: list[str], quick: bool) -> list[Row]:
     rows: list[Row] = []
-    few, many, rounds = (4.0, 10.0, 2) if quick else (15.0, 60.0, 5)
+    few, many, rounds = (2.0, 5.0, 2) if quick else (3.0, 12.0, 5)
 
-    def row(case: str, ours: float, peer: str = "", value: float = 0.0) -> None:
-        rows.append(Row(case, ours, peer, value, ours / value) if value else Row(case, ours, peer))
-        print(
-            f"{case}: {ours:,.1f}" + (f", {peer}: {value:,.1f}" if value is not None else ""), file=sys.stderr
-        )
+    def add(row: Row) -> None:
+        rows.append(row)
+        print(show([row], ""), file=sys.stderr)
 
     with serving(run) as (process, port):
         await load(port, sentences, CLIENTS, 5, 1.0)
         for beam in (1, 5):
-            alone = await load(port, sentences, 1, beam, few)
             before = resident(process)
-            together = await load(port, sentences, CLIENTS, beam, many)
-            row(f"{CLIENTS} clients, beam {beam}: sentences/s", together.speed, "one client", alone.speed)
-            row(f"beam {beam}: 99% within, ms", together.slow(), "one client", alone.slow())
-            row(f"beam {beam}: errors but 429", together.errors + alone.errors)
-            row(f"beam {beam}: memory after, MB", resident(process), "before", before)
+            turns = [
+                (await load(port, sentences, CLIENTS, beam, many), await load(port, sentences, 1, beam, few))
+                for _ in range(rounds)
+            ]
+            speeds = [(many.speed, one.speed) for many, one in turns]
+            slow = [(many.slow(), one.slow()) for many, one in turns]
+            add(row_of(f"{CLIENTS} clients, beam {beam}: sentences/s", speeds, "one client"))
+            add(row_of(f"beam {beam}: 99% within, ms", slow, "one client"))
+            add(Row(f"beam {beam}: errors but 429", sum(load.errors for turn in turns for load in turn)))
+            add(Row(f"beam {beam}: megabytes more than before", resident(process) - before))
         over, health = await overload(port, sentences, rounds)
-        row("overload: requests answered", over.statuses[200])
-        row("overload: refused with 429", over.statuses[429])
-        row("overload: errors but 429", over.errors)
-        row("overload: slowest health, ms", 1000 * max(health))
-        after = await load(port, sentences, CLIENTS, 5, few)
-        row("after it: sentences/s", after.speed, "before it", together.speed)
+        add(Row("overload: requests answered", over.statuses[200]))
+        add(Row("overload: refused with 429", over.statuses[429]))
+        add(Row("overload: errors but 429", over.errors))
+        add(Row("overload: slowest health, ms", 1000 * max(health)))
+        after = await load(port, sentences, CLIENTS, 5, many)
+        add(Row("after it: sentences/s, beam 5", after.speed))
         stopping = await stop(process, port, sentences)
-        row("stop: requests answered", stopping.statuses[200])
-        row("stop: refused with 503", stopping.statuses[503])
-        row("stop: requests lost", stopping.lost)
-        row("stop: exit code 0", stopping.statuses["exit code 0"])
+        add(Row("stop: requests answered", stopping.statuses[200]))
+        add(Row("stop: refused with 503", stopping.statuses[503]))
+        add(Row("stop: requests lost", stopping.lost))
+        add(Row("stop: exit code 0", stopping.statuses["exit code 0"]))
     return rows
 
 
