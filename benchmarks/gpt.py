@@ -45,7 +45,7 @@ from harness.updates import LR, peer_update, updates
 from torch import Tensor, nn
 
 import regard
-from regard import tokenization as text
+from regard import tokenization
 from regard.cli.terminal import Terminal
 from regard.config import GptModel
 from regard.data.examples import TextBatch
@@ -154,7 +154,7 @@ def our_generation(size: str, count: str) -> Ready:
     batch = int(count)
     torch.manual_seed(0)
     model = build_gpt(config_of(size, 256), "language", WORDS[size]).eval()
-    tokenizer = text.train("bytes", ["a"])  # only ids are used
+    tokenizer = tokenization.train("bytes", ["a"])  # only ids are used
     writer = Writer(model, tokenizer, 256, torch.device("cpu"))
     source, wish = prompts(size, batch), Wish(tokens=LENGTH, chance=Chance(1))
 
@@ -234,7 +234,7 @@ def flatness_of(size: str, batch: int, repetitions: int, *, bound: bool) -> Flat
     torch.manual_seed(0)
     config = config_of(size, 256)
     model = build_gpt(config, "language", WORDS[size]).eval()
-    writer = Writer(model, text.train("bytes", ["a"]), 256, torch.device("cpu"))
+    writer = Writer(model, tokenization.train("bytes", ["a"]), 256, torch.device("cpu"))
     runs = [written(writer, prompts(size, batch), Wish(tokens=LENGTH)) for _ in range(repetitions + 1)][1:]
     first, last = ([statistics.median(run[part]) for run in runs] for part in (slice(EDGE), slice(-EDGE, None)))
     ratios = [late / early for early, late in zip(first, last, strict=True)]
@@ -361,7 +361,7 @@ def parity(options: argparse.Namespace) -> None:
 
     torch.manual_seed(0)
     lines = Path(__file__).read_text().splitlines()
-    tokenizer = text.train("gpt", lines, size=500)
+    tokenizer = tokenization.train("gpt", lines, size=500)
     shape = {"n_layer": 4, "n_embd": 128, "n_head": 4, "n_positions": 128}
     theirs = GPT2LMHeadModel(
         GPT2Config(vocab_size=tokenizer.size, bos_token_id=0, eos_token_id=0, **shape)

@@ -1,13 +1,13 @@
 """Store and batches: every pair once an epoch, in an order that can be repeated and continued."""
 
 import multiprocessing
-import time
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import torch
+from support.in_other_processes import PAIRS, SIZES, build_slowly, lengths
 
 from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build, store_key
@@ -15,13 +15,6 @@ from regard.data.stream import Cursor
 from regard.errors import RegardError
 from regard.nn import Packed
 from regard.tokenization import Tokenizer
-
-PAIRS = [(" ".join(["a"] * (1 + i % 7)), " ".join(["b"] * (1 + i % 5))) for i in range(103)]
-SIZES = (20, 20)
-
-
-def lengths(texts: list[str]) -> list[list[int]]:
-    return [[10 + place for place in range(len(text.split()))] for text in texts]
 
 
 @pytest.fixture
@@ -106,20 +99,6 @@ def test_a_part_that_was_cut_short_is_mended_alone(tmp_path: Path, parts: TokenS
     found = open_or_build(tmp_path / "parts", lambda: PAIRS, encode, lengths, SIZES, part=10)
     assert encoded == [source for source, _ in PAIRS[30:40]]
     assert found.target.sentence(33).tolist() == lengths([PAIRS[33][1]])[0]
-
-
-def build_slowly(folder: Path) -> int:
-    """Pairs that this process encoded."""
-    encoded = 0
-
-    def encode(texts: list[str]) -> list[list[int]]:
-        nonlocal encoded
-        encoded += len(texts)
-        time.sleep(0.05)
-        return lengths(texts)
-
-    assert len(open_or_build(folder, lambda: PAIRS, encode, lengths, SIZES, part=10)) == 103
-    return encoded
 
 
 def test_two_processes_share_the_building(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.data.examples import TextBatches
 from regard.data.lines import CorpusError
 from regard.data.store import open_or_build
@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def windows(running: RunningText, folder: Path, length: int, part: int = 1_000_000) -> Windows:
-    tokenizer = text.train("characters", running)
+    tokenizer = tokenization.train("characters", running)
     store = open_or_build(
         folder,
         running.pairs,

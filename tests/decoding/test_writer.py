@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import GptModel
 from regard.decoding import Chance, Limits
 from regard.decoding.sampling import draw, within_share
@@ -34,7 +34,7 @@ def plain(writer: Writer) -> nn.Module:
 
 
 def made(kind: str, tokens: str = "characters", **changes: object) -> Writer:
-    tokenizer = text.train(tokens, [CORPUS], size=280)
+    tokenizer = tokenization.train(tokens, [CORPUS], size=280)
     if kind == "ngram":
         model: nn.Module = counted([np.array(tokenizer.encode(CORPUS * 3))], tokenizer.size, 3)
         return Writer(model, tokenizer, None, torch.device("cpu"))
@@ -134,7 +134,7 @@ def unfolded(tokenizer: Tokenizer, said: str, *stop: str, tokens: int = 99) -> t
 
 
 def test_nothing_is_told_that_may_yet_be_taken_back() -> None:
-    letters = text.train("bytes", ["a"])
+    letters = tokenization.train("bytes", ["a"])
     assert unfolded(letters, "aßb") == (["a", "", "ß", "b", ""], "end")  # not half a letter
     assert unfolded(letters, "on the end", "the") == (["o", "n", " ", "", "", ""], "stop")
     assert unfolded(letters, "that this", "the") == (["", "", "tha", "", "t ", "", "", "thi", "s", ""], "end")

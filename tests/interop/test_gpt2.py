@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 import regard
-from regard import tokenization as text
+from regard import tokenization
 from regard.cli import exporting, importing
 from regard.errors import RegardError
 from regard.interop import gpt2
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
         json.dumps({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **SHAPE})
     )
     save_file(their_weights(), place / "model.safetensors", metadata={"format": "pt"})
-    text.train("gpt", ["a text of few words, a text"] * 3, size=264).save(place / "tokenizer.json")
+    tokenization.train("gpt", ["a text of few words, a text"] * 3, size=264).save(place / "tokenizer.json")
     return place
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import regard
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import (
     AnsweringRecipe,
     BertModel,
@@ -63,7 +63,7 @@ def source(tmp_path: Path) -> Path:
 
 def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
     torch.manual_seed(1)
-    tokenizer, labels = text.train("bert", TEXTS, size=80, min_count=1), LABELS.get(task, ())
+    tokenizer, labels = tokenization.train("bert", TEXTS, size=80, min_count=1), LABELS.get(task, ())
     recipe = replace(RECIPES[task], model=replace(BERT, layers=layers))
     made = build_reader(recipe.model, HEADS[task], tokenizer.size, tokenizer.padding, len(labels))
     write_texts(folder, recipe, spread_out(made), tokenizer, labels, "made by hand")
@@ -72,7 +72,7 @@ def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
 
 def gpt_run(folder: Path) -> Path:
     torch.manual_seed(1)
-    tokenizer = text.MarkedTokenizer(text.train("gpt", TEXTS, size=280))
+    tokenizer = tokenization.MarkedTokenizer(tokenization.train("gpt", TEXTS, size=280))
     made = spread_out(build_reader(GPT, "classes", tokenizer.size, tokenizer.padding, 2))
     recipe = ClassificationRecipe("classification", model=GPT)
     write_texts(folder, recipe, made, tokenizer, ("bad", "good"), "made by hand")

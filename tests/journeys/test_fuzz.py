@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import regard
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import load_recipe, shipped_recipes
 from regard.data.corpus import read_pairs
 from regard.tasks.run_folder import RunFolder
@@ -164,7 +164,7 @@ def fuzz_corpora(run: Path, count: int) -> None:
 
 def fuzz_tokenizers(run: Path, count: int) -> None:
     words = (run / "tokenizer.json").read_bytes()
-    trained = text.train("bpe", iter(["ein kleiner hund", "zwei kleine hunde"] * 3), size=300)
+    trained = tokenization.train("bpe", iter(["ein kleiner hund", "zwei kleine hunde"] * 3), size=300)
     trained.save(run / "bpe.json")
     subwords = (run / "bpe.json").read_bytes()
     path = run / "fuzz.json"
@@ -172,7 +172,7 @@ def fuzz_tokenizers(run: Path, count: int) -> None:
     def attempt(content: tuple[bytes, list[Change]]) -> None:
         base, made = content
         path.write_bytes(damaged(base, made))
-        opened = text.load(path)
+        opened = tokenization.load(path)
         opened.decode(opened.encode("ein hund läuft ☃"))
 
     fuzzed(

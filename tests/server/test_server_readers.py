@@ -11,7 +11,7 @@ from support.prometheus_text import read
 from support.served import Served, served
 
 import regard
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import BertModel, EmbedSettings, EncoderRecipe
 from regard.nn.build import build_bert
 from regard.tasks.encoder.run_folder import write_texts
@@ -88,7 +88,7 @@ def test_vectors_are_those_of_the_run(client: httpx.Client, readers: dict[str, P
 
 
 def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
-    tokenizer = text.train("bert", TEXTS, size=80, min_count=1)
+    tokenizer = tokenization.train("bert", TEXTS, size=80, min_count=1)
     config = BertModel(layers=1, d_model=16, heads=2, d_ff=24, longest=24)
     recipe = EncoderRecipe("encoder", config, EmbedSettings("cls", normal=False))
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)

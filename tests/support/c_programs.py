@@ -19,7 +19,7 @@ def c_compiler() -> str:
 def compile_units(program: Path, *more: str) -> Path:
     """The unit tests in C, with the engine's flags; arrays of variable length are errors."""
     flags = [each for each in FLAGS if each not in ("-O3", "-fPIC")]
-    source = Path(__file__).with_name("csrc_tests.c")
+    source = Path(__file__).parents[1] / "engine" / "csrc_tests.c"
     options = [*flags, "-march=native", "-Wall", "-Werror=vla", *more, f"-I{CSRC}"]
     subprocess.run([c_compiler(), "-O1", *options, str(source), "-lm", "-o", str(program)], check=True)
     return program

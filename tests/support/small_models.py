@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import PairData, RnnModel, TrainSettings, TransformerModel, TranslationRecipe
 from regard.nn.build import build
 from regard.tasks.run_folder import RunFolder
@@ -37,9 +37,11 @@ def rnn(**others: Any) -> RnnModel:
 def vocabulary(joint: bool = True, kind: str = "bpe") -> Vocabulary:
     sizes = {"size": 80, "unseen": "unknown"} if kind == "bpe" else {}
     if joint:
-        both = text.train(kind, [" ".join(GERMAN + ENGLISH)] * 3, **sizes)
+        both = tokenization.train(kind, [" ".join(GERMAN + ENGLISH)] * 3, **sizes)
         return Vocabulary(both, both)
-    return Vocabulary(*(text.train(kind, [" ".join(words)] * 3, **sizes) for words in (GERMAN, ENGLISH)))
+    return Vocabulary(
+        *(tokenization.train(kind, [" ".join(words)] * 3, **sizes) for words in (GERMAN, ENGLISH))
+    )
 
 
 def write_run(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.errors import RegardError
 from regard.tokenization import BertOptions, BertTokenizer, bert_tokenizer
 
@@ -60,7 +60,7 @@ def test_pairs_are_joined_with_the_symbols() -> None:
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
     made = bert_tokenizer(PIECES, BertOptions(lower=False))
     made.save(tmp_path / "t.json")
-    for again in (text.load(tmp_path / "t.json"), pickle.loads(pickle.dumps(made))):
+    for again in (tokenization.load(tmp_path / "t.json"), pickle.loads(pickle.dumps(made))):
         assert isinstance(again, BertTokenizer)
         assert again.encode("the Café, [SEP]") == made.encode("the Café, [SEP]")
         assert (again.padding, again.begin, again.end, again.mask) == (0, 2, 3, 4)
@@ -68,15 +68,15 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
 
 
 def saved_again(folder: Path) -> bytes:
-    text.load(folder / "t.json").save(folder / "again.json")
+    tokenization.load(folder / "t.json").save(folder / "again.json")
     return (folder / "again.json").read_bytes()
 
 
 def test_a_vocabulary_is_learned_the_same_each_time(sentences: list[str], tmp_path: Path) -> None:
     for name in ("one", "other"):
-        text.train("bert", sentences, size=200, lower=True).save(tmp_path / name)
+        tokenization.train("bert", sentences, size=200, lower=True).save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
-    made = text.load(tmp_path / "one")
+    made = tokenization.load(tmp_path / "one")
     assert made.size <= 200
     assert made.tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert made.unknown not in [one for ids in made.encode_batch(sentences) for one in ids]
@@ -85,7 +85,7 @@ def test_a_vocabulary_is_learned_the_same_each_time(sentences: list[str], tmp_pa
 
 def test_too_small_a_vocabulary_is_refused(sentences: list[str]) -> None:
     with pytest.raises(RegardError, match="size=20 is too small for bert"):
-        text.train("bert", sentences, size=20)
+        tokenization.train("bert", sentences, size=20)
 
 
 @pytest.mark.parametrize(("pieces", "why"), [(PIECES[1:], r"\[PAD\] is missing"), ([*PIECES, "the"], "'the' is there twice")])  # fmt: skip
@@ -103,4 +103,4 @@ def test_another_way_of_cutting_is_refused(tmp_path: Path, was: str, now: str) -
     changed = (tmp_path / "t.json").read_text("utf-8").replace(was, now)
     (tmp_path / "t.json").write_text(changed, "utf-8")
     with pytest.raises(RegardError, match=r"is not a tokenizer that regard can use"):
-        text.load(tmp_path / "t.json")
+        tokenization.load(tmp_path / "t.json")

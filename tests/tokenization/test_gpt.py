@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.errors import RegardError
 from regard.tokenization import GptTokenizer, MarkedTokenizer, gpt_tokenizer
 from regard.tokenization.gpt import END, byte_letters
@@ -20,9 +20,9 @@ LINES = [
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "gpt"])
 def test_text_comes_back_as_it_was_also_from_a_file(kind: str, tmp_path: Path) -> None:
-    made = text.train(kind, LINES, size=300)
+    made = tokenization.train(kind, LINES, size=300)
     made.save(tmp_path / "tokenizer.json")
-    again = text.load(tmp_path / "tokenizer.json")
+    again = tokenization.load(tmp_path / "tokenizer.json")
     for line in LINES:
         ids = made.encode(line)
         assert again.encode(line) == ids == pickle.loads(pickle.dumps(made)).encode(line)
@@ -36,7 +36,7 @@ def test_text_comes_back_as_it_was_also_from_a_file(kind: str, tmp_path: Path) -
 
 
 def test_what_was_never_seen() -> None:
-    characters, spelled = text.train("characters", ["abc"]), text.train("bytes", ["abc"])
+    characters, spelled = tokenization.train("characters", ["abc"]), tokenization.train("bytes", ["abc"])
     assert characters.encode("abz") == [4, 5, characters.unknown]
     assert spelled.decode(spelled.encode("zß")) == "zß"
     assert (characters.size, spelled.size) == (7, 260)
@@ -44,14 +44,14 @@ def test_what_was_never_seen() -> None:
 
 
 def test_nobody_types_the_symbol_between_texts() -> None:
-    made = text.train("gpt", LINES, size=300)
+    made = tokenization.train("gpt", LINES, size=300)
     assert isinstance(made, GptTokenizer)
     assert made.end not in made.encode(END)
     assert made.decode([*made.encode("ein"), made.end]) == "ein"
 
 
 def test_frequent_runs_are_joined_and_lower_case_is_kept_to() -> None:
-    made = text.train("gpt", ["Hello hello hello"] * 9, size=270, lower=True)
+    made = tokenization.train("gpt", ["Hello hello hello"] * 9, size=270, lower=True)
     assert made.tokens(made.encode("Hello hello")) == ["hello", "▁hello"]
     assert made.normalise("HELLO") == "hello"
 
@@ -59,11 +59,11 @@ def test_frequent_runs_are_joined_and_lower_case_is_kept_to() -> None:
 @pytest.mark.parametrize("kind", ["characters", "bytes", "gpt"])
 def test_there_must_be_text(kind: str) -> None:
     with pytest.raises(RegardError, match="no text that a tokenizer could be trained on"):
-        text.train(kind, [""], size=300)
+        tokenization.train(kind, [""], size=300)
 
 
 def test_symbols_stand_around_texts_and_beside_every_vocabulary() -> None:
-    made = MarkedTokenizer(text.train("gpt", LINES, size=300))
+    made = MarkedTokenizer(tokenization.train("gpt", LINES, size=300))
     one, other = made.encode("ein"), made.encode(" Blank")
     ids = made.joined(one, other)
     assert made.tokens([ids[0], ids[len(one) + 1], ids[-1]]) == ["[START]", "[DELIM]", "[EXTRACT]"]
@@ -85,10 +85,10 @@ def test_symbols_stand_around_texts_and_beside_every_vocabulary() -> None:
 )
 def test_a_damaged_file_of_letters_is_told(changes: dict[str, object], sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
-    text.train("characters", ["abc"]).save(path)
+    tokenization.train("characters", ["abc"]).save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(RegardError) as told:
-        text.load(path)
+        tokenization.load(path)
     assert sentence in str(told.value)
 
 

@@ -12,8 +12,7 @@ import torch
 from safetensors import SafetensorError
 from support.small_training import go, same, training
 
-from regard import storage as disk
-from regard import tensor_files
+from regard import storage, tensor_files
 from regard.data.store import TokenStore
 from regard.errors import DiskError, TrainingError
 from regard.training import checkpoint
@@ -42,7 +41,7 @@ def told_by_safetensors(*_: object, **__: object) -> None:
 WRITES = {
     "the folder is made": (Path, "mkdir"),
     "the tensors are written": (tensor_files, "save_file"),
-    "their digest is taken": (disk, "digest"),
+    "their digest is taken": (storage, "digest"),
     "the numbers are written": (Path, "write_text"),
     "all is flushed": (os, "fsync"),
     "it is renamed": (Path, "replace"),

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from regard import storage as disk
+from regard import storage
 from regard.bench import reduction as reducing
 from regard.bench.decoding import decoding_speed
 from regard.bench.painting import profile
@@ -72,5 +72,5 @@ def painting(names: list[str], output: Path | None, *, quick: bool, print_json: 
 def write(measured: dict[str, Any], text: str, output: Path | None, *, print_json: bool) -> None:
     """Print as a table or JSON, and save JSON where a file is given."""
     if output is not None:
-        disk.write_text(output, json.dumps(measured, indent=2) + "\n")
+        storage.write_text(output, json.dumps(measured, indent=2) + "\n")
     print(json.dumps(measured) if print_json else text)

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from regard import storage as disk
+from regard import storage
 from regard.cli import looking_at_images
 from regard.cli.terminal import plain_warnings
 from regard.errors import RegardError
@@ -106,7 +106,7 @@ def payload(view: View) -> Looked:
 
 def write(output: Path, text: str) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
-    disk.write_text(output, text)
+    storage.write_text(output, text)
 
 
 def in_shades(view: View) -> str:

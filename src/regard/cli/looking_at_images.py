@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from regard import storage as disk
+from regard import storage
 from regard.errors import RegardError
 from regard.tasks.encoder.reduction import amounts_of
 from regard.tasks.image_classification.model import LoadedVision
@@ -33,9 +33,9 @@ def run(
         return
     output.parent.mkdir(parents=True, exist_ok=True)
     if output.suffix == ".html":
-        disk.write_text(output, image_page(seen, layer, head))
+        storage.write_text(output, image_page(seen, layer, head))
     elif output.suffix == ".json":
-        disk.write_text(output, json.dumps(seen.looked.as_json(), separators=(",", ":")) + "\n")
+        storage.write_text(output, json.dumps(seen.looked.as_json(), separators=(",", ":")) + "\n")
     else:
         save_as(draw_groups(seen) if merge is not None else draw_seen(seen, layer, head), output)
     print(f"{'page' if output.suffix == '.html' else 'written'}: {output}")

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from regard import __version__
-from regard import storage as disk
+from regard import __version__, storage
 from regard.cli.terminal import Terminal, plain_warnings
 from regard.errors import RegardError
 from regard.tasks.report import report
@@ -16,5 +15,5 @@ def run(folder: Path, output: Path) -> None:
     with plain_warnings():
         page = report(folder, __version__, Terminal())
     output.parent.mkdir(parents=True, exist_ok=True)
-    disk.write_text(output, page)
+    storage.write_text(output, page)
     print(f"report: {output}")

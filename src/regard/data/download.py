@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard import storage as disk
+from regard import storage
 from regard.data.progress import Progress, say
 from regard.data.web import Response, WebFailure, failure, open_url, shown
 from regard.errors import RegardError
@@ -51,7 +51,7 @@ def fetch(remote: Remote, folder: Path, *, patience: Patience | None = None) -> 
         if intact(remote, folder):
             return place
         # The processes of one training do not write the same part file.
-        with disk.only_one(folder / ".lock"):
+        with storage.only_one(folder / ".lock"):
             if not intact(remote, folder):  # otherwise another process was faster
                 part = _from_mirrors(remote, folder, patience or Patience())
                 _record_digest(remote, folder, part)
@@ -165,11 +165,11 @@ def _refuse_wrong_content(remote: Remote, part: Path) -> None:
 def _wrong_digest(remote: Remote, folder: Path, path: Path) -> str | None:
     """Why the file at ``path`` is not the one expected, or None when it is (or nothing is known of it)."""
     recorded = _recorded_digest(remote, folder)
-    if remote.sha256 and (got := disk.digest(path)) != remote.sha256:
+    if remote.sha256 and (got := storage.digest(path)) != remote.sha256:
         return f"its SHA-256 is {got[:12]}…, expected {remote.sha256[:12]}…"
-    if remote.md5 and (got := disk.digest(path, "md5")) != remote.md5:
+    if remote.md5 and (got := storage.digest(path, "md5")) != remote.md5:
         return f"its MD5 is {got}, expected {remote.md5}"
-    if recorded and not remote.sha256 and (got := disk.digest(path)) != recorded:
+    if recorded and not remote.sha256 and (got := storage.digest(path)) != recorded:
         note = _note(remote, folder)
         return f"its SHA-256 is not the one recorded at the first download; delete {note} to accept it"
     return None
@@ -188,7 +188,7 @@ def _recorded_digest(remote: Remote, folder: Path) -> str | None:
 def _record_digest(remote: Remote, folder: Path, part: Path) -> None:
     """In the form ``sha256sum --check`` reads."""
     if not remote.sha256 and not _recorded_digest(remote, folder):
-        _note(remote, folder).write_text(f"{disk.digest(part)}  {remote.name}\n", "utf-8")
+        _note(remote, folder).write_text(f"{storage.digest(part)}  {remote.name}\n", "utf-8")
         known = "its MD5 is the published one" if remote.md5 else "no digest of it is published"
         say(f"{remote.name}: {known}; its SHA-256 is recorded now and demanded from here on")
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from regard import storage as disk
+from regard import storage
 from regard.data.corpus import Pair
 from regard.data.lines import CorpusError
 from regard.errors import DiskError
@@ -65,7 +65,7 @@ def open_or_build(
         try:
             Builder(folder, pairs, (source, target), sizes, part).build()
         except OSError as problem:
-            raise DiskError(f"the token store {folder} cannot be written: {disk.reason(problem)}") from None
+            raise DiskError(f"the token store {folder} cannot be written: {storage.reason(problem)}") from None
         store = TokenStore(folder, sizes)
     return store
 
@@ -112,7 +112,7 @@ class Builder:
         self.folder, self.pairs, self.encoders, self.sizes, self.size = folder, pairs, encoders, sizes, size
 
     def build(self) -> None:
-        with disk.only_one(self.folder / ".lock"):
+        with storage.only_one(self.folder / ".lock"):
             self.clear_damage()
         left = []
         stream = iter(self.pairs())
@@ -120,7 +120,7 @@ class Builder:
             part = islice(stream, self.size)
             if (first := next(part, None)) is None:
                 break
-            with disk.only_one(self.lock(number), wait=False) as mine:
+            with storage.only_one(self.lock(number), wait=False) as mine:
                 if mine:
                     self.write_part(number, chain([first], part))
                 else:
@@ -128,10 +128,10 @@ class Builder:
             for _ in part:  # what was not written is passed over
                 pass
         for other in left:  # another process is at it: wait, and do it where that one died
-            with disk.only_one(self.lock(other)):
+            with storage.only_one(self.lock(other)):
                 begin = other * self.size
                 self.write_part(other, islice(self.pairs(), begin, begin + self.size))
-        with disk.only_one(self.folder / ".lock"):
+        with storage.only_one(self.folder / ".lock"):
             self.write_contents(number)
 
     def lock(self, number: int) -> Path:
@@ -152,15 +152,15 @@ class Builder:
         except (OSError, ValueError, KeyError, TypeError, AttributeError, CorpusError):
             names = {part.name for part in self.folder.glob("[0-9]*")}
         if names:  # none, if another process rebuilt them meanwhile
-            disk.remove(self.folder / "store.json")
+            storage.remove(self.folder / "store.json")
             for name in names:
-                disk.remove(self.folder / name)
+                storage.remove(self.folder / name)
 
     def write_part(self, number: int, pairs: Iterable[Pair]) -> None:
         """A part of the store, whole or not there; it may be there already."""
         place = self.folder / part_name(number)
         if not place.is_dir():
-            with disk.aside(place) as part:
+            with storage.aside(place) as part:
                 part.mkdir()
                 write_part(part, pairs, self.encoders)
 
@@ -176,9 +176,9 @@ class Builder:
             "part": self.size,
             "bytes": sizes,
         }
-        disk.write_text(self.folder / "store.json", json.dumps(told) + "\n")
+        storage.write_text(self.folder / "store.json", json.dumps(told) + "\n")
         for number in range(parts):
-            disk.remove(self.lock(number))
+            storage.remove(self.lock(number))
 
 
 def part_name(number: int) -> str:

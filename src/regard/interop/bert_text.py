@@ -7,8 +7,7 @@ from typing import Any, cast
 from tokenizers import Tokenizer as Library
 from tokenizers import processors
 
-from regard import storage as disk
-from regard import tokenization as text
+from regard import storage, tokenization
 from regard.config import EmbedSettings, Pooling
 from regard.errors import RegardError
 from regard.interop.folders import read_json, read_text
@@ -32,13 +31,13 @@ POOLING_KEYS = {
 def read_tokenizer(folder: Path) -> BertTokenizer:
     """From tokenizer.json, else from vocab.txt and what tokenizer_config.json says of it."""
     if (folder / "tokenizer.json").exists():
-        found = text.load(disk.inside(folder, "tokenizer.json"))
+        found = tokenization.load(storage.inside(folder, "tokenizer.json"))
         if not isinstance(found, BertTokenizer):
             raise RegardError(f"{folder / 'tokenizer.json'} is a {found.kind} tokenizer, not BERT's WordPiece")
         return found
     if not (folder / "vocab.txt").exists():
         raise RegardError(f"{folder} has no vocabulary: neither tokenizer.json nor vocab.txt is there")
-    path = disk.inside(folder, "vocab.txt")
+    path = storage.inside(folder, "vocab.txt")
     told = read_json(folder, "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     options = BertOptions(
         lower=bool(told.get("do_lower_case", True)),
@@ -150,4 +149,4 @@ def pooled(embed: EmbedSettings, size: int) -> dict[str, object]:
 
 def write_vocabulary(folder: Path, tokenizer: BertTokenizer) -> None:
     pieces = tokenizer.tokens(range(tokenizer.size))
-    disk.write_text(folder / "vocab.txt", "".join(f"{each}\n" for each in pieces))
+    storage.write_text(folder / "vocab.txt", "".join(f"{each}\n" for each in pieces))

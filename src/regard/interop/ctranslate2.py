@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard import storage as disk
+from regard import storage
 from regard.decoding import Engine, Hypothesis, Limits, Options
 from regard.errors import RegardError
 from regard.interop.packages import needed
@@ -146,7 +146,7 @@ class CTranslate2(Engine):
 
     def __init__(self, folder: Path, source_words: Sequence[str], target_words: Sequence[str]) -> None:
         for name in ("config.json", "model.bin"):
-            if not disk.inside(folder, name).is_file():
+            if not storage.inside(folder, name).is_file():
                 raise RegardError(f"{folder} is not a CTranslate2 model: it has no {name}")
         check_words(folder, "source", source_words)
         check_words(folder, "target", target_words)
@@ -206,8 +206,8 @@ class CTranslate2(Engine):
 
 def check_words(folder: Path, side: str, words: Sequence[str]) -> None:
     """The folder's vocabulary must be the tokenizer's: ids are told by their words."""
-    shared = disk.inside(folder, "shared_vocabulary.json")
-    path = shared if shared.is_file() else disk.inside(folder, f"{side}_vocabulary.json")
+    shared = storage.inside(folder, "shared_vocabulary.json")
+    path = shared if shared.is_file() else storage.inside(folder, f"{side}_vocabulary.json")
     try:
         found = json.loads(path.read_text("utf-8"))
     except OSError:

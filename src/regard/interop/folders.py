@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from regard import storage as disk
+from regard import storage
 from regard.config.attention import ScoreName
 from regard.errors import RegardError
 from regard.tensor_files import write_tensors
@@ -65,7 +65,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def weights_file(folder: Path) -> Path:
-    path = disk.inside(folder, "model.safetensors")
+    path = storage.inside(folder, "model.safetensors")
     if path.is_file():
         return path
     if (folder / "model.safetensors.index.json").exists():
@@ -79,7 +79,7 @@ def weights_file(folder: Path) -> Path:
 
 def read_json(folder: Path, name: str, kind: type = dict) -> Any:
     """What a JSON file of a folder holds: an object, or a list."""
-    path = disk.inside(folder, name)
+    path = storage.inside(folder, name)
     if not path.is_file():
         raise RegardError(f"{folder} has no {name}")
     try:
@@ -133,8 +133,8 @@ def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, 
     for name, each in told.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        disk.write_text(path, json.dumps(each, ensure_ascii=False, indent=2) + "\n")
-    with disk.aside(folder / "model.safetensors") as part:
+        storage.write_text(path, json.dumps(each, ensure_ascii=False, indent=2) + "\n")
+    with storage.aside(folder / "model.safetensors") as part:
         write_tensors({name: each.detach().cpu() for name, each in weights.items()}, part)
 
 

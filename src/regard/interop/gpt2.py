@@ -14,8 +14,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from regard import storage as disk
-from regard import tokenization as text
+from regard import storage, tokenization
 from regard.config import GptModel
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
@@ -105,7 +104,7 @@ def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer
     tokens = {
         "tokenizer_class": "GPT2Tokenizer",
         "model_max_length": config.longest,
-        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), text.gpt.END),
+        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), tokenization.gpt.END),
     }
     write_files(folder, {"config.json": told, "tokenizer_config.json": tokens}, theirs_of(model))
     tokenizer.save(folder / "tokenizer.json")
@@ -235,14 +234,14 @@ def passed_over(name: str) -> bool:
 def read_tokenizer(folder: Path) -> GptTokenizer:
     """From tokenizer.json, else from vocab.json and merges.txt."""
     if (folder / "tokenizer.json").exists():
-        found = text.load(disk.inside(folder, "tokenizer.json"))
+        found = tokenization.load(storage.inside(folder, "tokenizer.json"))
         if not isinstance(found, GptTokenizer):
             raise RegardError(f"{folder / 'tokenizer.json'} is a {found.kind} tokenizer, not GPT-2's")
         return found
     if not (folder / "vocab.json").exists() or not (folder / "merges.txt").exists():
         raise RegardError(f"{folder} has no vocabulary: neither tokenizer.json nor vocab.json with merges.txt")
     vocabulary = read_json(folder, "vocab.json")
-    lines = read_text(disk.inside(folder, "merges.txt")).splitlines()
+    lines = read_text(storage.inside(folder, "merges.txt")).splitlines()
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
     try:
         return gpt_tokenizer(vocabulary, [(left, right) for left, right in merges])

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from regard import storage as disk
+from regard import storage
 from regard.config import RnnModel, TransformerModel, TranslationRecipe, read_recipe, to_toml
 from regard.decoding import Options
 from regard.errors import RegardError
@@ -102,15 +102,15 @@ def write(model: Seq2SeqModel, recipe: TranslationRecipe, folder: Path) -> None:
     places = max(config.longest, Options().longest)
     folder.mkdir(parents=True, exist_ok=True)
     told = {**config_of(config, words), "regard": to_toml(recipe)}
-    disk.write_text(folder / CONFIG, json.dumps(told, indent=2) + "\n")
-    disk.write_text(folder / GENERATION, json.dumps(generation_of(recipe), indent=2) + "\n")
+    storage.write_text(folder / CONFIG, json.dumps(told, indent=2) + "\n")
+    storage.write_text(folder / GENERATION, json.dumps(generation_of(recipe), indent=2) + "\n")
     weights = {theirs_for(name): turned(theirs_for(name), each) for name, each in ours(model).items()}
     for name in [name for name in weights if name.endswith("k_proj.weight")]:
         weights[name.replace("weight", "bias")] = torch.zeros(config.d_model)
     for side in ("encoder", "decoder"):
         table = sinusoids(places, config.d_model)
         weights[f"model.{side}.embed_positions.weight"] = table[:, order(config.d_model)]
-    with disk.aside(folder / WEIGHTS) as part:
+    with storage.aside(folder / WEIGHTS) as part:
         write_tensors(weights, part)
 
 
@@ -264,7 +264,7 @@ def passed_over(name: str) -> bool:
 
 
 def weights_file(folder: Path) -> Path:
-    path = disk.inside(folder, WEIGHTS)
+    path = storage.inside(folder, WEIGHTS)
     if not path.is_file():
         raise RegardError(f"{folder} has no {WEIGHTS}; expected were {FILES}")
     return path

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard import storage as disk
+from regard import storage
 from regard.errors import RegardError
 from regard.interop.onnx_graphs import Graph, graphs
 from regard.interop.onnx_readers import graph as reading
@@ -150,7 +150,7 @@ def ran(session: Any, wanted: list[str], given: dict[str, Any]) -> list[Any]:
 
 
 def opened(package: Any, folder: Path, name: str) -> Any:
-    path = disk.inside(folder, name)
+    path = storage.inside(folder, name)
     if not path.is_file():
         raise RegardError(f"{folder} is not an ONNX export of regard: it has no {name}")
     settings = package.SessionOptions()

@@ -7,8 +7,7 @@ from typing import Any, cast
 from tokenizers import Tokenizer as Library
 from tokenizers import processors
 
-from regard import storage as disk
-from regard import tokenization as text
+from regard import storage, tokenization
 from regard.errors import RegardError
 from regard.tokenization import SPECIALS, Tokenizer
 from regard.tokenization.subwords import SubwordTokenizer
@@ -39,7 +38,7 @@ def write(tokenizer: SubwordTokenizer, folder: Path, longest: int) -> None:
         Any,
         processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, Tokenizer.end)]),
     )
-    disk.write_text(folder / TOKENIZER, library.to_str(pretty=True) + "\n")
+    storage.write_text(folder / TOKENIZER, library.to_str(pretty=True) + "\n")
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": SPECIALS[Tokenizer.begin],
@@ -50,14 +49,14 @@ def write(tokenizer: SubwordTokenizer, folder: Path, longest: int) -> None:
         "split_special_tokens": True,  # "<s>" that somebody types is three characters
         "clean_up_tokenization_spaces": False,
     }
-    disk.write_text(folder / SETTINGS, json.dumps(settings, indent=2) + "\n")
+    storage.write_text(folder / SETTINGS, json.dumps(settings, indent=2) + "\n")
 
 
 def read_tokenizer(folder: Path) -> SubwordTokenizer:
     """The tokenizer without what `write` added to it."""
     if not (folder / TOKENIZER).exists():
         raise RegardError(f"{folder} has no {TOKENIZER}")
-    found = text.load(disk.inside(folder, TOKENIZER))
+    found = tokenization.load(storage.inside(folder, TOKENIZER))
     if not isinstance(found, SubwordTokenizer):
         raise RegardError(f"{folder / TOKENIZER} is a {found.kind} vocabulary; expected were subwords")
     found.library.post_processor = None

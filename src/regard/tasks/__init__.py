@@ -22,24 +22,24 @@ from regard.config import (
 )
 from regard.config.schema import toml_value
 from regard.errors import RegardError
-from regard.tasks.classification import task as classification
-from regard.tasks.diffusion import task as painting
+from regard.tasks.classification import task as classification_task
+from regard.tasks.diffusion import task as diffusion_task
 from regard.tasks.diffusion.model import LoadedPainter
 from regard.tasks.encoder.model import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger, loaded_of
 from regard.tasks.encoder.run_folder import TextFolder
 from regard.tasks.encoder.training import TextRun
-from regard.tasks.image_classification import task as vision
+from regard.tasks.image_classification import task as image_classification_task
 from regard.tasks.image_classification.model import LoadedVision
-from regard.tasks.kernel_regression import task as kernel
+from regard.tasks.kernel_regression import task as kernel_regression_task
 from regard.tasks.kernel_regression.task import KernelRun, LoadedKernel
-from regard.tasks.language_modeling import task as language
+from regard.tasks.language_modeling import task as language_modeling_task
 from regard.tasks.language_modeling.model import LoadedWriter
-from regard.tasks.masked_lm import task as pretraining
+from regard.tasks.masked_lm import task as masked_lm_task
 from regard.tasks.metrics_log import Audience
-from regard.tasks.question_answering import task as answering
+from regard.tasks.question_answering import task as question_answering_task
 from regard.tasks.run_folder import RunFolder
-from regard.tasks.tagging import task as tagging
-from regard.tasks.translation import task as translation
+from regard.tasks.tagging import task as tagging_task
+from regard.tasks.translation import task as translation_task
 from regard.tasks.translation.model import LoadedTranslator
 from regard.tasks.translation.task import TranslationRun
 from regard.training.distributed import processes
@@ -83,23 +83,23 @@ def train(
         case KernelRecipe():
             if resume:
                 raise RegardError("kernel regression takes a second; there is nothing to resume")
-            return kernel.train(resolved, folder)
+            return kernel_regression_task.train(resolved, folder)
         case TranslationRecipe():
-            return translation.train(resolved, folder, audience, resume=resume)
+            return translation_task.train(resolved, folder, audience, resume=resume)
         case ClassificationRecipe():
-            return classification.train(resolved, folder, audience, resume=resume)
+            return classification_task.train(resolved, folder, audience, resume=resume)
         case TaggingRecipe():
-            return tagging.train(resolved, folder, audience, resume=resume)
+            return tagging_task.train(resolved, folder, audience, resume=resume)
         case AnsweringRecipe():
-            return answering.train(resolved, folder, audience, resume=resume)
+            return question_answering_task.train(resolved, folder, audience, resume=resume)
         case PretrainingRecipe():
-            return pretraining.train(resolved, folder, audience, resume=resume)
+            return masked_lm_task.train(resolved, folder, audience, resume=resume)
         case LanguageRecipe():
-            return language.train(resolved, folder, audience, resume=resume)
+            return language_modeling_task.train(resolved, folder, audience, resume=resume)
         case VisionRecipe():
-            return vision.train(resolved, folder, audience, resume=resume)
+            return image_classification_task.train(resolved, folder, audience, resume=resume)
         case PaintRecipe():
-            return painting.train(resolved, folder, audience, resume=resume)
+            return diffusion_task.train(resolved, folder, audience, resume=resume)
         case EncoderRecipe():
             raise RegardError(
                 "an encoder by itself has nothing to learn; start another task from it: model.start"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard import storage as disk
+from regard import storage
 from regard.config import BertModel, GptModel, TextRecipe, VisionRecipe, to_toml
 from regard.errors import RegardError
 from regard.interop import bert, gpt2, onnx, vit
@@ -51,7 +51,7 @@ def export(
         raise RegardError(f"{folder} is there already, and not empty; name another folder")
     loaded = load(run)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with disk.aside(folder) as part:
+    with storage.aside(folder) as part:
         part.mkdir()
         match loaded:
             case LoadedTranslator():
@@ -77,7 +77,7 @@ def export_translator(
     sentences = sentences_of(loaded, source)
     write(loaded, to, folder, quantization)
     found = compared(loaded, to, folder, sentences)
-    disk.write_text(folder / "README.md", export_card(loaded.recipe, to, found))
+    storage.write_text(folder / "README.md", export_card(loaded.recipe, to, found))
     return found
 
 
@@ -88,7 +88,7 @@ def export_writer(loaded: LoadedWriter, to: Format, folder: Path, source: str | 
     prompts = prompts_of(loaded, source)
     gpt2.write(folder, loaded.model, network, loaded.tokenizer)
     found = wrote_the_same(loaded, folder, prompts)
-    disk.write_text(folder / "README.md", writer_card(network, found))
+    storage.write_text(folder / "README.md", writer_card(network, found))
     return found
 
 
@@ -110,7 +110,7 @@ def export_reader(loaded: LoadedEncoder, to: Format, folder: Path, source: str |
             f"{loaded.folder.path} holds {recipe.model}; it can be exported to {allowed}, not {to}"
         )
     found = read_the_same(loaded, to, folder, texts)
-    disk.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
+    storage.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
     return found
 
 
@@ -128,7 +128,7 @@ def export_vision(loaded: LoadedVision, to: Format, folder: Path, source: str | 
             f"{loaded.folder.path} holds {recipe.model}; it can be exported to onnx or huggingface, not {to}"
         )
     found = saw_the_same(loaded, to, folder, images)
-    disk.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
+    storage.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
     return found
 
 
@@ -143,7 +143,7 @@ def write_beside(
     folder: Path, recipe: TextRecipe | VisionRecipe, labels: Sequence[str], tokenizer: Tokenizer | None = None
 ) -> None:
     """What one needs beside an ONNX graph: the recipe, the labels, the vocabulary."""
-    disk.write_text(folder / "recipe.toml", to_toml(recipe))
+    storage.write_text(folder / "recipe.toml", to_toml(recipe))
     write_labels(RunFolder(folder), labels)
     if tokenizer is not None:
         tokenizer.save(folder / JOINT)

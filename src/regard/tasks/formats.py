@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard import storage as disk
+from regard import storage
 from regard.config import to_toml
 from regard.errors import RegardError
 from regard.interop import ctranslate2, marian, onnx, tokenizer_files
@@ -43,7 +43,7 @@ def write(
             tokenizer_files.write(tokenizer, folder, longest)
             return
     vocabulary.save(folder)
-    disk.write_text(folder / "recipe.toml", to_toml(recipe))
+    storage.write_text(folder / "recipe.toml", to_toml(recipe))
 
 
 def words_of(tokenizer: Tokenizer) -> Sequence[str]:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from regard import storage as disk
+from regard import storage
 from regard.config import LoopSettings
 from regard.errors import DiskError, RegardError
 from regard.training.state import Progress, Scores
@@ -39,7 +39,7 @@ class Journal:
         self.board = open_board(folder / "tensorboard") if train.tensorboard else None
         if self.path.exists():  # what came after the checkpoint we go on from did not happen
             kept = [row for row in whole_rows(self.path) if row["step"] <= step]
-            disk.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+            storage.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
 
     def progress(self, progress: Progress) -> None:
         self._write({"kind": "train", **asdict(progress)})
@@ -66,7 +66,7 @@ class Journal:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as problem:
-            sentence = f"{self.path} cannot be written: {disk.reason(problem)}"
+            sentence = f"{self.path} cannot be written: {storage.reason(problem)}"
             if self.train.unwritable == "stop":
                 raise DiskError(sentence) from None
             self.audience.say(sentence)

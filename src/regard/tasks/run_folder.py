@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from regard import storage as disk
+from regard import storage
 from regard.config import Recipe, load_recipe, read_recipe, to_toml
 from regard.errors import RecipeError, RegardError
 from regard.tensor_files import check_shapes, shapes_in, write_tensors
@@ -56,14 +56,14 @@ class RunFolder:
 
     def file(self, name: str) -> Path:
         """A file of the run; one that leads out of the folder is not opened."""
-        return disk.inside(self.path, name)
+        return storage.inside(self.path, name)
 
     def holds_run(self) -> bool:
         return (self.path / "config.json").exists()
 
     def alone(self) -> AbstractContextManager[None]:
         """The folder for this process alone, as long as the block lasts."""
-        return disk.only_here(
+        return storage.only_here(
             self.path, lambda other: f"another training is writing into {self.path} (process {other})"
         )
 
@@ -91,7 +91,7 @@ class RunFolder:
                 )
 
     def write_weights(self, model: nn.Module) -> None:
-        with disk.aside(self.path / "model.safetensors") as part:
+        with storage.aside(self.path / "model.safetensors") as part:
             write_tensors(unique(model), part)
 
     def write_recipe(self, recipe: Recipe) -> None:
@@ -139,7 +139,7 @@ class RunFolder:
 
     def write(self, name: str, text: str) -> None:
         """A text file, complete or not there at all."""
-        disk.write_text(self.path / name, text)
+        storage.write_text(self.path / name, text)
 
 
 def unique(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 
-from regard import storage as disk
+from regard import storage
 from regard.training.distributed import World
 
 
@@ -19,7 +19,7 @@ def write_in_shares(pieces: Iterable[str], output: Path, world: World) -> None:
             raw = text.encode()
             out.write(raw)
             lengths.append(len(raw))
-    disk.write_text(lengths_of(mine), "".join(f"{length}\n" for length in lengths))
+    storage.write_text(lengths_of(mine), "".join(f"{length}\n" for length in lengths))
     world.wait()
     if world.first:
         join(output, world.size)
@@ -32,7 +32,7 @@ def join(output: Path, processes: int) -> None:
     lengths = [[int(line) for line in lengths_of(part).read_text("utf-8").split()] for part in parts]
     files = [part.open("rb") for part in parts]
     try:
-        with disk.aside(output) as whole, whole.open("wb") as out:
+        with storage.aside(output) as whole, whole.open("wb") as out:
             for piece in count():
                 rank, place = piece % processes, piece // processes
                 if place == len(lengths[rank]):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard import storage as disk
+from regard import storage
 from regard.errors import RegardError
 from regard.tokenization.tokenizer import SPECIALS, Tokenizer, refuse_dropout, refuse_surrogates
 
@@ -68,7 +68,7 @@ class LetterTokenizer(Tokenizer):
 
     def save(self, path: str | Path) -> None:
         content = {"format": FORMAT, "version": 1, "kind": self.kind, "letters": self.letters}
-        disk.write_text(Path(path), json.dumps(content, ensure_ascii=True, indent=0) + "\n")
+        storage.write_text(Path(path), json.dumps(content, ensure_ascii=True, indent=0) + "\n")
 
     def _shown(self, one: int) -> str:
         if one < len(SPECIALS):

@@ -8,7 +8,7 @@ from typing import Any
 
 import tokenizers
 
-from regard import storage as disk
+from regard import storage
 from regard.errors import RegardError
 from regard.tokenization.merges import MergeTable
 from regard.tokenization.tokenizer import SPECIALS, Tokenizer, refuse_dropout, refuse_surrogates
@@ -65,7 +65,7 @@ class SubwordTokenizer(Tokenizer):
         return self.library.decode_batch(kept, skip_special_tokens=False)
 
     def save(self, path: str | Path) -> None:
-        disk.write_text(Path(path), self.library.to_str(pretty=True) + "\n")
+        storage.write_text(Path(path), self.library.to_str(pretty=True) + "\n")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies for worker processes pass through the constructor: the library forgets its settings."""

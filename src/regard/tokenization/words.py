@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from regard import storage as disk
+from regard import storage
 from regard.errors import RegardError
 from regard.tokenization.joining import join
 from regard.tokenization.rules import split
@@ -90,7 +90,7 @@ class WordTokenizer(Tokenizer):
             **vars(self.options),
             "words": self.vocabulary[len(SPECIALS) :],
         }
-        disk.write_text(Path(path), json.dumps(content, ensure_ascii=False, indent=0) + "\n")
+        storage.write_text(Path(path), json.dumps(content, ensure_ascii=False, indent=0) + "\n")
 
 
 def train_words(

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from regard import storage as disk
+from regard import storage
 from regard.data.stream import Cursor
 from regard.errors import DiskError, TrainingError
 from regard.tensor_files import write_tensors
@@ -34,15 +34,15 @@ def save(training: Training, folder: Path, keep: int) -> Path:
         return place
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with disk.aside(place) as part:
+        with storage.aside(place) as part:
             part.mkdir()
             write_tensors(tensors, part / TENSORS)
-            numbers = {**numbers_of(training), "sha256": disk.digest(part / TENSORS)}
+            numbers = {**numbers_of(training), "sha256": storage.digest(part / TENSORS)}
             (part / NUMBERS).write_text(json.dumps(sealed(numbers), indent=2) + "\n", "utf-8")
     except OSError as problem:
-        raise DiskError(f"{place} cannot be written: {disk.reason(problem)}") from None
+        raise DiskError(f"{place} cannot be written: {storage.reason(problem)}") from None
     for name in (*map(str, steps_in(folder)[:-keep]), *unfinished_in(folder)):
-        disk.remove(folder / name)
+        storage.remove(folder / name)
     return place
 
 
@@ -58,7 +58,7 @@ def resume(training: Training, folder: Path, tell: Callable[[str], object]) -> b
         place = folder / str(step)
         try:
             numbers = unsealed(json.loads((place / NUMBERS).read_text("utf-8")))
-            if disk.digest(place / TENSORS) != numbers["sha256"]:
+            if storage.digest(place / TENSORS) != numbers["sha256"]:
                 raise ValueError("its tensors are not the ones that were written")
             tensors = load_file(place / TENSORS)
         except (OSError, SafetensorError, ValueError, KeyError, TypeError) as problem:

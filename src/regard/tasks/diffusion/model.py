@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import PaintRecipe
 from regard.decoding.diffusion import PaintOptions
 from regard.errors import RegardError, did_you_mean
@@ -24,7 +24,7 @@ class LoadedPainter:
 
     def __init__(self, folder: RunFolder, recipe: PaintRecipe) -> None:
         self.folder, self.recipe = folder, recipe
-        self.tokenizer = text.load(folder.file(JOINT))
+        self.tokenizer = tokenization.load(folder.file(JOINT))
         with torch.device("meta"):
             folder.check_weights(build_unet(recipe.model, self.tokenizer))
         model = build_unet(recipe.model, self.tokenizer)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import PaintRecipe, UnetModel, VitModel
 from regard.data.diffusion import PaintBatches
 from regard.data.images import Images, Part, labels_of, open_images
@@ -60,7 +60,7 @@ class PaintTask:
     def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
         audience.say(f"pictures: {told}; labels: {', '.join(self.labels)}")
-        self.tokenizer = text.train(
+        self.tokenizer = tokenization.train(
             "words", vocabulary_texts(self.labels), min_count=1, lower=True, normal="nfc"
         )
         audience.say(f"vocabulary: {self.tokenizer.size:,} words")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard import tokenization as text
+from regard import tokenization
 from regard.config import (
     BertModel,
     EmbedSettings,
@@ -195,18 +195,20 @@ def make_tokenizer(
     if isinstance(settings, LanguageText):
         return learned(settings, texts())
     kind = "gpt" if isinstance(model, GptModel) else "bert"
-    found = text.train(kind, texts(), size=settings.size, min_count=settings.min_count, lower=settings.lower)
+    found = tokenization.train(
+        kind, texts(), size=settings.size, min_count=settings.min_count, lower=settings.lower
+    )
     return MarkedTokenizer(found) if isinstance(model, GptModel) else found
 
 
 def learned(settings: LanguageText, texts: Iterable[str]) -> Tokenizer:
     """The tokens of a language model, from its text."""
-    return text.train("gpt" if settings.kind == "bpe" else settings.kind, texts, size=settings.size)
+    return tokenization.train("gpt" if settings.kind == "bpe" else settings.kind, texts, size=settings.size)
 
 
 def load_tokenizer(folder: Path, model: BertModel | GptModel, task: str) -> Any:
     """The vocabulary as the task has it: a GPT that labels knows three symbols more than one that writes."""
-    found = text.load(RunFolder(folder).file(JOINT))
+    found = tokenization.load(RunFolder(folder).file(JOINT))
     if isinstance(model, BertModel):
         if not isinstance(found, BertTokenizer):
             raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not BERT's")

@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from regard import storage as disk
+from regard import storage
 from regard.errors import RegardError
 from regard.nn.knn import Datastore
 from regard.nn.seq2seq import Seq2SeqModel
@@ -27,7 +27,7 @@ def keep(folder: RunFolder, model: Seq2SeqModel, neighbours: Datastore) -> None:
         "numbers": torch.tensor(numbers, dtype=torch.float64),
         "made_with": made_with(model),
     }
-    with disk.aside(folder.path / FILE) as part:
+    with storage.aside(folder.path / FILE) as part:
         write_tensors(tensors, part)
 
 

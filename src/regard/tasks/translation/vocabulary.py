@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from regard import storage as disk
-from regard import tokenization as text
+from regard import storage, tokenization
 from regard.config import TextSettings, TranslationRecipe
 from regard.data.batches import Resample
 from regard.data.corpus import Pair
@@ -42,11 +41,13 @@ class Vocabulary:
     @classmethod
     def load(cls, folder: Path) -> "Vocabulary":
         if (folder / JOINT).exists():
-            both = text.load(disk.inside(folder, JOINT))
+            both = tokenization.load(storage.inside(folder, JOINT))
             return cls(both, both)
         if not (folder / SOURCE).exists():
             raise RegardError(f"{folder} has no vocabulary: neither {JOINT} nor {SOURCE} is there")
-        return cls(text.load(disk.inside(folder, SOURCE)), text.load(disk.inside(folder, TARGET)))
+        return cls(
+            tokenization.load(storage.inside(folder, SOURCE)), tokenization.load(storage.inside(folder, TARGET))
+        )
 
     def digest(self) -> str:
         """A digest of what the tokenizers' files hold."""
@@ -102,7 +103,7 @@ def one_side(corpus: ParallelCorpus, side: int, recipe: TranslationRecipe) -> It
 
 def learn(settings: TextSettings, texts: Iterator[str], language: str | None) -> Tokenizer:
     words = settings.kind in ("words", "spacy", "space")
-    return text.train(
+    return tokenization.train(
         settings.kind,
         texts,
         size=None if words else settings.size,

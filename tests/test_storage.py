@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
+from support.in_other_processes import hold
 
-from regard import storage as disk
+from regard import storage
 from regard.errors import DiskError, RegardError
 
 
@@ -33,22 +34,22 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
-    disk.write(tmp_path / "a", b"one")
-    disk.write_text(tmp_path / "a", "zwölf")
+    storage.write(tmp_path / "a", b"one")
+    storage.write_text(tmp_path / "a", "zwölf")
     assert (tmp_path / "a").read_text("utf-8") == "zwölf"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_what_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
-    disk.write(tmp_path / "a", b"old")
-    with pytest.raises(ZeroDivisionError), disk.aside(tmp_path / "a") as part:
+    storage.write(tmp_path / "a", b"old")
+    with pytest.raises(ZeroDivisionError), storage.aside(tmp_path / "a") as part:
         part.write_bytes(b"half" if 1 // 0 else b"")
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
 def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
     for content in ("one", "two"):
-        with disk.aside(tmp_path / "f") as part:
+        with storage.aside(tmp_path / "f") as part:
             part.mkdir()
             (part / content).write_text(content)
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["two"]
@@ -56,19 +57,19 @@ def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_and_the_old_file_stays(tiny_disk: Path) -> None:
-    disk.write(tiny_disk / "a", b"old")
+    storage.write(tiny_disk / "a", b"old")
     with pytest.raises(DiskError, match=r"a cannot be written: the disk is full") as caught:
-        disk.write(tiny_disk / "a", bytes(2**20))
+        storage.write(tiny_disk / "a", bytes(2**20))
     assert caught.value.code == 1
     assert (tiny_disk / "a").read_bytes() == b"old"
     assert [path.name for path in tiny_disk.iterdir()] == ["a"]
 
 
 def test_a_disk_that_may_only_be_read_is_told(tiny_disk: Path) -> None:
-    disk.write(tiny_disk / "a", b"old")
+    storage.write(tiny_disk / "a", b"old")
     subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
     with pytest.raises(DiskError, match="read-only file system"):
-        disk.write(tiny_disk / "a", b"new")
+        storage.write(tiny_disk / "a", b"new")
     assert (tiny_disk / "a").read_bytes() == b"old"
 
 
@@ -79,22 +80,14 @@ def test_nothing_leads_out_of_a_folder(tmp_path: Path) -> None:
     (folder / "link").symlink_to(tmp_path / "secret")
     (folder / "plain").write_text("p")
     (folder / "within").symlink_to(folder / "plain")
-    assert disk.inside(folder, "plain").read_text() == "p"
-    assert disk.inside(folder, "within").read_text() == "p"
+    assert storage.inside(folder, "plain").read_text() == "p"
+    assert storage.inside(folder, "within").read_text() == "p"
     for name in ("link", "../secret", "/etc/passwd"):
         with pytest.raises(RegardError, match="leads out of the folder"):
-            disk.inside(folder, name)
+            storage.inside(folder, name)
     os.mkfifo(folder / "pipe")
     with pytest.raises(RegardError, match="not a plain file"):
-        disk.inside(folder, "pipe")
-
-
-def hold(
-    folder: Path, ready: "multiprocessing.synchronize.Event", go: "multiprocessing.synchronize.Event"
-) -> None:
-    with disk.only_here(folder, str):
-        ready.set()
-        go.wait(30)
+        storage.inside(folder, "pipe")
 
 
 def test_the_second_in_a_folder_is_refused(tmp_path: Path) -> None:
@@ -105,12 +98,12 @@ def test_the_second_in_a_folder_is_refused(tmp_path: Path) -> None:
     assert ready.wait(30)
     with (
         pytest.raises(RegardError, match=f"held by {other.pid}"),
-        disk.only_here(tmp_path, lambda who: f"held by {who}"),
+        storage.only_here(tmp_path, lambda who: f"held by {who}"),
     ):
         pass
     other.kill()  # however it ends, the lock is given back
     other.join()
-    with disk.only_here(tmp_path, str):
+    with storage.only_here(tmp_path, str):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
     assert not (tmp_path / ".lock").exists()
 
@@ -148,8 +141,8 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("windows")
 def test_files_and_folders_are_saved_on_windows(tmp_path: Path) -> None:
     for content in ("one", "two"):
-        disk.write_text(tmp_path / "file", content)
-        with disk.aside(tmp_path / "folder") as part:
+        storage.write_text(tmp_path / "file", content)
+        with storage.aside(tmp_path / "folder") as part:
             part.mkdir()
             (part / content).write_text(content)
             (part / "read-only").write_text("copied from a corpus")
@@ -161,13 +154,13 @@ def test_files_and_folders_are_saved_on_windows(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("windows")
 def test_without_locks_folders_are_used_on_windows(tmp_path: Path) -> None:
-    with disk.only_here(tmp_path, str), disk.only_one(tmp_path / "lock") as alone:
+    with storage.only_here(tmp_path, str), storage.only_one(tmp_path / "lock") as alone:
         assert alone
 
 
 @pytest.mark.usefixtures("windows")
 def test_a_model_is_saved_and_loaded_on_windows(tmp_path: Path) -> None:
-    with disk.aside(tmp_path / "run") as part:
+    with storage.aside(tmp_path / "run") as part:
         part.mkdir()
         (part / "model.safetensors").write_bytes(save({"weight": np.ones(3)}))
     assert load_file(tmp_path / "run" / "model.safetensors")["weight"].sum() == 3
@@ -180,4 +173,4 @@ def test_elsewhere_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(os, "open" if refused == errno.EACCES else "fsync", fails)
     with pytest.raises(DiskError, match=os.strerror(refused).lower()):
-        disk.write(tmp_path / "a", b"new")
+        storage.write(tmp_path / "a", b"new")
