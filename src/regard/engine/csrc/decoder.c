@@ -252,14 +252,11 @@ void top_of_rows(const float *logits, int64_t rows, int64_t vocabulary, int coun
 #pragma omp parallel for schedule(static) if (rows * vocabulary > PARALLEL_MIN && !omp_in_parallel())
     for (int64_t r = 0; r < rows; r++) {
         const float *s = logits + r * vocabulary;
-        float *top = best + r * count, most, least = lower_bound(s, vocabulary, count, &most), rest = 0;
-        int64_t *top_ids = ids + r * count, i = 0;
-        f32x8 powers = {0};
-        for (; i + LANES <= vocabulary; i += LANES) powers += exp8_nonpositive(*(const f32x8 *)(s + i) - most);
-        for (; i < vocabulary; i++) rest += exp_nonpositive(s[i] - most);
-        log_sum_exp[r] = most + logf(rest + sum8(powers));
+        float *top = best + r * count, most, least = lower_bound(s, vocabulary, count, &most);
+        int64_t *top_ids = ids + r * count;
         int found = 0;
-        for (i = 0; i < vocabulary; i += DROPOUT_BLOCK) {
+        log_sum_exp[r] = most + logf(sum_exp(s, vocabulary, most));
+        for (int64_t i = 0; i < vocabulary; i += DROPOUT_BLOCK) {
             int64_t until = min64(i + DROPOUT_BLOCK, vocabulary);
             if (until - i == DROPOUT_BLOCK) { /* hardly any block has one */
                 int any = 0;

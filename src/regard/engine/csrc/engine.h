@@ -29,10 +29,20 @@ static inline void omp_set_num_threads(int threads) { (void)threads; }
 #define DROPOUT_BLOCK 32   /* elements whose random bytes are drawn together */
 #define PARALLEL_MIN 16384 /* elements below which a second thread costs more than it saves */
 #define PANEL 16           /* outputs of a packed matrix that are computed together */
-#define LANES 8            /* floats in the vectors of everything but gemm.c */
+#define LANES 8            /* floats in a vector, */
 
 typedef float f32x8 __attribute__((vector_size(32), aligned(4)));
 typedef int32_t i32x8 __attribute__((vector_size(32), aligned(4)));
+
+#ifdef __AVX512F__ /* and in the widest vector of this processor */
+#define WIDEST 16
+#elif defined __AVX__
+#define WIDEST 8
+#else
+#define WIDEST 4
+#endif
+typedef float wide_floats __attribute__((vector_size(4 * WIDEST), aligned(4)));
+typedef int32_t wide_ints __attribute__((vector_size(4 * WIDEST), aligned(4)));
 
 #define UNROLL(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
 
@@ -106,21 +116,23 @@ static inline float exp_nonpositive(float x) {
     return y * power.value;
 }
 
-/* The same for eight at once. */
-static inline f32x8 exp8_nonpositive(f32x8 x) {
-    i32x8 low = (i32x8)(x < -87.0f);
-    f32x8 lowest = {-87.0f, -87.0f, -87.0f, -87.0f, -87.0f, -87.0f, -87.0f, -87.0f};
-    x = (f32x8)((low & (i32x8)lowest) | (~low & (i32x8)x));
-    f32x8 shifted = x * 1.44269504f + 12582912.0f, whole = shifted - 12582912.0f; /* 3 * 2^22: rounds to whole numbers */
-    f32x8 r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-    f32x8 y = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    y = y * r * r + r + 1.0f;
-    return y * (f32x8)((__builtin_convertvector(whole, i32x8) + 127) << 23);
-}
+/* The same for all floats of a vector. */
+#define DEFINE_EXP_NONPOSITIVE(NAME, FLOATS, INTS)                                                                          \
+    static inline FLOATS NAME(FLOATS x) {                                                                                   \
+        INTS low = (INTS)(x < -87.0f);                                                                                      \
+        x = (FLOATS)((low & (INTS)((FLOATS){0} - 87.0f)) | (~low & (INTS)x));                                               \
+        FLOATS shifted = x * 1.44269504f + 12582912.0f, whole = shifted - 12582912.0f; /* 3 * 2^22: rounds */               \
+        FLOATS r = x - whole * 0.693359375f + whole * 2.12194440e-4f;                                                       \
+        FLOATS y = r * 1.9875691500e-4f + 1.3981999507e-3f;                                                                 \
+        y = y * r + 8.3334519073e-3f;                                                                                       \
+        y = y * r + 4.1665795894e-2f;                                                                                       \
+        y = y * r + 1.6666665459e-1f;                                                                                       \
+        y = y * r + 5.0000001201e-1f;                                                                                       \
+        y = y * r * r + r + 1.0f;                                                                                           \
+        return y * (FLOATS)((__builtin_convertvector(whole, INTS) + 127) << 23);                                            \
+    }
+
+DEFINE_EXP_NONPOSITIVE(exp8_nonpositive, f32x8, i32x8)
 
 static inline float sum8(f32x8 x) { return ((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7])); }
 
@@ -316,6 +328,8 @@ int chunk_backward(const StackRun *run, Range range, const float *source, const 
 
 /* ---- loss.c ---- */
 
+/* The sum of exp(x - most), where `most` is the largest of x (n). */
+float sum_exp(const float *x, int64_t n, float most);
 /* Label-smoothed cross entropy: `confidence` on the label, `off_value` on every other but padding. logits (rows, vocabulary) are
  * without bias, which may be NULL; with `backward` they become their own gradient, and its sum is added to grad_bias, if any. */
 EXPORT int smoothed_cross_entropy(float *logits, const float *bias, const int64_t *labels, int64_t rows, int64_t vocabulary,

@@ -35,17 +35,7 @@ void gemm_pack_inputs(const float *matrix, float *packed, int64_t out, int64_t i
 
 /* ---- Tiles: the innermost loops. ---- */
 
-/* The widest vector of this processor; a panel is one of them, two or four. */
-#ifdef __AVX512F__
-#define VECTOR_LANES 16
-#elif defined __AVX__
-#define VECTOR_LANES 8
-#else
-#define VECTOR_LANES 4
-#endif
-#define PANEL_VECTORS (PANEL / VECTOR_LANES)
-typedef float wide_floats __attribute__((vector_size(4 * VECTOR_LANES), aligned(4)));
-typedef int32_t wide_ints __attribute__((vector_size(4 * VECTOR_LANES), aligned(4)));
+#define PANEL_VECTORS (PANEL / WIDEST)
 
 /* An address `distance` floats after `from`, which may lie beyond the end of its array: no pointer is formed. */
 #define ADDRESS_AFTER(from, distance) ((const void *)((uintptr_t)(from) + sizeof(float) * (uintptr_t)(distance)))
@@ -58,17 +48,17 @@ typedef int32_t wide_ints __attribute__((vector_size(4 * VECTOR_LANES), aligned(
     static void tile_##R##_##P(const float *x, int64_t x_row, int64_t x_column, const float *panel, int64_t depth,          \
                                int64_t in, const float *prefetch, const float *bias, int flags, float *y, int64_t y_row,    \
                                int64_t valid) {                                                                             \
-        wide_floats sums[R][PANEL_VECTORS * P];                                                                                   \
+        wide_floats sums[R][PANEL_VECTORS * P];                                                                             \
         float partial[R][PANEL * P];                                                                                        \
         int whole = valid >= PANEL * P;                                                                                     \
         if (!(flags & GEMM_ACCUMULATE)) {                                                                                   \
-            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = (wide_floats){0};                                               \
+            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = (wide_floats){0};                                         \
         } else if (whole) {                                                                                                 \
-            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = *(const wide_floats *)(y + r * y_row + VECTOR_LANES * j);              \
+            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = *(const wide_floats *)(y + r * y_row + WIDEST * j);       \
         } else {                                                                                                            \
             for (int r = 0; r < R; r++)                                                                                     \
                 for (int64_t j = 0; j < PANEL * P; j++) partial[r][j] = j < valid ? y[r * y_row + j] : 0.0f;                \
-            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = *(const wide_floats *)(partial[r] + VECTOR_LANES * j);                 \
+            UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) sums[r][j] = *(const wide_floats *)(partial[r] + WIDEST * j);          \
         }                                                                                                                   \
         const float *four[(R + 3) / 4];                                                                                     \
         UNROLL(i, (R + 3) / 4) {                                                                                            \
@@ -76,21 +66,21 @@ typedef int32_t wide_ints __attribute__((vector_size(4 * VECTOR_LANES), aligned(
             __asm__("" : "+r"(four[i]));                                                                                    \
         }                                                                                                                   \
         for (int64_t k = 0; k < in; k++) {                                                                                  \
-            wide_floats w[PANEL_VECTORS * P];                                                                                     \
-            UNROLL(j, PANEL_VECTORS *P)                                                                                           \
-                w[j] = *(const wide_floats *)(panel + (j / PANEL_VECTORS * depth + k) * PANEL + j % PANEL_VECTORS * VECTOR_LANES);             \
+            wide_floats w[PANEL_VECTORS * P];                                                                               \
+            UNROLL(j, PANEL_VECTORS *P)                                                                                     \
+                w[j] = *(const wide_floats *)(panel + (j / PANEL_VECTORS * depth + k) * PANEL + j % PANEL_VECTORS * WIDEST);\
             __builtin_prefetch(ADDRESS_AFTER(prefetch, k * PANEL), 0, 2);                                                   \
             UNROLL(r, R) {                                                                                                  \
                 float value = four[r / 4][r % 4 * x_row];                                                                   \
-                UNROLL(j, PANEL_VECTORS *P) sums[r][j] += value * w[j];                                                           \
+                UNROLL(j, PANEL_VECTORS *P) sums[r][j] += value * w[j];                                                     \
             }                                                                                                               \
             UNROLL(i, (R + 3) / 4) four[i] += x_column;                                                                     \
         }                                                                                                                   \
-        UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) {                                                                                \
+        UNROLL(r, R) UNROLL(j, PANEL_VECTORS *P) {                                                                          \
             wide_floats row = sums[r][j];                                                                                   \
-            if (bias && whole) row += *(const wide_floats *)(bias + VECTOR_LANES * j);                                             \
+            if (bias && whole) row += *(const wide_floats *)(bias + WIDEST * j);                                            \
             if (flags & GEMM_RELU && whole) row = (wide_floats)((wide_ints)row & (wide_ints)(row > 0));                     \
-            *(wide_floats *)((whole ? y + r * y_row : partial[r]) + VECTOR_LANES * j) = row;                                       \
+            *(wide_floats *)((whole ? y + r * y_row : partial[r]) + WIDEST * j) = row;                                      \
         }                                                                                                                   \
         for (int r = 0; !whole && r < R; r++)                                                                               \
             for (int64_t j = 0; j < valid; j++) {                                                                           \

@@ -64,17 +64,13 @@ int mix_neighbours(const Datastore *store, const float *query, int64_t rows, int
     }
     float kept = logf(1 - store->weight), sharp = store->sharpness * store->sharpness;
     for (int64_t r = 0; r < rows; r++) {
-        float *s = logits + r * vocabulary, *near = best + r * count, most = -INFINITY, rest = 0, all = 0;
+        float *s = logits + r * vocabulary, *near = best + r * count, most = -INFINITY, all = 0;
         const int64_t *at = places + r * count;
-        int64_t i = 0;
-        f32x8 powers = {0};
         for (int64_t j = 0; j < vocabulary; j++) most = s[j] > most ? s[j] : most;
-        for (; i + 8 <= vocabulary; i += 8) powers += exp8_nonpositive(*(const f32x8 *)(s + i) - most);
-        for (; i < vocabulary; i++) rest += exp_nonpositive(s[i] - most);
-        float shift = kept - (most + logf(rest + sum8(powers))), nearest_one = near[0];
-        for (i = 0; i < vocabulary; i++) s[i] += shift;
-        for (i = 0; i < count; i++) all += near[i] = expf(sharp * (near[i] - nearest_one));
-        for (i = 0; i < count; i++) {
+        float shift = kept - (most + logf(sum_exp(s, vocabulary, most))), nearest_one = near[0];
+        for (int64_t j = 0; j < vocabulary; j++) s[j] += shift;
+        for (int i = 0; i < count; i++) all += near[i] = expf(sharp * (near[i] - nearest_one));
+        for (int i = 0; i < count; i++) {
             float *word = s + store->ids[at[i]];
             *word = logf(expf(*word) + store->weight * near[i] / all);
         }

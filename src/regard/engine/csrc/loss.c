@@ -1,6 +1,18 @@
 /* Label-smoothed cross entropy and its gradient, while a row of logits is in the cache. */
 #include "engine.h"
 
+DEFINE_EXP_NONPOSITIVE(exp_wide, wide_floats, wide_ints)
+
+float sum_exp(const float *x, int64_t n, float most) {
+    wide_floats powers = {0};
+    float sum = 0;
+    int64_t i = 0;
+    for (; i + WIDEST <= n; i += WIDEST) powers += exp_wide(*(const wide_floats *)(x + i) - most);
+    for (; i < n; i++) sum += exp_nonpositive(x[i] - most);
+    for (int l = 0; l < WIDEST; l++) sum += powers[l];
+    return sum;
+}
+
 typedef struct {
     const float *bias;
     int64_t vocabulary, padding;
