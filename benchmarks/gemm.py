@@ -3,8 +3,9 @@
     python benchmarks/gemm.py [--quick] [--rounds N] [--threads 1 2] [--json]
 
 forward: tokens (rows, in) times weights (out, in), with weights packed once, as in training and decoding.
-gradient: of the weights, (rows, out) transposed times (rows, in). PyTorch's are F.linear and g.T @ x. libxsmm
-(Debian: apt-get install libxsmm-dev) is called by harness/libxsmm.c, compiled when the benchmark starts.
+gradient: of the weights, (rows, out) transposed times (rows, in). PyTorch's are F.linear and g.T @ x, called
+from Python as regard's beside them. libxsmm (Debian: apt-get install libxsmm-dev) and regard's product
+beside it are called from C, by harness/gemm.c, compiled when the benchmark starts.
 harness/rounds.py describes rounds and ratios.
 Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
 """
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,7 @@ from harness.rounds import (
 from torch import Tensor
 from torch.nn import functional
 
+from regard.engine.locate import find_library
 from regard.training.process import training_process
 
 ROWS = (192, 1024)
@@ -102,43 +104,54 @@ def ready(forward: Callable[[Tensor, Tensor], Product], gradient: Callable[[Tens
     return Ready(turn)
 
 
-def build_libxsmm(folder: Path) -> list[str]:
-    """The command of the worker, or of one that says why there is none."""
-    source, program = Path(__file__).parent / "harness" / "libxsmm.c", folder / "libxsmm"
+def worker_in_c(folder: Path, *flags: str, arguments: Sequence[str] = ()) -> list[str]:
+    """The command of a worker made of harness/gemm.c, or of one that says why there is none."""
+    source, program = Path(__file__).parent / "harness" / "gemm.c", folder / f"gemm{len(flags)}"
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         return absent("no C compiler")
-    flags = ["-O3", "-march=native", "-fopenmp", str(source), "-o", str(program)]
-    libraries = ["-lxsmm", "-lxsmmnoblas", "-lpthread", "-lrt", "-ldl", "-lm"]
-    made = subprocess.run([compiler, *flags, *libraries], capture_output=True, text=True)
+    options = ["-O3", "-march=native", "-fopenmp", str(source), "-o", str(program), *flags]
+    libraries = ["-lpthread", "-lrt", "-ldl", "-lm"]
+    made = subprocess.run([compiler, *options, *libraries], capture_output=True, text=True)
     if made.returncode:
         why = next((line for line in made.stderr.splitlines() if "rror" in line or "cannot find" in line), "")
-        return absent(f"libxsmm (apt-get install libxsmm-dev) was not compiled: {why.strip()}")
-    return [str(program)]
+        return absent(f"was not compiled: {why.strip()}")
+    return [str(program), *arguments]
+
+
+LIBXSMM = "-DLIBXSMM", "-lxsmm", "-lxsmmnoblas"
 
 
 def absent(why: str) -> list[str]:
     return ["printf", '{"absent": "%s"}\\n', why.replace('"', "'").replace("\\", "/")]
 
 
-def measured(threads: int, command: list[str], cases: list[tuple[str, ...]], rounds: int) -> list[Row]:
+def measured(threads: int, folder: Path, cases: list[tuple[str, ...]], rounds: int) -> list[Row]:
     count = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    path, sentence = find_library()
+    if path is None:
+        raise SystemExit(sentence)
     with ExitStack() as stack:
-        ours = stack.enter_context(worker(__file__, OURS, **count))
-        libxsmm = stack.enter_context(Worker(command, count))
-        pytorch = stack.enter_context(worker(__file__, "torch", **count))
-        peers = [Peer("PyTorch", PLAIN, pytorch), Peer("libxsmm", PLAIN, libxsmm)]
-        for case in cases:  # prepared and warmed up
-            for each in (ours, *(peer.worker for peer in peers if not peer.absent)):
-                each.turn(*case)
-        threaded = f"{threads} thread{'s' * (threads > 1)}"
-        return [
-            row
-            for case in cases
-            for row in compare(
-                f"{case[0]} {case[1]} rows, {case[2]} x {case[3]}, {threaded}", ours, peers, rounds, *case
-            )
+        pairs = [
+            (worker(__file__, OURS, **count), "PyTorch", worker(__file__, "torch", **count)),
+            (
+                Worker(worker_in_c(folder, arguments=[str(path)]), count),
+                "libxsmm",
+                Worker(worker_in_c(folder, *LIBXSMM), count),
+            ),
         ]
+        rows = []
+        for ours, title, other in pairs:
+            stack.enter_context(ours)
+            peer = Peer(title, PLAIN, stack.enter_context(other))
+            for case in cases:  # prepared and warmed up
+                for process in (ours, *([] if peer.absent else [other])):
+                    process.turn(*case)
+            threaded = f"{threads} thread{'s' * (threads > 1)}"
+            for case in cases:
+                name = f"{case[0]} {case[1]} rows, {case[2]} x {case[3]}, {threaded}"
+                rows += compare(name, ours, [peer], rounds, *case)
+    return rows
 
 
 def main() -> None:
@@ -153,9 +166,10 @@ def main() -> None:
         for inside, out in shapes
     ]
     with tempfile.TemporaryDirectory() as folder:
-        command = build_libxsmm(Path(folder))
         rows = [
-            row for threads in options.threads for row in measured(threads, command, cases, rounds_of(options))
+            row
+            for threads in options.threads
+            for row in measured(threads, Path(folder), cases, rounds_of(options))
         ]
     print(as_json(rows) if options.json else show(rows, "GFLOP/s"))
 
