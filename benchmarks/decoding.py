@@ -102,8 +102,9 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
     import ctranslate2 as engine
 
     place = tempfile.mkdtemp()
-    names = [*SPECIALS, *(f"w{number}" for number in range(len(SPECIALS), len(given.model.output_bias)))]
-    to_ctranslate2.write(given.model, names, names, Path(place), given.recipe.model.longest)
+    sizes = len(given.model.source_embedding.weight), len(given.model.output_bias)
+    names, targets = ([*SPECIALS, *(f"w{number}" for number in range(len(SPECIALS), size))] for size in sizes)
+    to_ctranslate2.write(given.model, names, targets, Path(place), given.recipe.model.longest)
     threads = torch.get_num_threads()
     # One at a time all threads help it; with many, it is fastest with a batch to each thread.
     alone = [
