@@ -70,6 +70,40 @@ class TransformerModel:
 
 
 @dataclass(frozen=True)
+class ConvS2SModel:
+    """Convolutional encoder and decoder with attention in every layer (Gehring et al. 2017)."""
+
+    kind: Literal["convs2s"]
+    start: str | None = None
+    """A run to start from: its weights and its vocabulary."""
+    encoder_layers: Annotated[Layers, Range(at_least=1)] = 4
+    decoder_layers: Annotated[Layers, Range(at_least=1)] = 3
+    embedding: Annotated[Size, Range(at_least=1)] = 256
+    hidden: Annotated[Size, Range(at_least=1)] = 256
+    """Size of the states between the convolutions."""
+    kernel: Annotated[Count, Range(at_most=63)] = 3
+    """Positions that a convolution covers; odd, so that the encoder's are centred."""
+    dropout: Share = 0.1
+    share: Literal["all", "output", "none"] = "all"
+    """Which embeddings are one table: source, target and output; target and output; none."""
+    longest: Annotated[Count, Range(at_most=1 << 20)] = 256
+    """The most tokens a side may have."""
+
+    def __post_init__(self) -> None:
+        if self.kernel % 2 == 0:
+            raise ValueError(f"kernel: {self.kernel} is even; a convolution of the encoder needs a centre")
+
+    @property
+    def width(self) -> int:
+        """The size of a token's vector, which the noam schedule takes."""
+        return self.embedding
+
+    def __str__(self) -> str:
+        layers = f"{self.encoder_layers} + {self.decoder_layers} layers"
+        return f"convolutional, {layers}, {self.embedding} / {self.hidden}, kernel {self.kernel}"
+
+
+@dataclass(frozen=True)
 class RnnModel:
     """An encoder that reads word by word, a decoder that writes, and what the decoder may look back at."""
 
@@ -264,7 +298,7 @@ class TranslationRecipe:
     data: PairData
     train: TrainSettings
     text: TextSettings = field(default_factory=TextSettings)
-    model: TransformerModel | RnnModel = field(default_factory=TransformerModel)
+    model: TransformerModel | RnnModel | ConvS2SModel = field(default_factory=TransformerModel)
     decode: DecodeSettings = field(default_factory=DecodeSettings)
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import storage
-from regard.config import RnnModel, TransformerModel, TranslationRecipe, read_recipe, to_toml
+from regard.config import TransformerModel, TranslationRecipe, read_recipe, to_toml
 from regard.decoding import Options
 from regard.errors import RegardError
 from regard.interop.folders import expect, read_config
@@ -73,11 +73,11 @@ class Imported:
     model: Seq2SeqModel
 
 
-def check(config: TransformerModel | RnnModel) -> TransformerModel:
+def check(config: object) -> TransformerModel:
     """The model section, if Marian or Pegasus can be it; else a sentence."""
-    if isinstance(config, RnnModel):
+    if not isinstance(config, TransformerModel):
         raise RegardError(
-            "Hugging Face has no recurrent translation model; a recurrent model can be exported to onnx"
+            f"Hugging Face has no such translation model ({config}); a recurrent model can be exported to onnx"
         )
     allowed = {
         "score": ("scaled-dot",),

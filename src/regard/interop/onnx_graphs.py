@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.decoding import Options
+from regard.errors import RegardError
 from regard.nn import KeyValue, KvCacheStep, LayerState, Sinusoidal, padding_mask
 from regard.nn.recurrent import as_state
 from regard.nn.rnn import Rnn, RnnState, reversed_within
@@ -47,7 +48,7 @@ def graphs(model: Seq2SeqModel, longest: int) -> tuple[Graph, Graph]:
             return TransformerReader(model, longest), TransformerStep(model, longest)
         case Rnn():
             return RnnReader(model), RnnStep(model)
-    raise TypeError(f"{type(model).__name__} cannot be traced")
+    raise RegardError(f"ONNX export supports Transformers and recurrent models, not {type(model).__name__}")
 
 
 SOURCE = torch.tensor([[4, 5, 6, 1], [5, 6, 1, 2], [4, 1, 2, 2]])

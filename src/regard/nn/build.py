@@ -5,7 +5,9 @@ from typing import Literal
 from torch import nn
 
 from regard.config import BertModel, GptModel, Pooling, Reduction, RnnModel, TransformerModel, VitModel
+from regard.config.translation import ConvS2SModel
 from regard.nn.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
+from regard.nn.convs2s import ConvS2S
 from regard.nn.gpt import SYMBOLS, Gpt, GptClassifier, GptWriter
 from regard.nn.rnn import Rnn
 from regard.nn.seq2seq import Seq2SeqModel
@@ -15,7 +17,10 @@ from regard.nn.vit import Vit, VitClassifier
 
 
 def build(
-    config: TransformerModel | RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int
+    config: TransformerModel | RnnModel | ConvS2SModel,
+    source_vocabulary: int,
+    target_vocabulary: int,
+    padding: int,
 ) -> Seq2SeqModel:
     """A model with fresh weights."""
     match config:
@@ -23,6 +28,8 @@ def build(
             return Transformer(config, source_vocabulary, target_vocabulary, padding)
         case RnnModel():
             return Rnn(config, source_vocabulary, target_vocabulary, padding)
+        case ConvS2SModel():
+            return ConvS2S(config, source_vocabulary, target_vocabulary, padding)
 
 
 Head = Literal["none", "pretraining", "classes", "tags", "span", "language"]
