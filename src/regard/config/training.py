@@ -16,7 +16,7 @@ class LoopSettings:
     """The budget: training ends when the first of these is used up."""
     seed: Whole = 1
     batch_tokens: Count = 4096
-    """Tokens a batch on the longer side, padding counted."""
+    """Tokens a batch on the longer side, padding counted; of images patches, in diffusion pixels."""
     batch_sentences: Whole = 0
     """Sentences a batch instead; 0 means that batch_tokens decides."""
     accumulate: Count = 1
@@ -70,3 +70,11 @@ class LoopSettings:
             raise ValueError("minutes: a budget is missing; give minutes, steps or epochs")
         if self.schedule == "noam" and not self.warmup:
             raise ValueError("warmup: the noam schedule rises over at least 1 step, not 0")
+
+
+@dataclass(frozen=True)
+class SmoothedSettings(LoopSettings):
+    """How a model learns to predict labels or tokens by cross-entropy."""
+
+    smoothing: Share = 0.0
+    """Label smoothing: share of the target probability that is spread over the wrong labels."""
