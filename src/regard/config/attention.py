@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.config.schema import Layers, Positive, Share, Size
 
-ScoreName = Literal["scaled-dot", "dot", "general", "additive", "concat", "gaussian"]
+ScoreName = Literal["scaled-dot", "dot", "general", "additive", "concat", "gaussian", "cosine"]
 
 
 def check_score(score: ScoreName, position: str) -> None:
