@@ -21,7 +21,9 @@ class LoopSettings:
     """Sentences a batch instead; 0 means that batch_tokens decides."""
     accumulate: Count = 1
     """Batches whose gradients are added up before an update."""
-    optimiser: Literal["adam", "adamw", "muon"] = "adam"
+    optimiser: Literal["adam", "adamw", "muon", "lion"] = "adam"
+    """lion (Chen et al. 2023): take a rate 3 to 10 times lower than AdamW's, and a weight decay as many times
+    larger; beta2 = 0.99; it has no epsilon."""
     beta1: Share = 0.9
     beta2: Share = 0.98
     epsilon: Positive = 1e-9
