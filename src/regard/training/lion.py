@@ -17,8 +17,8 @@ class Lion(torch.optim.Optimizer):
         w <- w - lr (sign(beta1 m + (1 - beta1) g) + weight_decay w)
         m <- beta2 m + (1 - beta2) g
 
-    It stores one number a weight where Adam stores two. Its steps are larger than Adam's at the same rate, so the
-    paper takes a learning rate 3 to 10 times smaller, and a weight decay as many times larger.
+    It stores one number a weight where Adam stores two. At the same rate its steps are larger than Adam's, so
+    the paper takes a learning rate 3 to 10 times smaller, and a weight decay as many times larger.
 
     Args:
         groups: Parameter groups, each with its own `weight_decay`.
