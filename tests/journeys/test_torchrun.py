@@ -117,6 +117,7 @@ def test_a_worker_that_dies_changes_nothing(place: Path, begin: Begin) -> None:
     [
         ("train.optimiser=muon", "train.average=last", "train.accumulate=2"),
         pytest.param(("train.optimiser=adam",), marks=pytest.mark.slow),
+        pytest.param(("train.optimiser=lion", "train.rate=0.0005"), marks=pytest.mark.slow),
         # A process without a row computes with the others all the same.
         pytest.param(("train.optimiser=adamw", "train.batch_sentences=1"), marks=pytest.mark.slow),
     ],

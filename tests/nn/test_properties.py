@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.nn import (
     Additive,
     Concat,
+    Cosine,
     Dot,
     Gaussian,
     General,
@@ -42,6 +43,7 @@ SCORES = {
     "additive": lambda size: Additive(size, size, 3),
     "concat": lambda size: Concat(size, size, 3),
     "gaussian": lambda size: Gaussian(0.5, learned=True),
+    "cosine": lambda size: Cosine(2.0, learned=True),
 }
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from regard.nn import Additive, Concat, Dot, Gaussian, General, ScaledDot, Score, attend, length_mask
+from regard.nn import Additive, Concat, Cosine, Dot, Gaussian, General, ScaledDot, Score, attend, length_mask
 
 QUERY, KEY, HIDDEN = 3, 4, 5
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -20,6 +20,7 @@ ALL = {
     "additive": lambda: Additive(QUERY, KEY, HIDDEN),
     "concat": lambda: Concat(QUERY, KEY, HIDDEN),
     "gaussian": lambda: Gaussian(0.7, learned=True),
+    "cosine": lambda: Cosine(1.7, learned=True),
 }
 
 
@@ -224,6 +225,44 @@ def test_gaussian_sharpness_is_trained_only_when_asked():
     assert [name for name, _ in Gaussian(learned=True).named_parameters()] == ["sharpness"]
     assert not list(Gaussian().parameters())
     assert "sharpness" in Gaussian().state_dict()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cosine_is_its_formula(dtype):
+    score = Cosine(1.7).to(dtype)
+    query, keys = inputs(score, dtype)
+    scale = score.scale.item()
+
+    def formula(q, k):
+        return scale * sum(a * b for a, b in zip(q, k, strict=True)) / (math.hypot(*q) * math.hypot(*k))
+
+    close(score(query, keys), pair_by_pair(formula, query, keys))
+
+
+def test_cosine_does_not_depend_on_lengths():
+    score = Cosine(3.0)
+    query, keys = inputs(score)
+    close(score(1e6 * query, 1e-3 * keys), score(query, keys))
+    close(score(query, query).diagonal(dim1=-2, dim2=-1), torch.full((2, 3), 3.0, dtype=query.dtype))
+
+
+def test_cosine_of_a_vector_of_zeros_is_0_and_its_gradient_is_finite():
+    query = torch.zeros(1, 2, requires_grad=True)
+    scores = Cosine(3.0)(query, torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    assert scores.tolist() == [[0.0, 0.0]]
+    scores.sum().backward()
+    assert query.grad.isfinite().all()
+
+
+def test_cosine_scale_is_trained_only_when_asked():
+    assert [name for name, _ in Cosine(learned=True).named_parameters()] == ["scale"]
+    assert not list(Cosine().parameters())
+    assert "scale" in Cosine().state_dict()
+
+
+def test_cosine_refuses_unequal_sizes():
+    with pytest.raises(ValueError, match="a cosine score needs queries and keys of equal size; queries have 3"):
+        Cosine()(torch.randn(1, 3), torch.randn(1, 4))
 
 
 def test_preparing_the_keys_first_changes_nothing(score):

@@ -64,6 +64,7 @@ def test_the_same_seed_gives_the_same_weights_to_the_bit(store: TokenStore, sett
         ({"accumulate": 2}, 0.0),
         ({}, 1.0),
         ({"patience": 9}, 0.0),
+        ({"optimiser": "lion", "rate": 0.002, "weight_decay": 0.1}, 0.0),
     ],
 )
 def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(

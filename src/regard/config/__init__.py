@@ -4,10 +4,7 @@
 `to_toml(recipe)` writes the resolved copy that goes into the run folder.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from regard.config.bert import BertModel
@@ -15,8 +12,9 @@ from regard.config.diffusion import PaintRecipe, PaintSettings, PaintTrain, Pict
 from regard.config.gpt import GptModel, NgramModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.language import LanguageData, LanguageRecipe, LanguageText
+from regard.config.recipe_files import read_table, shipped_recipes
 from regard.config.reduction import Reduction
-from regard.config.schema import one_of, override, suggest, to_toml
+from regard.config.schema import one_of, override, to_toml
 from regard.config.texts import (
     AnsweringRecipe,
     ClassificationRecipe,
@@ -46,7 +44,6 @@ from regard.config.translation import (
     TranslationRecipe,
 )
 from regard.config.vision import ImageData, VisionRecipe, VisionTrain, VitModel
-from regard.errors import RecipeError
 
 __all__ = [
     "AnsweringRecipe",
@@ -124,31 +121,3 @@ def read_recipe(table: Mapping[str, Any]) -> Recipe:
     """A recipe from the table a TOML file holds."""
     recipe: Recipe = one_of(RECIPES, table, "")
     return recipe
-
-
-def shipped_recipes() -> list[str]:
-    """The names of the recipes that come with the package."""
-    folder = resources.files("regard") / "recipes"
-    return sorted(
-        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
-    )
-
-
-def read_table(name: str) -> dict[str, Any]:
-    if name in shipped_recipes():
-        shipped = resources.files("regard") / "recipes" / f"{name}.toml"
-        return tomllib.loads(shipped.read_text("utf-8"))
-    path = Path(name)
-    if not name.endswith(".toml") and not path.exists():
-        raise RecipeError(
-            f"there is no recipe {name!r}; {suggest(name, shipped_recipes())}, or the path of a .toml file"
-        )
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as problem:
-        raise RecipeError(f"recipe {name!r} cannot be read: {problem.strerror or problem}") from None
-    except UnicodeDecodeError as problem:
-        raise RecipeError(f"recipe {name!r} is not UTF-8 text: bad byte at offset {problem.start}") from None
-    except tomllib.TOMLDecodeError as problem:
-        reason = str(problem)
-        raise RecipeError(f"recipe {name!r} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from regard.config.schema import Count, NotNegative, Positive, Range, Share, Whole
+from regard.config.schema import Count, NotNegative, Range, Share, defaults
 from regard.config.training import LoopSettings
 from regard.config.translation import TransformerModel
 
@@ -93,17 +93,18 @@ class UnetModel:
 
 
 @dataclass(frozen=True)
+@defaults(
+    batch_tokens=25_088,  # pixels: 32 pictures of 28 x 28
+    optimiser="adamw",
+    beta2=0.99,
+    epsilon=1e-8,
+    schedule="cosine",
+    rate=1.2e-3,
+    warmup=100,
+)
 class PaintTrain(LoopSettings):
     """How a U-Net learns to tell noise from a picture."""
 
-    batch_tokens: Count = 25_088
-    """Pixels a batch: 32 pictures of 28 x 28."""
-    optimiser: Literal["adam", "adamw", "muon"] = "adamw"
-    beta2: Share = 0.99
-    epsilon: Positive = 1e-8
-    schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "cosine"
-    rate: Positive = 1.2e-3
-    warmup: Whole = 100
     best_by: Literal["loss"] = "loss"
     drop_prompt: Share = 0.1
     """Share of the pictures shown without their prompt, which guidance needs."""

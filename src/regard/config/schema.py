@@ -8,7 +8,7 @@ import dataclasses
 import math
 import tomllib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -56,6 +56,24 @@ class Typed:
 
     raw: str
     value: Any
+
+
+def defaults(**values: Any) -> Callable[[type[T]], type[T]]:
+    """Give inherited fields of a dataclass other defaults; it stands between `@dataclass` and the class.
+
+    Raises:
+        KeyError: No base class has such a field.
+        RecipeError: The field does not allow the value.
+    """
+
+    def with_defaults(shape: type[T]) -> type[T]:
+        hints = get_type_hints(shape, include_extras=True)
+        for name, value in values.items():
+            shape.__annotations__[name] = hints[name]
+            setattr(shape, name, coerce(hints[name], value, name))
+        return shape
+
+    return with_defaults
 
 
 def build(shape: type[T], table: Mapping[str, Any], path: str = "") -> T:

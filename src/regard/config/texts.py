@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from regard.config.bert import BertModel
 from regard.config.gpt import GptModel
 from regard.config.reduction import Reduction
-from regard.config.schema import Count, NotNegative, Positive, Range, Share, Whole
-from regard.config.training import LoopSettings
+from regard.config.schema import Count, NotNegative, Range, Whole, defaults
+from regard.config.training import SmoothedSettings
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,20 @@ class PieceSettings:
 
 
 @dataclass(frozen=True)
-class TextTrain(LoopSettings):
+@defaults(
+    batch_tokens=2048,
+    optimiser="adamw",
+    beta2=0.999,
+    epsilon=1e-8,
+    weight_decay=0.01,
+    schedule="linear",
+    rate=5e-5,
+    warmup=50,
+    average="none",
+)
+class TextTrain(SmoothedSettings):
     """How a BERT learns a task; the defaults are those of fine-tuning."""
 
-    batch_tokens: Count = 2048
-    optimiser: Literal["adam", "adamw", "muon"] = "adamw"
-    beta2: Share = 0.999
-    epsilon: Positive = 1e-8
-    weight_decay: Annotated[float, Range(at_least=0)] = 0.01
-    schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "linear"
-    rate: Positive = 5e-5
-    warmup: Whole = 50
-    average: Literal["none", "exponential", "last"] = "none"
-    smoothing: Share = 0.0
-    """Share of the aim that is spread over the wrong labels."""
     best_by: Literal["accuracy", "f1", "exact", "loss"] = "loss"
 
 

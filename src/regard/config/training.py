@@ -16,12 +16,14 @@ class LoopSettings:
     """The budget: training ends when the first of these is used up."""
     seed: Whole = 1
     batch_tokens: Count = 4096
-    """Tokens a batch on the longer side, padding counted."""
+    """Tokens a batch on the longer side, padding counted; of images patches, in diffusion pixels."""
     batch_sentences: Whole = 0
     """Sentences a batch instead; 0 means that batch_tokens decides."""
     accumulate: Count = 1
     """Batches whose gradients are added up before an update."""
-    optimiser: Literal["adam", "adamw", "muon"] = "adam"
+    optimiser: Literal["adam", "adamw", "muon", "lion"] = "adam"
+    """lion (Chen et al. 2023): take a rate 3 to 10 times lower than AdamW's, and a weight decay as many times
+    larger; beta2 = 0.99; it has no epsilon."""
     beta1: Share = 0.9
     beta2: Share = 0.98
     epsilon: Positive = 1e-9
@@ -70,3 +72,11 @@ class LoopSettings:
             raise ValueError("minutes: a budget is missing; give minutes, steps or epochs")
         if self.schedule == "noam" and not self.warmup:
             raise ValueError("warmup: the noam schedule rises over at least 1 step, not 0")
+
+
+@dataclass(frozen=True)
+class SmoothedSettings(LoopSettings):
+    """How a model learns to predict labels or tokens by cross-entropy."""
+
+    smoothing: Share = 0.0
+    """Label smoothing: share of the target probability that is spread over the wrong labels."""

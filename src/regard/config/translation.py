@@ -1,19 +1,12 @@
 """What a translation model depends on: data, text, model, training, decoding."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from regard.config.attention import ScoreName, check_score
-from regard.config.schema import Count, Layers, NotNegative, Range, Share, Size, Whole
-from regard.config.training import LoopSettings
+from regard.config.attention import ModelSettings, ScoreName, TransformerSettings, check_score
+from regard.config.schema import Count, Layers, NotNegative, Range, Share, Size, Whole, defaults
+from regard.config.training import SmoothedSettings
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM
-
-SIZES: dict[str, dict[str, int]] = {
-    "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "heads": 4, "d_ff": 256},
-    "small": {"encoder_layers": 3, "decoder_layers": 3, "d_model": 256, "heads": 8, "d_ff": 1024},
-    "base": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "heads": 8, "d_ff": 2048},
-    "big": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096},
-}
 
 SCORES: dict[str, tuple[ScoreName, ...]] = {
     "bahdanau": ("additive", "concat"),
@@ -23,36 +16,37 @@ SCORES: dict[str, tuple[ScoreName, ...]] = {
 
 
 @dataclass(frozen=True)
-class TransformerModel:
-    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+class Seq2SeqSettings(ModelSettings):
+    """Keys of a model with a source and a target."""
 
-    kind: Literal["transformer"] = "transformer"
-    start: str | None = None
-    """A run to start from: its weights and its vocabulary."""
-    size: Literal["tiny", "small", "base", "big"] = "small"
-    encoder_layers: Layers = 0
-    decoder_layers: Layers = 0
-    d_model: Size = 0
-    heads: Layers = 0
-    d_ff: Size = 0
-    dropout: Share = 0.1
-    attention_dropout: Share = 0.0
-    norm: Literal["pre", "post"] = "pre"
-    position: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = "sinusoidal"
-    score: ScoreName = "scaled-dot"
-    """How well a key fits a query, in every attention."""
-    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
     share: Literal["all", "output", "none"] = "all"
     """Which embeddings are one table: source, target and output; target and output; none."""
     longest: Annotated[Count, Range(at_most=1 << 20)] = 256
     """The most tokens a side may have."""
 
+
+@dataclass(frozen=True)
+@defaults(attention_dropout=0.0)
+class TransformerModel(Seq2SeqSettings, TransformerSettings):
+    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+
+    SIZES: ClassVar = {
+        "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "heads": 4, "d_ff": 256},
+        "small": {"encoder_layers": 3, "decoder_layers": 3, "d_model": 256, "heads": 8, "d_ff": 1024},
+        "base": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "heads": 8, "d_ff": 2048},
+        "big": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 1024, "heads": 16, "d_ff": 4096},
+    }
+
+    kind: Literal["transformer"] = "transformer"
+    size: Literal["tiny", "small", "base", "big"] = "small"
+    encoder_layers: Layers = 0
+    decoder_layers: Layers = 0
+    norm: Literal["pre", "post"] = "pre"
+    position: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = "sinusoidal"
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
+
     def __post_init__(self) -> None:
-        for name, value in SIZES[self.size].items():
-            if not getattr(self, name):
-                object.__setattr__(self, name, value)
-        if self.d_model % self.heads:
-            raise ValueError(f"heads: {self.heads} heads do not divide d_model {self.d_model}")
+        super().__post_init__()
         if self.position in ("sinusoidal", "rotary") and (self.d_model // self.heads) % 2:
             raise ValueError(
                 f"position: {self.position} needs an even head size, not {self.d_model // self.heads}"
@@ -70,12 +64,10 @@ class TransformerModel:
 
 
 @dataclass(frozen=True)
-class ConvS2SModel:
+class ConvS2SModel(Seq2SeqSettings):
     """Convolutional encoder and decoder with attention in every layer (Gehring et al. 2017)."""
 
     kind: Literal["convs2s"]
-    start: str | None = None
-    """A run to start from: its weights and its vocabulary."""
     encoder_layers: Annotated[Layers, Range(at_least=1)] = 4
     decoder_layers: Annotated[Layers, Range(at_least=1)] = 3
     embedding: Annotated[Size, Range(at_least=1)] = 256
@@ -83,11 +75,6 @@ class ConvS2SModel:
     """Size of the states between the convolutions."""
     kernel: Annotated[Count, Range(at_most=63)] = 3
     """Positions that a convolution covers; odd, so that the encoder's are centred."""
-    dropout: Share = 0.1
-    share: Literal["all", "output", "none"] = "all"
-    """Which embeddings are one table: source, target and output; target and output; none."""
-    longest: Annotated[Count, Range(at_most=1 << 20)] = 256
-    """The most tokens a side may have."""
 
     def __post_init__(self) -> None:
         if self.kernel % 2 == 0:
@@ -104,12 +91,11 @@ class ConvS2SModel:
 
 
 @dataclass(frozen=True)
-class RnnModel:
+@defaults(share="none")
+class RnnModel(Seq2SeqSettings):
     """An encoder that reads word by word, a decoder that writes, and what the decoder may look back at."""
 
     kind: Literal["rnn"]
-    start: str | None = None
-    """A run to start from: its weights and its vocabulary."""
     cell: Literal["gru", "lstm"] = "gru"
     layers: Annotated[Layers, Range(at_least=1)] = 1
     embedding: Annotated[Size, Range(at_least=1)] = 256
@@ -127,11 +113,6 @@ class RnnModel:
     """Size of the small network in an additive or concat score; 0 means as the decoder's state."""
     input_feeding: bool = False
     """Luong: the attentional vector is part of the next step's input."""
-    dropout: Share = 0.1
-    share: Literal["all", "output", "none"] = "none"
-    """Which embeddings are one table: source, target and output; target and output; none."""
-    longest: Annotated[Count, Range(at_most=1 << 20)] = 256
-    """The most tokens a side may have."""
 
     def __post_init__(self) -> None:
         self._fill_in()
@@ -265,10 +246,10 @@ class TextSettings:
 
 
 @dataclass(frozen=True)
-class TrainSettings(LoopSettings):
+@defaults(smoothing=0.1)
+class TrainSettings(SmoothedSettings):
     """How a translation model learns."""
 
-    smoothing: Share = 0.1
     r_drop: NotNegative = 0.0
     """Weight of the divergence between two passes with different dropout; 0 means one pass."""
     validate_sentences: Count = 200

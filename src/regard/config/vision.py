@@ -1,38 +1,33 @@
 """What a Vision Transformer is made of, and what it is trained for: labels for images."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from regard.config.attention import ScoreName
+from regard.config.attention import SingleStackSettings
 from regard.config.reduction import Reduction
-from regard.config.schema import Count, Layers, Positive, Range, Share, Size, Whole
-from regard.config.training import LoopSettings
-
-VIT_SIZES: dict[str, dict[str, int]] = {
-    "digits": {"layers": 6, "d_model": 64, "heads": 4, "d_ff": 128, "patch": 4},
-    "tiny": {"layers": 12, "d_model": 192, "heads": 3, "d_ff": 768, "patch": 16},
-    "small": {"layers": 12, "d_model": 384, "heads": 6, "d_ff": 1536, "patch": 16},
-    "base": {"layers": 12, "d_model": 768, "heads": 12, "d_ff": 3072, "patch": 16},
-    "large": {"layers": 24, "d_model": 1024, "heads": 16, "d_ff": 4096, "patch": 16},
-    "huge": {"layers": 32, "d_model": 1280, "heads": 16, "d_ff": 5120, "patch": 14},
-}
-"""Base, large, huge: Dosovitskiy et al. 2021; tiny and small: Touvron et al. 2021; digits: ours, for MNIST."""
+from regard.config.schema import Positive, Range, Share, defaults
+from regard.config.training import SmoothedSettings
 
 Pixels = Annotated[int, Range(at_least=0, at_most=1 << 14)]
 
 
 @dataclass(frozen=True)
-class VitModel:
+@defaults(dropout=0.0, attention_dropout=0.0, epsilon=1e-6)
+class VitModel(SingleStackSettings):
     """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
 
+    SIZES: ClassVar = {
+        "digits": {"layers": 6, "d_model": 64, "heads": 4, "d_ff": 128, "patch": 4},
+        "tiny": {"layers": 12, "d_model": 192, "heads": 3, "d_ff": 768, "patch": 16},
+        "small": {"layers": 12, "d_model": 384, "heads": 6, "d_ff": 1536, "patch": 16},
+        "base": {"layers": 12, "d_model": 768, "heads": 12, "d_ff": 3072, "patch": 16},
+        "large": {"layers": 24, "d_model": 1024, "heads": 16, "d_ff": 4096, "patch": 16},
+        "huge": {"layers": 32, "d_model": 1280, "heads": 16, "d_ff": 5120, "patch": 14},
+    }
+    """Base, large, huge: Dosovitskiy et al. 2021; tiny, small: Touvron et al. 2021; digits: ours, for MNIST."""
+
     kind: Literal["vit"] = "vit"
-    start: str | None = None
-    """A run to start from: its sizes and its weights."""
     size: Literal["digits", "tiny", "small", "base", "large", "huge"] = "base"
-    layers: Layers = 0
-    d_model: Size = 0
-    heads: Layers = 0
-    d_ff: Size = 0
     patch: Pixels = 0
     """Height and width of a patch."""
     height: Pixels = 0
@@ -43,23 +38,13 @@ class VitModel:
     read: Literal["class", "mean"] = "class"
     """What speaks for the image: a token of its own, or the mean of the patches."""
     position: Literal["learned", "sinusoidal"] = "learned"
-    score: ScoreName = "scaled-dot"
-    """How well a key fits a query, in every attention."""
-    dropout: Share = 0.0
-    attention_dropout: Share = 0.0
     activation: Literal["relu", "gelu", "silu"] = "gelu"
-    epsilon: Positive = 1e-6
-    """What keeps a layer norm from dividing by nothing."""
     mean: tuple[float, ...] = (0.5,)
     spread: tuple[Positive, ...] = (0.5,)
     """Brightness, from 0 to 1, less the mean and over the spread; one number, or one for each channel."""
 
     def __post_init__(self) -> None:
-        for name, value in VIT_SIZES[self.size].items():
-            if not getattr(self, name):
-                object.__setattr__(self, name, value)
-        if self.d_model % self.heads:
-            raise ValueError(f"heads: {self.heads} heads do not divide d_model {self.d_model}")
+        super().__post_init__()
         for name in ("height", "width"):
             if getattr(self, name) % self.patch:
                 raise ValueError(
@@ -115,20 +100,18 @@ class ImageData:
 
 
 @dataclass(frozen=True)
-class VisionTrain(LoopSettings):
+@defaults(
+    batch_tokens=6400,  # patches and class tokens
+    optimiser="adamw",
+    beta2=0.999,
+    epsilon=1e-8,
+    weight_decay=0.05,
+    schedule="cosine",
+    warmup=200,
+)
+class VisionTrain(SmoothedSettings):
     """How a Vision Transformer learns."""
 
-    batch_tokens: Count = 6400
-    """Tokens a batch: patches and class tokens."""
-    optimiser: Literal["adam", "adamw", "muon"] = "adamw"
-    beta2: Share = 0.999
-    epsilon: Positive = 1e-8
-    weight_decay: Annotated[float, Range(at_least=0)] = 0.05
-    schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "cosine"
-    rate: Positive = 0.001
-    warmup: Whole = 200
-    smoothing: Share = 0.0
-    """Share of the aim that is spread over the wrong labels."""
     best_by: Literal["accuracy", "f1", "loss"] = "accuracy"
 
 

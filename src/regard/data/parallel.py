@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -10,31 +11,69 @@ from regard.config import PairData
 from regard.data import catalog
 from regard.data.corpus import Pair, read_pairs
 from regard.data.filters import Limits, Report, sift
+from regard.data.spool import PairSpool
 from regard.errors import RegardError
+from regard.storage import cache_folder
 
-HELD_OUT = 1 << 20
+BUCKETS = 1 << 20
 """Buckets into which pairs are sorted by their source sentence, to hold some out."""
+
+MOST_HELD_OUT = 0.05
+"""Share of the pairs that is held out at most, for validation and as many for the test."""
+
+Splits = Callable[[str], Iterable[Pair]]
+"""From the name of a split to its pairs, read from the beginning."""
 
 
 class ParallelCorpus:
-    """Training pairs as often as they are wanted; validation and test pairs in memory."""
+    """Training pairs as often as they are wanted; validation and test pairs in memory.
 
-    def __init__(self, data: PairData) -> None:
+    Every file is read once: what is needed again comes from a copy (`PairSpool`).
+
+    Args:
+        data: Where the pairs are.
+        count: Pairs in the training file, where another process counted them. Then `train` reads the corpus
+            itself whenever it is called, nothing else is read, and `valid` and `test` are empty.
+    """
+
+    def __init__(self, data: PairData, count: int | None = None) -> None:
         self.data = data
         self.report = Report()
-        self._read = named_splits(data) if data.corpus != "files" else file_splits(data)
-        self.valid = list(self._sifted("valid", Report()))
-        self.test = list(self._sifted("test", Report()))
+        self.valid: list[Pair] = []
+        self.test: list[Pair] = []
+        read = named_splits(data) if data.corpus != "files" else file_splits(data)
+        self._copy = copy = PairSpool(partial(read, "train"), cache_folder() / "stores")
+        held_out = held_out_splits(data)
+        self._read_train: Callable[[], Iterable[Pair]]
+        if count is None:
+            self._read_train, self.count = (lambda: copy), copy.count() if held_out else 0
+        else:
+            self._read_train, self.count = partial(read, "train"), count
+        self._split_of = splitter(held_out, data.held_out, self.count)
+        if count is None:
+            self._read_valid_and_test(read, held_out)
+
+    def _read_valid_and_test(self, read: Splits, held_out: list[str]) -> None:
+        splits: dict[str, list[Pair]] = {name: [] for name in held_out}
+        for pair in self._copy if held_out else ():
+            if (split := self._split_of(pair)) != "train":
+                splits[split].append(pair)
+        self.valid, self.test = (
+            list(sift(splits[name] if name in splits else read(name), Limits(), Report()))
+            for name in ("valid", "test")
+        )
         if not self.valid or not self.test:
             raise RegardError(
-                f"{data.source or data.corpus}: too few pairs to hold some out for validation and test; give "
-                "files for them (data.valid_source, data.test_source and their targets)"
+                f"{self.data.source or self.data.corpus}: too few pairs to hold some out for validation and "
+                "test; give files for them (data.valid_source, data.test_source and their targets)"
             )
 
     def train(self) -> Iterator[Pair]:
         """The training pairs that are within the recipe's limits; `report` counts the others."""
         self.report = Report()
-        return islice(self._sifted("train", self.report), self.data.pairs or None)
+        limits = Limits(longest=self.data.longest, ratio=self.data.ratio)
+        training = (pair for pair in self._read_train() if self._split_of(pair) == "train")
+        return islice(sift(training, limits, self.report), self.data.pairs or None)
 
     def fingerprint(self) -> str:
         """A digest of the training pairs, and by the way the report of what was dropped."""
@@ -47,12 +86,9 @@ class ParallelCorpus:
             )
         return digest.hexdigest()
 
-    def _sifted(self, split: str, report: Report) -> Iterator[Pair]:
-        limits = Limits(longest=self.data.longest, ratio=self.data.ratio) if split == "train" else Limits()
-        return sift(self._read(split), limits, report)
-
-
-Splits = Callable[[str], Iterable[Pair]]
+    def close(self) -> None:
+        """Remove the copy of the training pairs: they cannot be read any more."""
+        self._copy.close()
 
 
 def named_splits(data: PairData) -> Splits:
@@ -72,10 +108,17 @@ def named_splits(data: PairData) -> Splits:
 
 
 def file_splits(data: PairData) -> Splits:
-    """A user's own files; what has no file of its own is held out from the training pairs."""
+    """A user's own files."""
     folder = Path(data.path or "")
+    files = {
+        "train": (data.source, data.target),
+        "valid": (data.valid_source, data.valid_target),
+        "test": (data.test_source, data.test_target),
+    }
 
-    def read_file(source: str, target: str | None) -> Iterator[Pair]:
+    def read(split: str) -> Iterator[Pair]:
+        source, target = files[split]
+        assert source is not None
         return read_pairs(
             folder / source,
             None if target is None else folder / target,
@@ -83,29 +126,23 @@ def file_splits(data: PairData) -> Splits:
             target_column=data.target_column,
         )
 
-    def everything() -> Iterator[Pair]:
-        assert data.source is not None
-        return read_file(data.source, data.target)
-
-    given = {name: getattr(data, f"{name}_source") for name in ("valid", "test")}
-    to_hold_out = [name for name, source in given.items() if source is None]
-    share = held_out_share(everything(), data.held_out) if to_hold_out else 0.0
-
-    def split_of(pair: Pair) -> str:
-        # By the source sentence: its other translations go where it goes, so nothing leaks.
-        bucket = zlib.crc32(pair[0].encode()) % HELD_OUT / HELD_OUT
-        place = int(bucket / share) if share else len(to_hold_out)
-        return to_hold_out[place] if place < len(to_hold_out) else "train"
-
-    def read(split: str) -> Iterator[Pair]:
-        if given.get(split):
-            return read_file(given[split], getattr(data, f"{split}_target"))
-        return (pair for pair in everything() if split_of(pair) == split)
-
     return read
 
 
-def held_out_share(pairs: Iterable[Pair], wanted: int) -> float:
-    """The share of pairs that makes about the wanted number, and at most a twentieth."""
-    count = sum(1 for _ in pairs)
-    return min(wanted / count, 0.05) if count else 0.0
+def held_out_splits(data: PairData) -> list[str]:
+    """The splits that have no file of their own, and are taken from the training pairs."""
+    given = {"valid": data.valid_source, "test": data.test_source}
+    return [name for name, source in given.items() if source is None and data.corpus == "files"]
+
+
+def splitter(held_out: list[str], wanted: int, count: int) -> Callable[[Pair], str]:
+    """From a pair to its split: about the wanted number of `count` pairs goes to each that is held out."""
+    share = min(wanted / count, MOST_HELD_OUT) if count else 0.0
+
+    def split_of(pair: Pair) -> str:
+        # By the source sentence: its other translations go where it goes, so nothing leaks.
+        bucket = zlib.crc32(pair[0].encode()) % BUCKETS / BUCKETS
+        place = int(bucket / share)
+        return held_out[place] if place < len(held_out) else "train"
+
+    return split_of if held_out and share else lambda pair: "train"

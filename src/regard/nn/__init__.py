@@ -19,7 +19,7 @@ from regard.nn.positions import Alibi, Learned, Position, Relative, Rotary, Sinu
 from regard.nn.recorder import Recorder
 from regard.nn.recurrent import LayerState, Recurrent
 from regard.nn.residual import Residual, SelfAttention
-from regard.nn.scores import Additive, Concat, Dot, Gaussian, General, ScaledDot, Score, make_score
+from regard.nn.scores import Additive, Concat, Cosine, Dot, Gaussian, General, ScaledDot, Score, make_score
 from regard.nn.token_reduction import (
     Merging,
     Pruning,
@@ -39,6 +39,7 @@ __all__ = [
     "AttentionStats",
     "BlockShape",
     "Concat",
+    "Cosine",
     "DecoderBlock",
     "Dot",
     "EncoderBlock",

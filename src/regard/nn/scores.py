@@ -34,11 +34,11 @@ class Score(nn.Module):
         raise NotImplementedError
 
 
-def check_equal_sizes(query: Tensor, keys: Tensor) -> None:
+def check_equal_sizes(query: Tensor, keys: Tensor, score: str = "dot") -> None:
     """Refuse an inner product of vectors that do not have the same length."""
     if query.size(-1) != keys.size(-1):
         raise ValueError(
-            f"a dot score needs queries and keys of equal size; queries have {query.size(-1)}, "
+            f"a {score} score needs queries and keys of equal size; queries have {query.size(-1)}, "
             f"keys have {keys.size(-1)} (General, Additive and Concat take unequal sizes)"
         )
 
@@ -134,6 +134,33 @@ class Gaussian(Score):
         return -gap.square().sum(-1) / 2
 
 
+class Cosine(Score):
+    """s q.k / (|q| |k|): the cosine of the angle between query and key, times a scale s (Henry et al. 2020).
+
+    Lengths do not matter: no score exceeds s, however large the vectors become. A vector of zeros scores 0.
+
+    Args:
+        scale: The inverse of the softmax's temperature.
+        learned: Whether the scale is trained.
+    """
+
+    def __init__(self, scale: float = 1.0, *, learned: bool = False) -> None:
+        super().__init__()
+        start = torch.tensor([float(scale)])  # a vector: PyTorch cannot shard a parameter without an axis
+        self.scale: Tensor
+        if learned:
+            self.scale = nn.Parameter(start)
+        else:
+            self.register_buffer("scale", start)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return functional.normalize(keys, dim=-1, eps=1e-6)
+
+    def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
+        check_equal_sizes(query, prepared, "cosine")
+        return self.scale * functional.normalize(query, dim=-1, eps=1e-6) @ prepared.transpose(-1, -2)
+
+
 SCORES: dict[ScoreName, Callable[[int, int, int], Score]] = {
     "scaled-dot": lambda query_size, key_size, hidden: ScaledDot(),
     "dot": lambda query_size, key_size, hidden: Dot(),
@@ -142,6 +169,8 @@ SCORES: dict[ScoreName, Callable[[int, int, int], Score]] = {
     "concat": Concat,
     # -|q - k|^2 / (2 sqrt(d)) at first, so that its variance does not grow with the size.
     "gaussian": lambda query_size, key_size, hidden: Gaussian(key_size**-0.25, learned=True),
+    # sqrt(d) at first, so that its variance is that of the scaled dot product.
+    "cosine": lambda query_size, key_size, hidden: Cosine(math.sqrt(key_size), learned=True),
 }
 """From the sizes of queries, of keys and of the network inside to a score."""
 

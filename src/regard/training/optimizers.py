@@ -8,17 +8,18 @@ from torch import nn
 
 from regard.config import LoopSettings
 from regard.training import schedule
+from regard.training.lion import Lion
 from regard.training.muon import Muon
 from regard.training.schedule import Schedule
 
-OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}
+OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon, "lion": Lion}
 
 THRESHOLD_RATE = 0.02
 """The highest rate of thresholds of pruning."""
 
 
 def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimizer:
-    """Adam as the paper has it, AdamW, whose decay leaves norms, biases and embeddings alone, or Muon."""
+    """Adam as the paper has it, AdamW, Muon or Lion; weight decay leaves norms, biases and embeddings alone."""
     learned = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     named = [(name, each) for name, each in learned if not name.endswith("thresholds")]
     matrices = [each for name, each in named if each.dim() > 1 and not is_table(name)]
@@ -33,12 +34,12 @@ def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimiz
     thresholds = [each for name, each in learned if name.endswith("thresholds")]
     # A weight moves by thousandths, a threshold by hundredths, at whatever rate weights move.
     groups.append({"params": thresholds, "weight_decay": 0.0, "pace": THRESHOLD_RATE / train.rate})
+    adam_options = {} if kind is Lion else {"eps": train.epsilon, "fused": True}
     return kind(
         [group for group in groups if group["params"]],
         lr=train.rate,
         betas=(train.beta1, train.beta2),
-        eps=train.epsilon,
-        fused=True,
+        **adam_options,
     )
 
 

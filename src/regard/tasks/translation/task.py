@@ -29,6 +29,7 @@ from regard.viz.curves import draw_training
 from regard.viz.figure import save as save_picture
 
 SAMPLES = 3
+DIGEST_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -71,21 +72,24 @@ class Translation:
 
     def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
         recipe = self.recipe
-        self.corpus = corpus = ParallelCorpus(recipe.data)
-        fingerprint = corpus.fingerprint()
-        audience.say(
-            f"pairs: {corpus.report}; {len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
-        )
         if world.first:
+            corpus = ParallelCorpus(recipe.data)
+            fingerprint = corpus.fingerprint()
+            held_out = f"{len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
+            audience.say(f"pairs: {corpus.report}; {held_out}")
             folder.write_recipe(recipe)
             vocabulary = make_vocabulary(recipe, corpus, folder)
             vocabulary.save(folder.path)
             world.wait()
+            world.from_first(corpus.count, *bytes.fromhex(fingerprint))
         else:
             vocabulary = Vocabulary.load(folder.path)
-        self.vocabulary = vocabulary
+            count, *digest = map(int, world.from_first(*[0.0] * (1 + DIGEST_BYTES)))
+            corpus, fingerprint = ParallelCorpus(recipe.data, count), bytes(digest).hex()
+        self.corpus, self.vocabulary = corpus, vocabulary
         audience.say(f"vocabulary: {vocabulary}")
         self.store = token_store(corpus, vocabulary, fingerprint)
+        corpus.close()  # the store has the training pairs from here on
         model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
         if recipe.model.start:
             RunFolder.open(Path(recipe.model.start)).write_weights_into(model)

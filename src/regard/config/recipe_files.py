@@ -1,0 +1,96 @@
+"""Recipe files: found by name or path, read as TOML, and laid over the recipe that they extend."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from regard.config.schema import copy_tables, describe, shown, suggest
+from regard.errors import RecipeError
+
+EXTENDS = "extends"
+
+
+def shipped_recipes() -> list[str]:
+    """The names of the recipes that come with the package."""
+    folder = resources.files("regard") / "recipes"
+    return sorted(
+        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
+    )
+
+
+def read_table(name: str) -> dict[str, Any]:
+    """The tables of a recipe, shipped or a TOML file, over those of the recipes that it extends.
+
+    Raises:
+        RecipeError: A file is missing or is not TOML, or recipes extend each other in a circle.
+    """
+    table, chain = read_file(name), [name]
+    while EXTENDS in table:
+        try:
+            parent = parent_of(table.pop(EXTENDS), chain[-1])
+            base = read_file(parent)
+        except RecipeError as problem:
+            raise RecipeError(f"{' -> '.join(chain)}: extends: {problem}") from None
+        if identity(parent) in map(identity, chain):
+            raise RecipeError(
+                f"{' -> '.join([*chain, parent])}: extends: these recipes extend each other in a circle; "
+                "one of them must extend none"
+            )
+        chain.append(parent)
+        table = merge(base, table)
+    return table
+
+
+def read_file(name: str) -> dict[str, Any]:
+    """What one file holds, which may extend another."""
+    if name in shipped_recipes():
+        shipped = resources.files("regard") / "recipes" / f"{name}.toml"
+        return tomllib.loads(shipped.read_text("utf-8"))
+    path = Path(name)
+    if not name.endswith(".toml") and not path.exists():
+        raise no_recipe(name)
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as problem:
+        raise RecipeError(f"recipe {name!r} cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError as problem:
+        raise RecipeError(f"recipe {name!r} is not UTF-8 text: bad byte at offset {problem.start}") from None
+    except tomllib.TOMLDecodeError as problem:
+        reason = str(problem)
+        raise RecipeError(f"recipe {name!r} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None
+
+
+def parent_of(extends: Any, child: str) -> str:
+    """What a recipe extends: a shipped recipe, or a file whose path is relative to the recipe's own file."""
+    if not isinstance(extends, str):
+        raise RecipeError(f"{shown(extends)} is not {describe(str)}")
+    if extends in shipped_recipes():
+        return extends
+    if not extends.endswith(".toml") or "\0" in extends:
+        raise no_recipe(extends)
+    return str(Path(child).parent / extends)
+
+
+def no_recipe(name: str) -> RecipeError:
+    return RecipeError(
+        f"there is no recipe {name!r}; {suggest(name, shipped_recipes())}, or the path of a .toml file"
+    )
+
+
+def identity(name: str) -> str | Path:
+    """The same for the same recipe, however its path is written."""
+    return name if name in shipped_recipes() else Path(name).resolve()
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merged key by key; where both have a value, that of `over` holds."""
+    merged = copy_tables(base)
+    for key, value in over.items():
+        inherited = merged.get(key)
+        if isinstance(inherited, Mapping) and isinstance(value, Mapping):
+            merged[key] = merge(inherited, value)
+        else:
+            merged[key] = value
+    return merged
