@@ -215,7 +215,7 @@ def test_the_wheel_is_fast_without_a_compiler(target: str, clean: Path, tmp_path
     if target and "illegal instruction" in found[1]:
         pytest.skip(found[1])
     assert found[1].startswith(f"shipped for {target}")
-    assert "training step: native; beam search: native" in found[1]
+    assert "token loss: native; beam search: native" in found[1]
 
 
 @pytest.mark.slow
