@@ -27,7 +27,7 @@ import torch
 from regard.config import BertModel, GptModel, RnnModel, TransformerModel, VitModel
 from regard.data.batches import Batches
 from regard.data.examples import TextBatch
-from regard.decoding import Options, Translator
+from regard.decoding import Options, TranslationPipeline
 from regard.training.objective import PairObjective
 
 try:
@@ -138,7 +138,7 @@ def searching(batch, beam, frozen=True, **changes):
     model = build(TransformerModel(size="tiny", **changes), 8000, 8000, Tokenizer.padding).eval()
     with torch.no_grad():
         model.output_bias[Tokenizer.end] = -1e4
-    translator = Translator(model, IdsOnly(), IdsOnly())
+    translator = TranslationPipeline(model, IdsOnly(), IdsOnly())
     if frozen and hasattr(translator, "freeze"):
         translator.freeze()
     generator = torch.Generator().manual_seed(1)

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.config import BertModel, GptModel, VitModel
 from regard.data.batches import Batch, Batches
-from regard.decoding import Hypothesis, Limits, Options, Translator, search
+from regard.decoding import Hypothesis, Limits, Options, TranslationPipeline, search
 from regard.decoding.writer import Wish, Writer
 from regard.engine import Plan, Unsupported, plan
 from regard.engine.forward import body_of, gpt_hidden
@@ -74,7 +74,7 @@ def assert_same_step(ours: tuple[Tensor, dict[str, Tensor]], theirs: tuple[Tenso
 
 def searched(model: nn.Module) -> list[list[Hypothesis]]:
     """By the translator, which chooses between the native search and the plain one."""
-    translator = Translator(model, NoText(), NoText())  # type: ignore[arg-type]
+    translator = TranslationPipeline(model, NoText(), NoText())  # type: ignore[arg-type]
     return translator.search_ids([list(each) for each in SENTENCES], Options(beam=3, nbest=2, longest=12))
 
 
@@ -242,14 +242,14 @@ def test_ids_outside_the_vocabulary_are_refused(side: str, wrong: int) -> None:
         PairObjective(model, PADDING, 0.1)(Batch(**ids, tokens=BATCH.tokens, sentences=()))
     native = native_search(model.eval(), 256)
     assert native is not None
-    translator = Translator(model, NoText(), NoText())  # type: ignore[arg-type]
+    translator = TranslationPipeline(model, NoText(), NoText())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=f"token id {wrong} is outside the vocabulary of {WORDS}"):
         translator.search_ids([[5, 6, wrong]])
 
 
 def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None:
     model = small().eval()
-    checked, frozen = (Translator(model, NoText(), NoText()) for _ in range(2))  # type: ignore[arg-type]
+    checked, frozen = (TranslationPipeline(model, NoText(), NoText()) for _ in range(2))  # type: ignore[arg-type]
     frozen.freeze()
     options = Options(beam=3, nbest=2, longest=12)
     before = [each.search_ids(SENTENCES, options) for each in (checked, frozen)]

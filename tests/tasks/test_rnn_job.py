@@ -7,7 +7,7 @@ import pytest
 
 import regard
 from regard.config import load_recipe, shipped_recipes
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator
 from regard.viz.page import page
 from regard.viz.payload import Looked
 
@@ -24,13 +24,13 @@ def train(corpus: Path, out: Path, recipe: str, *more: str, **options):
 
 
 @pytest.fixture(scope="module")
-def attentive(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedTranslator:
+def attentive(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Translator:
     made = train(corpus, tmp_path_factory.mktemp("runs") / "bahdanau", "bahdanau", "train.steps=400")
     assert made.quality.bleu > 90
     return regard.load(made.folder)
 
 
-def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: LoadedTranslator) -> None:
+def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: Translator) -> None:
     assert attentive.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
     looked = attentive.attention("drei vier eins.")
     assert looked.target == ["three", "four", "one", ".", "</s>"]
@@ -39,7 +39,7 @@ def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: Load
     np.testing.assert_allclose(alignment.sum(1), 1.0, atol=1e-5)
 
 
-def test_the_card_says_what_it_is(attentive: LoadedTranslator) -> None:
+def test_the_card_says_what_it_is(attentive: Translator) -> None:
     card = (attentive.folder.path / "README.md").read_text("utf-8")
     assert "bidirectional GRU, 1 + 1 layers, 32 / 32, bahdanau attention (additive)" in card
 

@@ -14,7 +14,8 @@ from support.small_texts import SMALL
 import regard
 from regard.cli import asking, looking
 from regard.errors import RegardError
-from regard.tasks import load_classifier, load_tagger
+from regard.tasks.classification.model import Classifier
+from regard.tasks.tagging.model import Tagger
 from regard.viz.payload import Looked
 
 
@@ -62,7 +63,7 @@ def test_the_run_folder_is_complete_and_opens_elsewhere(sentiment, tmp_path: Pat
 
 
 def test_an_answer_does_not_depend_on_the_batch(sentiment) -> None:
-    model = load_classifier(sentiment.folder)
+    model = Classifier.load(sentiment.folder)
     texts = [text for text, _ in small_texts.labelled(40, 5)]
     together = [each.probability for each in model.classify(texts)]
     alone = [model.classify([text])[0].probability for text in texts]
@@ -284,4 +285,4 @@ def test_a_run_to_start_from_must_hold_a_bert_of_these_sizes(sentiment, files: P
     with pytest.raises(RegardError, match=r"model\.layers: .* has 1, not 3; leave it out"):
         regard.train("sentiment", tmp_path / "run", [*common, "model.layers=3"])
     with pytest.raises(RegardError, match="not one that tags words"):
-        load_tagger(sentiment.folder)
+        Tagger.load(sentiment.folder)

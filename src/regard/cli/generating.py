@@ -14,7 +14,7 @@ from regard.data.corpus import read_lines
 from regard.decoding.sampling import Chance
 from regard.decoding.writer import Wish, Written, samples
 from regard.errors import RegardError, memory_hint
-from regard.tasks import load_writer
+from regard.tasks.language_modeling.model import LanguageModel
 from regard.viz.terminal import harmless
 
 WINDOW = 256
@@ -33,7 +33,7 @@ def run(
     """Go on with the prompts given, or with each line of a file or of standard input."""
     if prompts and file is not None:
         raise RegardError("prompts are given as arguments or in a file, not both")
-    loaded = load_writer(folder)
+    loaded = LanguageModel.load(folder)
     wishes = samples(wish, count)
     where = nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="\n")
     with memory_hint(memory_advice(wish)), where as out:

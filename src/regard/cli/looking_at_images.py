@@ -8,7 +8,7 @@ from rich.console import Console
 from regard import storage
 from regard.errors import RegardError
 from regard.tasks.encoder.reduction import amounts_of
-from regard.tasks.image_classification.model import LoadedVision
+from regard.tasks.image_classification.model import ImageClassifier
 from regard.viz.choice import check_head, chosen_layer, every_layer
 from regard.viz.figure import save_as
 from regard.viz.images import SeenImage, draw_groups, draw_seen, image_page
@@ -16,7 +16,7 @@ from regard.viz.terminal import harmless, shaded
 
 
 def run(
-    loaded: LoadedVision,
+    loaded: ImageClassifier,
     image: str,
     output: Path | None,
     layer: str | None,

@@ -5,7 +5,7 @@ from regard.decoding.fitting import Policy, Tell
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Chance, sample
 from regard.decoding.search import Options, search
-from regard.decoding.translator import Translation, Translator
+from regard.decoding.translator import Translation, TranslationPipeline
 from regard.nn.seq2seq import Hypothesis
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Policy",
     "Tell",
     "Translation",
-    "Translator",
+    "TranslationPipeline",
     "sample",
     "search",
 ]

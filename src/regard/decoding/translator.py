@@ -35,7 +35,7 @@ class Translation:
     others: tuple["Translation", ...] = ()
 
 
-class Translator:
+class TranslationPipeline:
     """A model, or an engine that runs one, with its two vocabularies."""
 
     def __init__(

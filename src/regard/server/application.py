@@ -21,7 +21,6 @@ from regard.server.messages import Asked, AttentionAsked, TranslateAsked, senten
 from regard.server.reading_routes import ASKED as READING
 from regard.server.reading_routes import reading_routes
 from regard.server.translation_routes import attention_routes, translation_routes
-from regard.server.translator import ServedTranslator
 from regard.server.watch import Watch
 from regard.server.writing_routes import ASKED as WRITING
 from regard.server.writing_routes import writing_routes
@@ -63,7 +62,7 @@ def application(house: House, rules: Rules) -> Application:
         redoc_url=None,
     )
     locked = [Security(HTTPBearer(auto_error=False))] if rules.token else []
-    if any(isinstance(model, ServedTranslator) for model in house.models.values()):
+    if "/translate" in house.routes():
         routes.include_router(translation_routes(house), dependencies=locked)
     routes.include_router(reading_routes(house), dependencies=locked)
     routes.include_router(writing_routes(house), dependencies=locked)

@@ -30,14 +30,14 @@ ASKED: dict[str, type[Asked]] = {
 
 def reading_routes(house: House) -> APIRouter:
     router = APIRouter(tags=["reading"])
-    verbs = {verb for model in house.models.values() if isinstance(model, ServedReader) for verb in model.verbs}
-    if "classify" in verbs:
+    routes = house.routes()
+    if "/classify" in routes:
         add_classify(router, house)
-    if "tag" in verbs:
+    if "/tag" in routes:
         add_tag(router, house)
-    if "answer" in verbs:
+    if "/answer" in routes:
         add_answer(router, house)
-    if "embed" in verbs:
+    if "/embed" in routes:
         add_embed(router, house)
     return router
 
@@ -95,13 +95,7 @@ def add_embed(router: APIRouter, house: House) -> None:
 
 def reader(house: House, name: str | None, verb: Verb) -> ServedReader:
     """The model of that name, or the first that can be asked for this."""
-    able = [model for model in house.models.values() if isinstance(model, ServedReader) and verb in model.verbs]
-    if name is None:
-        return able[0]
-    model = house.model(name)
-    if model in able:
-        return model
-    raise Refused(422, f"model: {name} cannot be asked for /{verb}; of {', '.join(each.name for each in able)}")
+    return house.serving(ServedReader, f"/{verb}", name, f"cannot be asked for /{verb}")
 
 
 async def answers(

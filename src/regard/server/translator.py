@@ -13,7 +13,7 @@ from regard.server.alignment import Aligned, aligned, joined
 from regard.server.batcher import Batcher
 from regard.tasks.metrics_log import whole_rows
 from regard.tasks.run_folder import RunFolder
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator
 from regard.tokenization import Tokenizer
 from regard.viz.page import page
 from regard.viz.payload import Looked
@@ -64,18 +64,18 @@ class ServedTranslator:
     def __init__(
         self,
         name: str,
-        loaded: LoadedTranslator,
+        loaded: Translator,
         *,
         room: int,
         batch: int,
         batched: Callable[[int], object],
-        translated: Callable[[int, int], object],
+        counted: Callable[[int, int], object],
     ) -> None:
-        self.name, self.loaded, self.translated = name, loaded, translated
+        self.name, self.loaded, self.counted = name, loaded, counted
         self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
         self.attentive = self.warm_up()
-        loaded.translator.freeze()
-        threads = loaded.translator.searchers
+        loaded.pipeline.freeze()
+        threads = loaded.pipeline.searchers
         self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched, cost=self.cost)
 
     def warm_up(self) -> bool:
@@ -136,10 +136,10 @@ class ServedTranslator:
 
     def translate(self, way: Search, sentences: list[str]) -> list[Found]:
         """Sentences that fit."""
-        translator = self.loaded.translator
+        translator = self.loaded.pipeline
         encoded = translator.source.encode_batch(sentences)
         found = translator.search_ids(encoded, way.options, batch_size=len(sentences))
-        self.translated(len(sentences), sum(len(best[0].ids) for best in found if best))
+        self.counted(len(sentences), sum(len(best[0].ids) for best in found if best))
         worded = [translator.worded(*each) for each in zip(sentences, found, strict=True)]
         return [Found(each, self.alignment(each) if way.attention else None) for each in worded]
 
@@ -177,7 +177,7 @@ def weights_in(looked: Looked) -> int:
     return sum(layer.weights.size for layer in looked.layers.values())
 
 
-def examples_of(loaded: LoadedTranslator) -> list[str]:
+def examples_of(loaded: Translator) -> list[str]:
     """A few sentences of the kind the model was trained on: those its last validations translated."""
     path = loaded.folder.file("metrics.jsonl")
     rows = reversed(whole_rows(path)) if path.is_file() else ()

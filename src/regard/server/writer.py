@@ -9,7 +9,7 @@ from regard.decoding.writer import Wish, Written
 from regard.errors import RegardError
 from regard.server.batcher import Batcher
 from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
-from regard.tasks.language_modeling.model import LoadedWriter
+from regard.tasks.language_modeling.model import LanguageModel
 from regard.viz.page import page
 
 
@@ -26,14 +26,14 @@ class ServedWriter:
     def __init__(
         self,
         name: str,
-        loaded: LoadedWriter,
+        loaded: LanguageModel,
         *,
         room: int,
         batch: int,
         batched: Callable[[int], object],
-        written: Callable[[int, int], object],
+        counted: Callable[[int, int], object],
     ) -> None:
-        self.name, self.loaded, self.told = name, loaded, written
+        self.name, self.loaded, self.counted = name, loaded, counted
         self.card = card_of(loaded.folder)
         self.batcher = Batcher(self.work, room=room, batch=batch, told=batched, cost=self.cost)
 
@@ -73,7 +73,7 @@ class ServedWriter:
         match way:
             case Wish():
                 found = self.loaded.write(items, way)
-                self.told(len(found), sum(each.tokens for each in found))
+                self.counted(len(found), sum(each.tokens for each in found))
                 return found
             case Stream():
                 return [self.streamed(way.wish, *item) for item in items]
@@ -86,7 +86,7 @@ class ServedWriter:
             if piece and not tell(piece):
                 return None
             if whole is not None:
-                self.told(1, whole.tokens)
+                self.counted(1, whole.tokens)
                 return whole
         return None
 

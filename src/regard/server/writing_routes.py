@@ -88,7 +88,7 @@ ASKED: dict[str, type[Asked]] = {"/generate": GenerateAsked}
 
 def writing_routes(house: House) -> APIRouter:
     router = APIRouter(tags=["writing"])
-    if not any(isinstance(model, ServedWriter) for model in house.models.values()):
+    if "/generate" not in house.routes():
         return router
 
     @router.post(
@@ -104,7 +104,7 @@ def writing_routes(house: House) -> APIRouter:
     )
     async def generate(asked: GenerateAsked, request: Request) -> Response:
         """Go on with one text or many."""
-        model = writer(house, asked.model)
+        model = house.serving(ServedWriter, "/generate", asked.model, "writes no texts")
         prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
         wish = asked.wish(model.batcher.batch)
         await run_in_threadpool(model.check, prompts, wish)
@@ -117,15 +117,6 @@ def writing_routes(house: House) -> APIRouter:
             return json_answer({"model": model.name, "texts": [told(each) async for each in ticket.answers()]})
 
     return router
-
-
-def writer(house: House, name: str | None) -> ServedWriter:
-    """The model of that name, which must go on with texts; the first that does where none is named."""
-    able = [model for model in house.models.values() if isinstance(model, ServedWriter)]
-    model = able[0] if name is None else house.model(name)
-    if not isinstance(model, ServedWriter):
-        raise Refused(422, f"model: {name} writes no texts; of {', '.join(each.name for each in able)}")
-    return model
 
 
 def told(found: Written) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def train(
     if as_json:
         print(json.dumps(run.as_json()))
     else:
-        results.print_run(run)
+        results.print_summary(run.summary())
 
 
 def remember(

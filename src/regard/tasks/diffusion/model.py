@@ -12,6 +12,7 @@ from regard.config import PaintRecipe
 from regard.decoding.diffusion import PaintOptions
 from regard.errors import RegardError, did_you_mean
 from regard.tasks.diffusion.task import build_unet, options_of, painted
+from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import split
@@ -19,8 +20,11 @@ from regard.training.devices import choose_device
 from regard.viz.painting import Painted
 
 
-class LoadedPainter:
-    """What `regard.load` gives for a run that paints."""
+class ImageGenerator(LoadedModel):
+    """A diffusion model that makes images of prompts."""
+
+    does = "paints"
+    recipe: PaintRecipe
 
     def __init__(self, folder: RunFolder, recipe: PaintRecipe) -> None:
         self.folder, self.recipe = folder, recipe

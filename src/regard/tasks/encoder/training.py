@@ -39,6 +39,7 @@ from regard.tasks.encoder.run_folder import (
 )
 from regard.tasks.metrics_log import Audience, Journal, read_journal
 from regard.tasks.model_card import text_card
+from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.vocabulary import JOINT
@@ -66,6 +67,21 @@ class Measured:
     rows: list[dict[str, Any]]
     """Label by label, where there are labels."""
 
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    def summary(self, note: str = "examples") -> Summary:
+        """The scores in one line, and label by label where there are labels."""
+        scores = "   ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.scores.items())
+        line = f"{scores}   ({self.examples:,} {note})"
+        if not self.rows:
+            return Summary((line,))
+        rows = [
+            tuple(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values())
+            for row in self.rows
+        ]
+        return Summary((line,), ResultTable(tuple(self.rows[0]), rows))
+
 
 @dataclass(frozen=True)
 class TextRun:
@@ -90,6 +106,12 @@ class TextRun:
 
     def as_json(self) -> dict[str, object]:
         return {"run": str(self.folder), **asdict(self.measured), **self._rest()}
+
+    def summary(self) -> Summary:
+        measured = self.measured.summary(
+            f"{self.on} examples, {self.steps:,} steps, {self.minutes:.1f} minutes"
+        )
+        return replace(measured, last_lines=(f"run:     {self.folder}",))
 
     def _rest(self) -> dict[str, object]:
         return {

@@ -16,13 +16,17 @@ from regard.nn import Merging, Recorder
 from regard.tasks.classification.task import Judged, judged
 from regard.tasks.encoder.training import Measured
 from regard.tasks.image_classification.task import fresh_vit, measure, probabilities
+from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
 from regard.viz.images import SeenImage
 from regard.viz.payload import Layer, Looked, Side
 
 
-class LoadedVision:
-    """What `regard.load` gives for a run that labels images."""
+class ImageClassifier(LoadedModel):
+    """A Vision Transformer that labels images."""
+
+    does = "labels images"
+    recipe: VisionRecipe
 
     def __init__(self, folder: RunFolder, recipe: VisionRecipe) -> None:
         self.folder, self.recipe = folder, recipe

@@ -16,6 +16,7 @@ from regard.tasks.encoder.run_folder import TextFolder
 from regard.tasks.encoder.training import Measured, file_of
 from regard.tasks.language_modeling.ngram import open_counts
 from regard.tasks.language_modeling.task import Language
+from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import side
 from regard.tasks.translation.vocabulary import JOINT
@@ -27,8 +28,11 @@ LOOKED_AT = 40
 """Tokens that are written to look into, where nothing else is said."""
 
 
-class LoadedWriter:
-    """What `regard.load` gives for a run that holds a GPT, or counts of tokens."""
+class LanguageModel(LoadedModel):
+    """A GPT, or counts of tokens, that goes on with texts."""
+
+    does = "goes on with a text"
+    recipe: LanguageRecipe
 
     def __init__(self, folder: RunFolder, recipe: LanguageRecipe) -> None:
         self.folder, self.recipe = folder, recipe
