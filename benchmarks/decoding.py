@@ -22,7 +22,7 @@ import torch
 from harness.rounds import Contender, Ready, Row, against, as_json, chosen_peers, parser, rounds_of, show, start
 
 from regard.config import PairData, TrainSettings, TransformerModel, TranslationRecipe
-from regard.decoding import Options, TranslationPipeline
+from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.engine.allocator import tuned_allocator
 from regard.interop import by_transformers, marian
 from regard.interop import ctranslate2 as to_ctranslate2
@@ -86,7 +86,7 @@ def ours(given: Subject, *, frozen: bool = True) -> Translate:
         translator.freeze()
 
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
-        options = Options(beam=beam, longest=given.steps or 256)
+        options = BeamSearchConfig(beam=beam, longest=given.steps or 256)
         return translator.search_ids([list(each[:-1]) for each in sentences], options, batch_size=64)
 
     return translate

@@ -8,7 +8,7 @@ import torch
 from support.small_models import SENTENCES, rnn, transformer, write_run
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import Chance
+from regard.decoding import SamplingConfig
 from regard.errors import RegardError
 from regard.tasks.engines import ExportedTranslator, open_engine
 from regard.tasks.exporting import export
@@ -119,7 +119,7 @@ def test_what_it_cannot_run_is_refused(
 def test_nothing_is_drawn_by_chance(tmp_path: Path) -> None:
     exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
     with pytest.raises(RegardError, match="none can be begun or drawn"):
-        exported.pipeline.translate(SENTENCES, chance=Chance(1, 1.0))
+        exported.pipeline.translate(SENTENCES, chance=SamplingConfig(1, 1.0))
 
 
 def test_damaged_and_foreign_folders(tmp_path: Path) -> None:

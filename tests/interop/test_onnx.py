@@ -9,7 +9,7 @@ import torch
 from support.small_models import SENTENCES, rnn, transformer, write_run
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import Chance
+from regard.decoding import SamplingConfig
 from regard.errors import RegardError
 from regard.interop import onnx
 from regard.interop.onnx_graphs import graphs
@@ -87,15 +87,18 @@ def test_the_same_text(both: tuple[Translator, ExportedTranslator]) -> None:
 
 
 def test_translations_can_be_drawn_too(both: tuple[Translator, ExportedTranslator]) -> None:
-    drawn = [[text.text for text in each.pipeline.translate(SENTENCES, chance=Chance(3, 1.0))] for each in both]
+    drawn = [
+        [text.text for text in each.pipeline.translate(SENTENCES, chance=SamplingConfig(3, 1.0))]
+        for each in both
+    ]
     assert drawn[0] == drawn[1]
 
 
 def test_coverage_is_refused(both: tuple[Translator, ExportedTranslator]) -> None:
-    from regard.decoding import Options
+    from regard.decoding import BeamSearchConfig
 
     with pytest.raises(RegardError, match=r"decode\.coverage must be 0"):
-        both[1].pipeline.translate(SENTENCES, Options(coverage=0.2))
+        both[1].pipeline.translate(SENTENCES, BeamSearchConfig(coverage=0.2))
 
 
 @pytest.mark.parametrize("name", MODELS)

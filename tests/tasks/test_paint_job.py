@@ -13,6 +13,7 @@ from support.small_painter import SIDE, SMALL, toys, write_toys
 import regard
 from regard.bench.painting import profile
 from regard.cli import benching, looking, painting
+from regard.config import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.diffusion.model import ImageGenerator
 from regard.tasks.translation.model import Translator
@@ -26,7 +27,9 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(pictures: Path, out: Path, *more: str, **options):
-    return regard.train("paint", out, [f"data.path={pictures}", *SMALL, *more], **options)
+    return regard.train(
+        "paint", out, overrides=parse_assignments([f"data.path={pictures}", *SMALL, *more]), **options
+    )
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import load_recipe, shipped_recipes
+from regard.config import load_recipe, parse_assignments, shipped_recipes
 from regard.tasks.translation.model import Translator
 from regard.viz.page import page
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 SMALL = [
@@ -20,7 +20,9 @@ SMALL = [
 
 
 def train(corpus: Path, out: Path, recipe: str, *more: str, **options):
-    return regard.train(recipe, out, [f"data.path={corpus}", *SMALL, *more], **options)
+    return regard.train(
+        recipe, out, overrides=parse_assignments([f"data.path={corpus}", *SMALL, *more]), **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str
     assert len(model.translate(["drei vier.", ""])) == 2
     looked = model.attention("drei vier.")
     if recipe.startswith("rnn"):
-        for see in (Looked.alignment, page):
+        for see in (AttentionMaps.alignment, page):
             with pytest.raises(
                 regard.RegardError, match="this model has no attention: there is nothing to look at"
             ):
@@ -104,13 +106,13 @@ class Stopping:
 
 def test_coverage_needs_something_to_look_at() -> None:
     with pytest.raises(regard.RegardError) as refused:
-        load_recipe("rnn", ["decode.coverage=0.2"])
+        load_recipe("rnn", {"decode.coverage": 0.2})
     assert 'decode.coverage: this counts what was looked at, and model.attention is "none"' in str(
         refused.value
     )
 
 
 def test_one_line_of_the_recipe_changes_the_model() -> None:
-    recipe = load_recipe("rnn", ["model.attention=luong"])
+    recipe = load_recipe("rnn", {"model.attention": "luong"})
     assert recipe.model.score == "general"
     assert recipe.model.encoder_size == recipe.model.hidden

@@ -8,7 +8,7 @@ import pytest
 from support.small_translation import train
 
 import regard
-from regard.decoding import Chance, Options
+from regard.decoding import BeamSearchConfig, SamplingConfig
 from regard.tasks.translation.model import Translator
 
 
@@ -67,7 +67,8 @@ def test_sizes_out_of_range_are_refused(model: Translator) -> None:
 def test_text_and_scores_do_not_depend_on_the_batch(model: Translator, corpus: Path, beam: int) -> None:
     texts = (corpus / "n.de").read_text("utf-8").splitlines()[:150]
     found = [
-        model.pipeline.translate(texts, Options(beam=beam, nbest=beam), batch_size=size) for size in (1, 7, 64)
+        model.pipeline.translate(texts, BeamSearchConfig(beam=beam, nbest=beam), batch_size=size)
+        for size in (1, 7, 64)
     ]
     assert found[0] == found[1] == found[2]
 
@@ -78,7 +79,7 @@ def test_chance_does_not_see_batches_or_windows(model: Translator, corpus: Path)
         [
             each.text
             for some in model.pipeline.stream(
-                texts, chance=Chance(7, temperature=3), window=window, batch_size=size
+                texts, chance=SamplingConfig(7, temperature=3), window=window, batch_size=size
             )
             for each in some
         ]
@@ -86,7 +87,9 @@ def test_chance_does_not_see_batches_or_windows(model: Translator, corpus: Path)
     ]
     assert drawn[0] == drawn[1] == drawn[2]
     assert drawn[0] != [
-        each.text for some in model.pipeline.stream(texts, chance=Chance(8, temperature=3)) for each in some
+        each.text
+        for some in model.pipeline.stream(texts, chance=SamplingConfig(8, temperature=3))
+        for each in some
     ]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from torch import nn
 
 from regard.bench.rounds import speedup, timed_rounds
-from regard.decoding.diffusion import PaintOptions
+from regard.decoding.diffusion import DiffusionConfig
 from regard.tasks.diffusion.model import ImageGenerator
 
 TEXT_SHARE = 0.83
@@ -101,7 +101,7 @@ def attention_in(parts: list[Part]) -> float:
     return sum(part.share for part in parts if part.name.endswith("attention"))
 
 
-def parts_of(loaded: ImageGenerator, prompts: list[str], options: PaintOptions) -> list[Part]:
+def parts_of(loaded: ImageGenerator, prompts: list[str], options: DiffusionConfig) -> list[Part]:
     """The time of each part while the prompts are painted, most first at each resolution; the rest is last."""
     with timed(named_parts(loaded)) as times:
         whole = loaded.paint(prompts, options=options).seconds

@@ -17,14 +17,14 @@ from regard.engine.allocator import tuned_allocator
 from regard.errors import RegardError
 from regard.tasks import load
 from regard.tasks.classification.model import Classifier
-from regard.tasks.classification.task import Judged
+from regard.tasks.classification.task import LabelPrediction
 from regard.tasks.encoder.model import Encoder
 from regard.tasks.encoder.reduction import amounts_of
 from regard.tasks.image_classification.model import ImageClassifier
 from regard.tasks.question_answering.model import QuestionAnswerer
-from regard.tasks.question_answering.task import Answered
+from regard.tasks.question_answering.task import AnswerSpan
 from regard.tasks.tagging.model import Tagger
-from regard.tasks.tagging.task import TaggedWords
+from regard.tasks.tagging.task import TaggedSentence
 
 WINDOW = 512
 """Lines that are read before they are answered together."""
@@ -177,16 +177,16 @@ def two(line: Line, what: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def label_line(judged: Judged) -> str:
+def label_line(judged: LabelPrediction) -> str:
     return f"{judged.label}\t{judged.probability:.4f}\n"
 
 
-def columns(found: TaggedWords) -> str:
+def columns(found: TaggedSentence) -> str:
     rows = zip(found.words, found.tags, found.probabilities, strict=True)
     return "".join(f"{word}\t{tag}\t{share:.4f}\n" for word, tag, share in rows) + "\n"
 
 
-def answer_line(found: Answered, as_json: bool) -> str:
+def answer_line(found: AnswerSpan, as_json: bool) -> str:
     return json_line(asdict(found)) if as_json else f"{found.answer}\t{found.probability:.4f}\n"
 
 

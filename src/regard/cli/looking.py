@@ -17,7 +17,7 @@ from regard.viz.choice import check_head, chosen_layer, every_layer
 from regard.viz.figure import save_as
 from regard.viz.heads import draw_heads, draw_matrix
 from regard.viz.page import page
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 from regard.viz.terminal import harmless, shaded
 
 KINDS = {".html": "page", ".svg": "picture", ".png": "picture", ".json": "payload"}
@@ -27,14 +27,14 @@ KINDS = {".html": "page", ".svg": "picture", ".png": "picture", ".json": "payloa
 class View:
     """What is to be seen of a payload: a layer, which may have been asked for by name, and perhaps one head."""
 
-    looked: Looked
+    looked: AttentionMaps
     name: str
     layer: Layer
     asked: bool
     head: int | None
 
     @classmethod
-    def of(cls, looked: Looked, layer: str | None, head: int | None, words: bool) -> "View":
+    def of(cls, looked: AttentionMaps, layer: str | None, head: int | None, words: bool) -> "View":
         name = chosen_layer(looked, layer)
         seen = every_layer(looked)[name]
         check_head(name, seen, head)
@@ -89,13 +89,13 @@ def picture(view: View) -> Figure:
     return draw_matrix(view.layer.weights.mean(0), view.layer, "Who looked where")
 
 
-def payload(view: View) -> Looked:
+def payload(view: View) -> AttentionMaps:
     """All of it, or the one layer or head that was asked for."""
     if not view.asked and view.head is None:
         return view.looked
     weights = view.layer.weights if view.head is None else view.layer.weights[view.head : view.head + 1]
     only = Layer(view.layer.left, view.layer.right, weights)
-    return Looked(view.looked.read, view.looked.written, {view.name: only})
+    return AttentionMaps(view.looked.read, view.looked.written, {view.name: only})
 
 
 def write(output: Path, text: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regard.data.corpus import read_lines
-from regard.decoding import Chance, Options, Policy, Translation
+from regard.decoding import BeamSearchConfig, Policy, SamplingConfig, Translation
 from regard.decoding.translator import WINDOW
 from regard.errors import RegardError, memory_hint
 from regard.tasks.engines import ExportedTranslator
@@ -21,8 +21,8 @@ def run(
     loaded: Translator | ExportedTranslator,
     files: list[Path],
     output: Path | None,
-    options: Options,
-    chance: Chance | None,
+    options: BeamSearchConfig,
+    chance: SamplingConfig | None,
     batch_size: int | None,
     long: Policy,
     as_json: bool,

@@ -1,11 +1,11 @@
 """Recipes: everything a run depends on, as frozen dataclasses read from TOML.
 
-`load_recipe("kernel", ["train.steps=500"])` reads a shipped recipe or a file and lays assignments over it;
+`load_recipe("kernel", {"train.steps": 500})` reads a shipped recipe or a file and overrides values of it;
 `to_toml(recipe)` writes the resolved copy that goes into the run folder.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from regard.config.gpt import GptModel, NgramModel
 from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTrain
 from regard.config.language import LanguageData, LanguageRecipe, LanguageText
 from regard.config.reduction import Reduction
-from regard.config.schema import one_of, override, suggest, to_toml
+from regard.config.schema import one_of, override, parse_assignments, suggest, to_toml
 from regard.config.texts import (
     AnsweringRecipe,
     ClassificationRecipe,
@@ -95,6 +95,7 @@ __all__ = [
     "VisionTrain",
     "VitModel",
     "load_recipe",
+    "parse_assignments",
     "read_recipe",
     "shipped_recipes",
     "to_toml",
@@ -115,9 +116,9 @@ RECIPES = (
 )
 
 
-def load_recipe(name: str, assignments: Iterable[str] = ()) -> Recipe:
-    """A recipe by the name of a shipped one or the path of a TOML file, with `key=value` laid over it."""
-    return read_recipe(override(read_table(name), assignments))
+def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe by the name of a shipped one or the path of a TOML file, with other values for some keys."""
+    return read_recipe(override(read_table(name), overrides or {}))
 
 
 def read_recipe(table: Mapping[str, Any]) -> Recipe:

@@ -14,8 +14,8 @@ from torch import nn
 from regard.decoding.engine import Engine
 from regard.decoding.fitting import Fitting, Policy, Tell
 from regard.decoding.limits import Limits
-from regard.decoding.sampling import Chance, sample
-from regard.decoding.search import Options, search
+from regard.decoding.sampling import SamplingConfig, sample
+from regard.decoding.search import BeamSearchConfig, search
 from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
@@ -74,11 +74,11 @@ class TranslationPipeline:
     def translate(
         self,
         texts: Sequence[str],
-        options: Options | None = None,
+        options: BeamSearchConfig | None = None,
         *,
         batch_size: int = 64,
         prefixes: Sequence[str] | None = None,
-        chance: Chance | None = None,
+        chance: SamplingConfig | None = None,
         long: Policy = "split",
         tell: Tell = warnings.warn,
         first_line: int = 1,
@@ -106,11 +106,11 @@ class TranslationPipeline:
     def stream(
         self,
         lines: Iterable[str],
-        options: Options | None = None,
+        options: BeamSearchConfig | None = None,
         *,
         batch_size: int = 64,
         window: int = WINDOW,
-        chance: Chance | None = None,
+        chance: SamplingConfig | None = None,
         long: Policy = "split",
         tell: Tell = warnings.warn,
         share: tuple[int, int] = (0, 1),
@@ -131,10 +131,10 @@ class TranslationPipeline:
     def _fitting(
         self,
         texts: Sequence[str],
-        options: Options | None,
+        options: BeamSearchConfig | None,
         batch_size: int,
         prefixes: Sequence[str],
-        chance: Chance | None,
+        chance: SamplingConfig | None,
     ) -> list[Translation]:
         """Translations of texts that fit."""
         encoded = self.source.encode_batch(list(texts))
@@ -145,14 +145,14 @@ class TranslationPipeline:
     def search_ids(
         self,
         encoded: list[list[int]],
-        options: Options | None = None,
+        options: BeamSearchConfig | None = None,
         *,
         batch_size: int = 64,
         begun: list[list[int]] | None = None,
-        chance: Chance | None = None,
+        chance: SamplingConfig | None = None,
     ) -> list[list[Hypothesis]]:
         """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
-        options = options or Options()
+        options = options or BeamSearchConfig()
         options = replace(options, longest=min(options.longest, self.longest))  # places that the model has
         limits = self.limits(options)
         if self.engine is not None:
@@ -178,7 +178,12 @@ class TranslationPipeline:
         return [found.get(number, []) for number in range(len(encoded))]
 
     def by_engine(
-        self, engine: Engine, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+        self,
+        engine: Engine,
+        encoded: list[list[int]],
+        limits: Limits,
+        options: BeamSearchConfig,
+        batch_size: int,
     ) -> list[list[Hypothesis]]:
         """All sentences at once: an engine makes its own batches."""
         numbers = [number for number, ids in enumerate(encoded) if ids]
@@ -189,7 +194,12 @@ class TranslationPipeline:
         return [found.get(number, []) for number in range(len(encoded))]
 
     def by_native_search(
-        self, native: NativeSearch, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+        self,
+        native: NativeSearch,
+        encoded: list[list[int]],
+        limits: Limits,
+        options: BeamSearchConfig,
+        batch_size: int,
     ) -> dict[int, list[Hypothesis]]:
         """Batches of similar length, each by one thread; the long ones first, so that all end together."""
         order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: -len(encoded[n]))
@@ -229,7 +239,7 @@ class TranslationPipeline:
         """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
         return 1 if self.native_search() is None else torch.get_num_threads()
 
-    def limits(self, options: Options) -> Limits:
+    def limits(self, options: BeamSearchConfig) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)
         return Limits(self.target.begin, self.target.end, never, options.no_repeat)
 

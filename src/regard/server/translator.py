@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.decoding import Options, Policy, Translation
+from regard.decoding import BeamSearchConfig, Policy, Translation
 from regard.decoding.fitting import Fitting
 from regard.decoding.translator import together
 from regard.errors import RegardError
@@ -16,7 +16,7 @@ from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import Translator
 from regard.tokenization import Tokenizer
 from regard.viz.page import page
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 EXAMPLES, LONGEST_EXAMPLE = 4, 120
 LARGEST_CARD = 1 << 16
@@ -29,7 +29,7 @@ LARGEST_LOOK = 1_000_000
 class Search:
     """How sentences are to be translated; those of one way go in one batch."""
 
-    options: Options
+    options: BeamSearchConfig
     attention: bool
 
 
@@ -173,7 +173,7 @@ def put_together(text: str, parts: Sequence[Found]) -> Found:
     return Found(translation, joined(alignments) if alignments else None)
 
 
-def weights_in(looked: Looked) -> int:
+def weights_in(looked: AttentionMaps) -> int:
     return sum(layer.weights.size for layer in looked.layers.values())
 
 

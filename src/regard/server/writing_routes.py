@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from regard.decoding.sampling import Chance
-from regard.decoding.writer import Wish, Written
+from regard.decoding.sampling import SamplingConfig
+from regard.decoding.writer import Completion, GenerationConfig
 from regard.limits import SERVER_MAX_BEAM, SERVER_MAX_TOKENS
 from regard.server.answers import OWN_MISTAKE, encoded, json_answer
 from regard.server.batcher import Gone
@@ -62,9 +62,11 @@ class GenerateAsked(Asked):
         default=[], description="a list of at most 8 texts: end before the first of them"
     )
 
-    def wish(self, batch: int) -> Wish:
-        chance = Chance(self.seed, self.temperature, self.top_k, self.top_p)
-        return Wish(self.tokens, chance, self.beam, self.repetition_penalty, tuple(self.stop), batch)
+    def wish(self, batch: int) -> GenerationConfig:
+        chance = SamplingConfig(self.seed, self.temperature, self.top_k, self.top_p)
+        return GenerationConfig(
+            self.tokens, chance, self.beam, self.repetition_penalty, tuple(self.stop), batch
+        )
 
 
 class Continuation(BaseModel):
@@ -119,12 +121,12 @@ def writing_routes(house: House) -> APIRouter:
     return router
 
 
-def told(found: Written) -> dict[str, Any]:
+def told(found: Completion) -> dict[str, Any]:
     return {"text": found.text, "tokens": found.tokens, "why": found.why}
 
 
 async def pieces(
-    house: House, model: ServedWriter, prompt: str, wish: Wish, request: Request
+    house: House, model: ServedWriter, prompt: str, wish: GenerationConfig, request: Request
 ) -> AsyncIterator[bytes]:
     """A piece a line, and the whole at last; where it cannot go on, the last line says why."""
     loop, coming, listening = asyncio.get_running_loop(), asyncio.Queue[str | None](), [True]
@@ -155,10 +157,10 @@ async def pieces(
             ended.cancel()
 
 
-async def last_of(answers: AsyncIterator[Any], coming: "asyncio.Queue[str | None]") -> Written | None:
+async def last_of(answers: AsyncIterator[Any], coming: "asyncio.Queue[str | None]") -> Completion | None:
     """The one answer; whoever waits for pieces is told that there are no more."""
     try:
-        found: Written | None = await anext(answers)
+        found: Completion | None = await anext(answers)
         return found
     finally:
         coming.put_nowait(None)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.config import load_recipe
-from regard.config.schema import toml_value
 from regard.errors import RegardError
 from regard.tasks.registry import spec_of
 from regard.tasks.run_folder import RunFolder
@@ -12,7 +11,7 @@ from regard.training.distributed import processes
 from regard.training.process import preserved_rng
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from regard.tasks.loaded_model import LoadedModel
     from regard.tasks.metrics_log import Audience
@@ -20,22 +19,33 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: str,
+    recipe: str | Path,
     out: str | Path | None = None,
-    assignments: "Iterable[str]" = (),
     *,
+    overrides: "Mapping[str, object] | None" = None,
     resume: bool = False,
     audience: "Audience | None" = None,
-    **overrides: object,
 ) -> "TrainedRun | None":
-    """Train a recipe, shipped or a TOML file, into a run folder.
+    """Train a recipe into a run folder: `train("kernel", overrides={"train.steps": 50})`.
 
-    `train("kernel", out="runs/mine", assignments=["train.steps=50"])`; keyword overrides name a key with two
-    underscores for each dot: `train__steps=50`. Under torchrun, all processes but the first return nothing.
     Random states, allocator, flags and signal handlers of the process are restored at the end.
+
+    Args:
+        recipe: The name of a shipped recipe, or the path of a TOML file.
+        out: The run folder to make, by default `runs/` and the recipe's name.
+        overrides: Values that take the place of the recipe's, by key.
+        resume: Go on from the checkpoint in `out`.
+        audience: Told of the progress.
+
+    Returns:
+        What was made and measured; None in all processes but the first under torchrun.
+
+    Raises:
+        RecipeError: A key or value of the recipe is not what it may be.
+        RegardError: The training cannot begin or go on.
     """
-    given = [f"{key.replace('__', '.')}={toml_value(value)}" for key, value in overrides.items()]
-    resolved = load_recipe(recipe, [*assignments, *given])
+    recipe = str(recipe)
+    resolved = load_recipe(recipe, overrides)
     if resume and out is None:
         raise RegardError("to resume, name the run folder with --out")
     if out is None and processes() > 1:

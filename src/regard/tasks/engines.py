@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import TranslationRecipe, load_recipe
-from regard.decoding import Options, TranslationPipeline
+from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.errors import RegardError
 from regard.interop import ctranslate2, onnx
 from regard.interop.folders import expect, kind_of
@@ -41,7 +41,7 @@ class ExportedTranslator:
         self.name = model.name
         self.pipeline = TranslationPipeline(model, source, target, self.recipe.model.longest)
 
-    def options(self, beam: int | None = None, nbest: int = 1) -> Options:
+    def options(self, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
         """The recipe's way of searching, with another beam or more results."""
         return options_for(self.recipe, beam, nbest)
 

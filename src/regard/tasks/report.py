@@ -19,7 +19,7 @@ from regard.viz.curves import draw_training
 from regard.viz.document import Document
 from regard.viz.figure import canvas
 from regard.viz.heads import draw_matrix
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 Rows = list[dict[str, Any]]
 
@@ -187,7 +187,7 @@ def add_attention(page: Document, loaded: Translator, texts: Sequence[str]) -> N
         page.picture(draw_aligned(looked), f"Alignment of “{text}”", small=True)
 
 
-def draw_aligned(looked: Looked) -> Figure:
+def draw_aligned(looked: AttentionMaps) -> Figure:
     layer = looked.layers[looked.aligning].in_words()
     return draw_matrix(layer.weights.mean(0), layer, looked.aligning)
 

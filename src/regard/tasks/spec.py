@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a spec is cheap to import: what it needs is imported when i
     from regard.tasks.reduction_subject import Subject
     from regard.tasks.results import Result, TrainedRun
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import Looked
+    from regard.viz.payload import AttentionMaps
 
 RecipeType = TypeVar("RecipeType")
 ModelType = TypeVar("ModelType", bound="LoadedModel")
@@ -81,7 +81,7 @@ class TaskSpec(ABC, Generic[RecipeType, ModelType]):
         refuse_data(options)
         raise RegardError(f"{loaded.folder.path} holds a {self.name} model, not one that translates")
 
-    def attention(self, loaded: ModelType, text: str, target: str | None) -> "Looked":
+    def attention(self, loaded: ModelType, text: str, target: str | None) -> "AttentionMaps":
         """Attention weights for `regard look` at a text."""
         raise RegardError(f"{loaded.folder.path} holds a {self.name} model, which reads no text")
 

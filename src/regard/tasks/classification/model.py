@@ -2,7 +2,13 @@
 
 from regard.config import ClassificationRecipe
 from regard.errors import RegardError
-from regard.tasks.classification.task import Classification, Judged, encode_texts, judged, probabilities
+from regard.tasks.classification.task import (
+    Classification,
+    LabelPrediction,
+    encode_texts,
+    judged,
+    probabilities,
+)
 from regard.tasks.encoder.model import Texts, TrainedEncoder, sides
 
 
@@ -24,7 +30,7 @@ class Classifier(TrainedEncoder):
     def reads_pairs(self) -> bool:
         return self.recipe.data.pairs
 
-    def classify(self, texts: Texts) -> list[Judged]:
+    def classify(self, texts: Texts) -> list[LabelPrediction]:
         """The label of each text or pair, with the share of every label."""
         first, second = sides(texts)
         for number, (text, other) in enumerate(zip(first, second, strict=True), start=1):

@@ -9,10 +9,10 @@ from regard.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
     from regard.tasks.diffusion.model import ImageGenerator
-    from regard.tasks.encoder.training import TextRun
+    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import Audience
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import Looked
+    from regard.viz.payload import AttentionMaps
 
 
 class DiffusionSpec(TaskSpec[PaintRecipe, "ImageGenerator"]):
@@ -25,7 +25,7 @@ class DiffusionSpec(TaskSpec[PaintRecipe, "ImageGenerator"]):
 
     def train(
         self, recipe: PaintRecipe, out: Path, audience: "Audience | None", *, resume: bool
-    ) -> "TextRun | None":
+    ) -> "TaskRun | None":
         from regard.tasks.diffusion.task import train
 
         return train(recipe, out, audience, resume=resume)
@@ -35,5 +35,5 @@ class DiffusionSpec(TaskSpec[PaintRecipe, "ImageGenerator"]):
 
         return ImageGenerator(folder, recipe)
 
-    def attention(self, loaded: "ImageGenerator", text: str, target: str | None) -> "Looked":
+    def attention(self, loaded: "ImageGenerator", text: str, target: str | None) -> "AttentionMaps":
         raise RegardError(f"{loaded.folder.path} holds a painting model: `regard paint` shows what it paints")

@@ -18,10 +18,10 @@ from regard.nn.bert import Bert, BertReader
 from regard.nn.gpt import Gpt
 from regard.tasks.classification.task import encode_texts
 from regard.tasks.encoder.run_folder import TextFolder, embed_settings
-from regard.tasks.encoder.training import Measured, Work, asked, file_of
+from regard.tasks.encoder.training import TaskScores, Work, asked, file_of
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.translation.model import side
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 
 Texts = Sequence[str | tuple[str, str]]
 """Texts, or pairs of them."""
@@ -74,7 +74,7 @@ class Encoder(LoadedModel):
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
-    def evaluate(self, file: Path | None = None) -> Measured:
+    def evaluate(self, file: Path | None = None) -> TaskScores:
         """Scores on a file in the form of the training's, or on the test or validation file of the recipe."""
         raise RegardError(f"{self.folder.path} holds an encoder by itself, which has no scores")
 
@@ -83,7 +83,7 @@ class Encoder(LoadedModel):
         return []
 
     @torch.no_grad()
-    def attention(self, text: str, pair: str | None = None) -> Looked:
+    def attention(self, text: str, pair: str | None = None) -> AttentionMaps:
         """Where every layer and head looks while it reads a text or a pair.
 
         What is longer than the model has places for is told and cut.
@@ -103,7 +103,7 @@ class Encoder(LoadedModel):
         whole = text if pair is None else f"{text}\n{pair}"
         read = side("text" if pair is None else "texts", whole, self.tokenizer, example.ids.tolist())
         layers = {name: Layer(read, read, weights[0].float().cpu().numpy()) for name, weights in record.items()}
-        return Looked(read, read, layers)
+        return AttentionMaps(read, read, layers)
 
 
 class TrainedEncoder(Encoder, ABC):
@@ -123,7 +123,7 @@ class TrainedEncoder(Encoder, ABC):
         """The most tokens of a text or pair that are read, [CLS] and [SEP] among them."""
         return min(self.recipe.model.longest, self.recipe.data.longest or self.recipe.model.longest)
 
-    def evaluate(self, file: Path | None = None) -> Measured:
+    def evaluate(self, file: Path | None = None) -> TaskScores:
         """Scores on a file in the form of the training's, or on the test or validation file of the recipe."""
         work = self.work_on(file)
         return work.measure(self.model, self.tokenizer, "test")

@@ -15,7 +15,7 @@ from regard.nn import Merging, Pruning, Reducer, TokenCounts
 from regard.nn.bert import Bert
 from regard.tasks.encoder.model import TrainedEncoder
 from regard.tasks.encoder.reduction import token_counts
-from regard.tasks.encoder.training import Measured
+from regard.tasks.encoder.training import TaskScores
 from regard.tasks.reduction_subject import TIMED, set_reduction, spread
 
 
@@ -49,7 +49,7 @@ class TextSubject(ABC):
 
     def score(self, by: Reducer) -> float:
         set_reduction(self.body, by)
-        measured: Measured = self.work.measure(self.loaded.model, self.loaded.tokenizer, "test")
+        measured: TaskScores = self.work.measure(self.loaded.model, self.loaded.tokenizer, "test")
         return measured.scores[self.score_name]
 
     @torch.no_grad()

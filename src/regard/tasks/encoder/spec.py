@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regard.tasks.metrics_log import Audience
     from regard.tasks.results import Result, TrainedRun
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import Looked
+    from regard.viz.payload import AttentionMaps
 
 
 class TextTaskSpec(TaskSpec[RecipeType, ModelType]):
@@ -35,8 +35,8 @@ class TextTaskSpec(TaskSpec[RecipeType, ModelType]):
     def evaluate(self, loaded: ModelType, options: EvaluateOptions) -> "Result":
         return evaluate_on_data(loaded, options)
 
-    def attention(self, loaded: Any, text: str, target: str | None) -> "Looked":
-        found: Looked = loaded.attention(text, target)
+    def attention(self, loaded: Any, text: str, target: str | None) -> "AttentionMaps":
+        found: AttentionMaps = loaded.attention(text, target)
         return found
 
 

@@ -7,7 +7,7 @@ from regard.config import VisionRecipe
 from regard.tasks.spec import EvaluateOptions, ExportOptions, TaskSpec, evaluate_on_data
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TextRun
+    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.export_check import Check
     from regard.tasks.image_classification.model import ImageClassifier
     from regard.tasks.metrics_log import Audience
@@ -26,7 +26,7 @@ class ImageClassificationSpec(TaskSpec[VisionRecipe, "ImageClassifier"]):
 
     def train(
         self, recipe: VisionRecipe, out: Path, audience: "Audience | None", *, resume: bool
-    ) -> "TextRun | None":
+    ) -> "TaskRun | None":
         from regard.tasks.image_classification.task import train
 
         return train(recipe, out, audience, resume=resume)

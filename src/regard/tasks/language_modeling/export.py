@@ -10,7 +10,7 @@ from torch import Tensor
 from regard import storage
 from regard.config import GptModel
 from regard.data.corpus import read_lines
-from regard.decoding.writer import HALF, Wish, Writer
+from regard.decoding.writer import HALF, GenerationConfig, Writer
 from regard.errors import RegardError
 from regard.interop import by_transformers, gpt2
 from regard.nn.gpt import GptWriter
@@ -45,7 +45,10 @@ def prompts_of(loaded: LanguageModel, source: str | Path | None) -> list[str]:
     """Texts to check with: the lines of a file, or what the model writes by chance after some of its words."""
     tokens = tokens_of(loaded)
     if source is None:
-        return [each.prompt + each.text for each in loaded.write(words_of(loaded), Wish(max(1, tokens - 1)))]
+        return [
+            each.prompt + each.text
+            for each in loaded.write(words_of(loaded), GenerationConfig(max(1, tokens - 1)))
+        ]
     encoded = map(loaded.tokenizer.encode, dict.fromkeys(read_lines(Path(source))))
     found = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MOST]
     if not found:
@@ -68,7 +71,7 @@ def tokens_of(loaded: LanguageModel) -> int:
 @torch.inference_mode()
 def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) -> Check:
     """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
-    wish = Wish(tokens_of(loaded), beam=1)
+    wish = GenerationConfig(tokens_of(loaded), beam=1)
     logits: Callable[[Tensor], Tensor]
     if by_transformers.is_installed():
         opened = by_transformers.OpenedWriter(folder)

@@ -8,7 +8,7 @@ from regard.tasks.encoder.spec import TextTaskSpec
 from regard.tasks.spec import EvaluateOptions, ExportOptions, refuse_merge
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TextRun
+    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.export_check import Check
     from regard.tasks.language_modeling.model import LanguageModel
     from regard.tasks.metrics_log import Audience
@@ -27,7 +27,7 @@ class LanguageModelingSpec(TextTaskSpec[LanguageRecipe, "LanguageModel"]):
 
     def train(
         self, recipe: LanguageRecipe, out: Path, audience: "Audience | None", *, resume: bool
-    ) -> "TextRun | None":
+    ) -> "TaskRun | None":
         from regard.tasks.language_modeling.task import train
 
         return train(recipe, out, audience, resume=resume)

@@ -7,7 +7,7 @@ from regard.config import PretrainingRecipe
 from regard.tasks.encoder.spec import EncoderTaskSpec
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TextRun
+    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.masked_lm.model import MaskedLanguageModel
     from regard.tasks.metrics_log import Audience
     from regard.tasks.run_folder import RunFolder
@@ -22,7 +22,7 @@ class MaskedLanguageModelingSpec(EncoderTaskSpec[PretrainingRecipe, "MaskedLangu
 
     def train(
         self, recipe: PretrainingRecipe, out: Path, audience: "Audience | None", *, resume: bool
-    ) -> "TextRun | None":
+    ) -> "TaskRun | None":
         from regard.tasks.masked_lm.task import train
 
         return train(recipe, out, audience, resume=resume)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from regard.config import AnsweringRecipe
 from regard.errors import RegardError
 from regard.tasks.encoder.model import TrainedEncoder
-from regard.tasks.question_answering.task import Answered, Answering, spans, windows_of
+from regard.tasks.question_answering.task import Answering, AnswerSpan, spans, windows_of
 
 
 class QuestionAnswerer(TrainedEncoder):
@@ -21,7 +21,7 @@ class QuestionAnswerer(TrainedEncoder):
     def reads_pairs(self) -> bool:
         return True
 
-    def answer(self, questions: Sequence[tuple[str, str]]) -> list[Answered]:
+    def answer(self, questions: Sequence[tuple[str, str]]) -> list[AnswerSpan]:
         """The answer to each question in its paragraph: pairs of (question, paragraph)."""
         for number, (question, paragraph) in enumerate(questions, start=1):
             if not question.strip() or not paragraph.strip():

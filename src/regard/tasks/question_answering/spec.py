@@ -7,7 +7,7 @@ from regard.config import AnsweringRecipe
 from regard.tasks.encoder.spec import EncoderTaskSpec
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TextRun
+    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import Audience
     from regard.tasks.question_answering.model import QuestionAnswerer
     from regard.tasks.run_folder import RunFolder
@@ -24,7 +24,7 @@ class QuestionAnsweringSpec(EncoderTaskSpec[AnsweringRecipe, "QuestionAnswerer"]
 
     def train(
         self, recipe: AnsweringRecipe, out: Path, audience: "Audience | None", *, resume: bool
-    ) -> "TextRun | None":
+    ) -> "TaskRun | None":
         from regard.tasks.question_answering.task import train
 
         return train(recipe, out, audience, resume=resume)

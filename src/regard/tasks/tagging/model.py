@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from regard.config import TaggingRecipe
 from regard.tasks.encoder.model import TrainedEncoder
-from regard.tasks.tagging.task import TaggedWords, Tagging, encode_words, tagged, word_shares
+from regard.tasks.tagging.task import TaggedSentence, Tagging, encode_words, tagged, word_shares
 from regard.tokenization import split
 
 
@@ -17,7 +17,7 @@ class Tagger(TrainedEncoder):
     def work(self) -> Tagging:
         return Tagging(self.recipe)
 
-    def tag(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[TaggedWords]:
+    def tag(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[TaggedSentence]:
         """A tag for each word; a text that is not words yet is split into them by rule."""
         words = [split(each) if isinstance(each, str) else list(each) for each in sentences]
         if not words:

@@ -7,7 +7,7 @@ from regard.config import TaggingRecipe
 from regard.tasks.encoder.spec import EncoderTaskSpec
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TextRun
+    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import Audience
     from regard.tasks.reduction_subject import Subject
     from regard.tasks.run_folder import RunFolder
@@ -26,7 +26,7 @@ class TaggingSpec(EncoderTaskSpec[TaggingRecipe, "Tagger"]):
 
     def train(
         self, recipe: TaggingRecipe, out: Path, audience: "Audience | None", *, resume: bool
-    ) -> "TextRun | None":
+    ) -> "TaskRun | None":
         from regard.tasks.tagging.task import train
 
         return train(recipe, out, audience, resume=resume)

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard import storage
 from regard.data.batches import Batches
 from regard.data.corpus import read_lines
-from regard.decoding import Options, Translation, TranslationPipeline
+from regard.decoding import BeamSearchConfig, Translation, TranslationPipeline
 from regard.errors import RegardError
 from regard.interop import by_transformers, marian
 from regard.tasks.engines import ExportedTranslator
@@ -104,7 +104,9 @@ def logits_apart(
     return apart
 
 
-def translated(pipeline: TranslationPipeline, sentences: Sequence[str], options: Options) -> list[Translation]:
+def translated(
+    pipeline: TranslationPipeline, sentences: Sequence[str], options: BeamSearchConfig
+) -> list[Translation]:
     return pipeline.translate(sentences, options, long="cut", tell=lambda told: None)
 
 

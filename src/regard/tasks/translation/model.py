@@ -13,7 +13,7 @@ import torch
 from regard.config import TranslationRecipe
 from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
-from regard.decoding import Options, Policy, TranslationPipeline
+from regard.decoding import BeamSearchConfig, Policy, TranslationPipeline
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, check_range
 from regard.metrics import Quality, by_length, measure
@@ -30,7 +30,7 @@ from regard.tasks.translation.task import is_tokenised, mean_loss, options_of, q
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
 from regard.training.devices import choose_device
-from regard.viz.payload import Layer, Looked, Side
+from regard.viz.payload import AttentionMaps, Layer, Side
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Translator(LoadedModel):
         """
         return cls.of(load(run, *beside))
 
-    def options(self, beam: int | None = None, nbest: int = 1) -> Options:
+    def options(self, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
         """The recipe's way of searching, with another beam or more results."""
         return options_for(self.recipe, beam, nbest)
 
@@ -158,7 +158,7 @@ class Translator(LoadedModel):
         )
 
     @torch.no_grad()
-    def attention(self, text: str, target: str | None = None) -> Looked:
+    def attention(self, text: str, target: str | None = None) -> AttentionMaps:
         """Where every layer and head looks while it translates the text, or writes the given target.
 
         What is longer than the model has places for is told and cut.
@@ -182,7 +182,7 @@ class Translator(LoadedModel):
         written = side("translation", target, writing, [*target_ids, writing.end])
         before = side("translation so far", target, writing, [writing.begin, *target_ids])
         sides = {"encoder": (read, read), "cross": (written, read), "self": (written, before)}
-        return Looked(
+        return AttentionMaps(
             read,
             written,
             {
@@ -202,7 +202,7 @@ class Translator(LoadedModel):
         return ids[:places]
 
 
-def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> Options:
+def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
     """The recipe's options, with another beam or more results; the beam is at least as wide as these."""
     options = options_of(recipe.decode, beam, nbest)
     return replace(options, beam=max(options.beam, nbest))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.tasks.run_folder import RunFolder
     from regard.tasks.translation.model import Evaluation, Translator
     from regard.tasks.translation.task import TranslationRun
-    from regard.viz.payload import Looked
+    from regard.viz.payload import AttentionMaps
 
 
 class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
@@ -54,7 +54,7 @@ class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
             pairs = pairs_of_files(options.source, options.target) or loaded.test_pairs()
             return loaded.evaluate(pairs, beam=options.beam, batch_size=batch_size)
 
-    def attention(self, loaded: "Translator", text: str, target: str | None) -> "Looked":
+    def attention(self, loaded: "Translator", text: str, target: str | None) -> "AttentionMaps":
         return loaded.attention(text, target)
 
     def export(self, loaded: "Translator", options: ExportOptions) -> "Check":

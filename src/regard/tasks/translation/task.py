@@ -12,7 +12,7 @@ from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
 from regard.data.store import TokenStore, open_or_build, store_key
-from regard.decoding import Options, TranslationPipeline
+from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.metrics import Quality, measure
 from regard.nn.build import build
 from regard.storage import cache_folder
@@ -172,8 +172,8 @@ def quality_lines(quality: Quality, loss: float, note: str = "") -> tuple[str, s
     return f"{scores}   ({notes})", f"signature: {quality.signature}"
 
 
-def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) -> Options:
-    return Options(
+def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
+    return BeamSearchConfig(
         beam=decode.beam if beam is None else beam,
         nbest=nbest,
         length_penalty=decode.length_penalty,
