@@ -35,8 +35,19 @@ class Translation:
     others: tuple["Translation", ...] = ()
 
 
+@dataclass(frozen=True)
+class TranslatedPart:
+    """A text that fits the model, what was found for it, best first, and that as text."""
+
+    source_ids: list[int]
+    """Without `</s>`; more than were searched where the text was cut."""
+    hypotheses: list[Hypothesis]
+    """None of an empty text."""
+    translation: Translation
+
+
 class TranslationPipeline:
-    """A model, or an engine that runs one, with its two vocabularies."""
+    """A model, or an engine that runs one, with its two vocabularies: texts in, translations out."""
 
     def __init__(
         self,
@@ -87,8 +98,7 @@ class TranslationPipeline:
 
         A text longer than the model allows is told with its line and split, cut or refused.
         """
-        fitting = Fitting(self.source, self.longest, long, tell)
-        parts = [fitting.parts(text, line) for line, text in enumerate(texts, start=first_line)]
+        parts = [self.parts(text, long, tell, line) for line, text in enumerate(texts, start=first_line)]
         # A prefix belongs to the first part of its text.
         demanded = [
             prefix if place == 0 else ""
@@ -98,10 +108,16 @@ class TranslationPipeline:
         if chance is not None:  # a line is drawn the same whatever window it is in
             chance = replace(chance, seed=chance.seed + first_line - 1)
         flat = [each for pieces in parts for each in pieces]
-        found = iter(self._fitting(flat, options, batch_size, demanded, chance))
+        found = self.translate_parts(flat, options, batch_size=batch_size, prefixes=demanded, chance=chance)
+        translations = iter([part.translation for part in found])
         return [
-            together(text, list(islice(found, len(pieces)))) for text, pieces in zip(texts, parts, strict=True)
+            join_parts(text, list(islice(translations, len(pieces))))
+            for text, pieces in zip(texts, parts, strict=True)
         ]
+
+    def parts(self, text: str, long: Policy = "split", tell: Tell = warnings.warn, line: int = 1) -> list[str]:
+        """The text itself where it fits, else its parts in order; what is done to it is told with its line."""
+        return Fitting(self.source, self.longest, long, tell).parts(text, line)
 
     def stream(
         self,
@@ -128,19 +144,23 @@ class TranslationPipeline:
             line += len(chunk)
             number += 1
 
-    def _fitting(
+    def translate_parts(
         self,
         texts: Sequence[str],
-        options: BeamSearchConfig | None,
-        batch_size: int,
-        prefixes: Sequence[str],
-        chance: SamplingConfig | None,
-    ) -> list[Translation]:
-        """Translations of texts that fit."""
+        options: BeamSearchConfig | None = None,
+        *,
+        batch_size: int = 64,
+        prefixes: Sequence[str] = (),
+        chance: SamplingConfig | None = None,
+    ) -> list[TranslatedPart]:
+        """Translations of texts that fit, with the ids that were read and found."""
         encoded = self.source.encode_batch(list(texts))
         begun = self.target.encode_batch(list(prefixes)) if any(prefixes) else None
         found = self.search_ids(encoded, options, batch_size=batch_size, begun=begun, chance=chance)
-        return [self.worded(text, each) for text, each in zip(texts, found, strict=True)]
+        return [
+            TranslatedPart(ids, hypotheses, self.worded(text, hypotheses))
+            for text, ids, hypotheses in zip(texts, encoded, found, strict=True)
+        ]
 
     def search_ids(
         self,
@@ -258,7 +278,7 @@ class TranslationPipeline:
         return Translation(text, best.text, best.score, tuple(others))
 
 
-def together(text: str, parts: list[Translation]) -> Translation:
+def join_parts(text: str, parts: list[Translation]) -> Translation:
     """One translation from those of a text's parts."""
     if len(parts) == 1:
         return parts[0]

@@ -28,7 +28,7 @@ SERVED: dict[str, type[ServedTranslator] | type[ServedReader] | type[ServedWrite
     "/embed": ServedReader,
     "/generate": ServedWriter,
 }
-"""How a model is queued, by the first route of its task."""
+"""How a model is queued, by the first of its task's routes."""
 
 
 class Refused(Exception):
@@ -113,10 +113,9 @@ def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -
 
     for name, folder in runs.items():
         loaded: Any = load(folder)
-        served = next((SERVED[route] for route in loaded.spec.routes if route in SERVED), None)
-        if served is None:
+        if not loaded.spec.routes:
             raise RegardError(f"{folder} holds a {loaded.recipe.task} model, which is not served")
-        models[name] = served(
+        models[name] = SERVED[loaded.spec.routes[0]](
             name, loaded, room=room, batch=batch, batched=partial(batched, name), counted=partial(counted, name)
         )
     return House(models, metrics, seconds)

@@ -57,7 +57,7 @@ class TaskSpec(ABC, Generic[RecipeType, ModelType]):
     commands: ClassVar[frozenset[str]] = frozenset()
     """Commands made for its runs, besides those that every run has."""
     routes: ClassVar[tuple[str, ...]] = ()
-    """POST routes of the server that its runs answer; the first decides how they are queued."""
+    """POST routes of the server made for its runs, besides those that every served model answers."""
     reads: ClassVar[Literal["text", "image"] | None] = "text"
     """What `regard look` shows the model."""
 

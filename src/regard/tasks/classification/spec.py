@@ -22,7 +22,7 @@ class ClassificationSpec(EncoderTaskSpec[ClassificationRecipe, "Classifier"]):
     head = "classes"
     has_labels = True
     commands = frozenset({"classify", "embed"})
-    routes = ("/classify", "/embed", "/attention")
+    routes = ("/classify", "/embed")
 
     def train(
         self, recipe: ClassificationRecipe, out: Path, audience: "Audience | None", *, resume: bool

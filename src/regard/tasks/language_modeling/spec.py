@@ -23,7 +23,7 @@ class LanguageModelingSpec(TextTaskSpec[LanguageRecipe, "LanguageModel"]):
     recipe = LanguageRecipe
     head = "language"
     commands = frozenset({"generate"})
-    routes = ("/generate", "/attention")
+    routes = ("/generate",)
 
     def train(
         self, recipe: LanguageRecipe, out: Path, audience: "Audience | None", *, resume: bool

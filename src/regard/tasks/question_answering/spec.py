@@ -20,7 +20,7 @@ class QuestionAnsweringSpec(EncoderTaskSpec[AnsweringRecipe, "QuestionAnswerer"]
     recipe = AnsweringRecipe
     head = "span"
     commands = frozenset({"answer", "embed"})
-    routes = ("/answer", "/embed", "/attention")
+    routes = ("/answer", "/embed")
 
     def train(
         self, recipe: AnsweringRecipe, out: Path, audience: "Audience | None", *, resume: bool

@@ -22,7 +22,7 @@ class TaggingSpec(EncoderTaskSpec[TaggingRecipe, "Tagger"]):
     head = "tags"
     has_labels = True
     commands = frozenset({"tag", "embed"})
-    routes = ("/tag", "/embed", "/attention")
+    routes = ("/tag", "/embed")
 
     def train(
         self, recipe: TaggingRecipe, out: Path, audience: "Audience | None", *, resume: bool

@@ -171,6 +171,14 @@ class Translator(LoadedModel):
             target_ids = list(found[0].ids[: self.recipe.model.longest - 1]) if found else []
         else:
             target_ids = self.fitting_ids(writing, target, "target")
+        return self.attention_of_ids(text, source_ids, target, target_ids)
+
+    @torch.no_grad()
+    def attention_of_ids(
+        self, source: str, source_ids: Sequence[int], target: str, target_ids: Sequence[int]
+    ) -> AttentionMaps:
+        """Attention weights while the model reads one sentence of ids and writes another; both without ends."""
+        reading, writing = self.vocabulary.source, self.vocabulary.target
         device = self.pipeline.device
         record = Recorder()
         self.model.hidden(
@@ -178,7 +186,7 @@ class Translator(LoadedModel):
             torch.tensor([[writing.begin, *target_ids]], device=device),
             record,
         )
-        read = side("source", text, reading, [*source_ids, reading.end])
+        read = side("source", source, reading, [*source_ids, reading.end])
         written = side("translation", target, writing, [*target_ids, writing.end])
         before = side("translation so far", target, writing, [writing.begin, *target_ids])
         sides = {"encoder": (read, read), "cross": (written, read), "self": (written, before)}

@@ -23,7 +23,7 @@ class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
     name = "translation"
     recipe = TranslationRecipe
     commands = frozenset({"translate", "remember", "compare", "report", "bench"})
-    routes = ("/translate", "/attention")
+    routes = ("/translate",)
 
     def train(
         self, recipe: TranslationRecipe, out: Path, audience: "Audience | None", *, resume: bool
