@@ -44,7 +44,7 @@ class ServedReader:
 
     @property
     def task(self) -> str:
-        return self.loaded.recipe.task
+        return self.loaded.spec.name
 
     @property
     def verbs(self) -> tuple[Verb, ...]:
@@ -73,12 +73,12 @@ class ServedReader:
 
     def note(self, text: str, pair: str | None = None) -> str | None:
         """What there is to say about a text of which only the beginning is read."""
-        tokens, longest = self.loaded.tokens(text, pair), self.loaded.longest
+        tokens, longest = len(self.loaded.input_ids(text, pair)), self.loaded.longest
         return f"{tokens} tokens; the model read {longest} of them" if tokens > longest else None
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the model has no places for."""
-        tokens, longest = self.loaded.tokens(text, target), self.loaded.recipe.model.longest
+        tokens, longest = len(self.loaded.input_ids(text, target)), self.loaded.recipe.model.longest
         if tokens > longest:
             raise RegardError(f"the text has {tokens} tokens, the model can look at {longest} at once")
 

@@ -1,5 +1,6 @@
 """What every loaded model has: its run folder, its recipe, and a `load` that refuses other tasks."""
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -10,7 +11,7 @@ from regard.tasks.run_folder import RunFolder
 from regard.tasks.spec import TaskSpec
 
 
-class LoadedModel:
+class LoadedModel(ABC):  # those that read texts have abstract methods
     """A finished run, opened."""
 
     does: ClassVar[str]
@@ -40,3 +41,14 @@ class LoadedModel:
     def spec(self) -> TaskSpec[Any, Any]:
         """The task."""
         return spec_of(self.recipe)
+
+
+class TextModel(LoadedModel):
+    """A loaded model that reads texts."""
+
+    tokenizer: Any
+    """Of what the model reads."""
+
+    @abstractmethod
+    def input_ids(self, text: str) -> list[int]:
+        """The ids of a text as the model reads it, with the special tokens around it; none is left out."""

@@ -1,5 +1,6 @@
 """What trainings and evaluations return: the numbers as JSON, and a summary for a terminal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +11,7 @@ class ResultTable:
     """Rows of text below a row of headings."""
 
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     title: str | None = None
     numbers_right: bool = False
     """Whether all columns but the first are aligned to the right."""

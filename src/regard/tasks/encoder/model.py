@@ -19,7 +19,7 @@ from regard.nn.gpt import Gpt
 from regard.tasks.classification.task import encode_texts
 from regard.tasks.encoder.run_folder import TextFolder, embed_settings
 from regard.tasks.encoder.training import TaskScores, Work, asked, file_of
-from regard.tasks.loaded_model import LoadedModel
+from regard.tasks.loaded_model import TextModel
 from regard.tasks.translation.model import side
 from regard.viz.payload import AttentionMaps, Layer
 
@@ -27,7 +27,7 @@ Texts = Sequence[str | tuple[str, str]]
 """Texts, or pairs of them."""
 
 
-class Encoder(LoadedModel):
+class Encoder(TextModel):
     """A run that holds a BERT with any head or none, or a GPT that labels."""
 
     does = "makes vectors of texts"
@@ -50,10 +50,11 @@ class Encoder(LoadedModel):
         recipe: EncoderRecipe = self.recipe
         return min(recipe.model.longest, recipe.embed.longest or recipe.model.longest)
 
-    def tokens(self, text: str, pair: str | None = None) -> int:
-        """How many tokens a text or pair has, [CLS] and [SEP] among them."""
+    def input_ids(self, text: str, pair: str | None = None) -> list[int]:
+        """The ids of a text or pair, [CLS] and [SEP] among them; for a GPT [START], [DELIM] and [EXTRACT]."""
         second = None if pair is None else self.tokenizer.encode(pair)
-        return len(self.tokenizer.joined(self.tokenizer.encode(text), second))
+        ids: list[int] = self.tokenizer.joined(self.tokenizer.encode(text), second)
+        return ids
 
     def merge(self, amounts: Sequence[float]) -> None:
         """Merge neighbouring tokens from now on: shares below 1, else numbers, for all layers or for each."""
@@ -90,9 +91,9 @@ class Encoder(LoadedModel):
         """
         (example,), cut = encode_texts(self.tokenizer, [text], [pair], self.recipe.model.longest)
         if cut:
+            tokens, longest = len(self.input_ids(text, pair)), self.recipe.model.longest
             warnings.warn(
-                f"the text has {self.tokens(text, pair)} tokens, the model allows {self.recipe.model.longest}: "
-                "the rest is left out",
+                f"the text has {tokens} tokens, the model allows {longest}: the rest is left out",
                 stacklevel=2,
             )
         device = next(self.body.parameters()).device
@@ -121,7 +122,8 @@ class TrainedEncoder(Encoder, ABC):
     @property
     def longest(self) -> int:
         """The most tokens of a text or pair that are read, [CLS] and [SEP] among them."""
-        return min(self.recipe.model.longest, self.recipe.data.longest or self.recipe.model.longest)
+        allowed: int = self.recipe.model.longest
+        return min(allowed, self.recipe.data.longest or allowed)
 
     def evaluate(self, file: Path | None = None) -> TaskScores:
         """Scores on a file in the form of the training's, or on the test or validation file of the recipe."""

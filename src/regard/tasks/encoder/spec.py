@@ -44,7 +44,7 @@ class EncoderTaskSpec(TextTaskSpec[RecipeType, ModelType]):
     """A task of a BERT, or of a GPT that labels."""
 
     commands = frozenset({"embed"})
-    routes = ("/embed",)
+    routes: ClassVar[tuple[str, ...]] = ("/embed",)
 
     def export(self, loaded: Any, options: ExportOptions) -> "Check":
         from regard.tasks.encoder.export import export

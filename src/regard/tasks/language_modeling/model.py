@@ -16,7 +16,7 @@ from regard.tasks.encoder.run_folder import TextFolder
 from regard.tasks.encoder.training import TaskScores, file_of
 from regard.tasks.language_modeling.ngram import open_counts
 from regard.tasks.language_modeling.task import Language
-from regard.tasks.loaded_model import LoadedModel
+from regard.tasks.loaded_model import TextModel
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import side
 from regard.tasks.translation.vocabulary import JOINT
@@ -28,11 +28,12 @@ LOOKED_AT = 40
 """Tokens that are written to look into, where nothing else is said."""
 
 
-class LanguageModel(LoadedModel):
+class LanguageModel(TextModel):
     """A GPT, or counts of tokens, that goes on with texts."""
 
     does = "goes on with a text"
     recipe: LanguageRecipe
+    tokenizer: Tokenizer
 
     def __init__(self, folder: RunFolder, recipe: LanguageRecipe) -> None:
         self.folder, self.recipe = folder, recipe
@@ -40,6 +41,10 @@ class LanguageModel(LoadedModel):
         self.longest = self.model.gpt.max_length if isinstance(self.model, GptWriter) else None
         place = choose_device() if isinstance(self.model, GptWriter) else torch.device("cpu")
         self.writer = Writer(self.model, self.tokenizer, self.longest, place)
+
+    def input_ids(self, text: str) -> list[int]:
+        """The ids of a text; nothing stands around it."""
+        return self.tokenizer.encode(text)
 
     def generate(self, prompts: Sequence[str], wish: GenerationConfig | None = None) -> list[str]:
         """What comes after each prompt; the prompt itself is not in it."""
@@ -73,9 +78,9 @@ class LanguageModel(LoadedModel):
         if not isinstance(self.model, GptWriter):
             raise RegardError(f"{self.folder.path} holds {self.recipe.model}: it looks at nothing")
         if target is None:
-            room = max(1, self.model.gpt.max_length - len(self.tokenizer.encode(text)))
+            room = max(1, self.model.gpt.max_length - len(self.input_ids(text)))
             target = self.generate([text], GenerationConfig(tokens=min(LOOKED_AT, room)))[0]
-        prompt, said = self.tokenizer.encode(text), self.tokenizer.encode(target)
+        prompt, said = self.input_ids(text), self.input_ids(target)
         ids = [*prompt, *said]
         if len(ids) > self.model.gpt.max_length:
             warnings.warn(

@@ -22,7 +22,7 @@ from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
 from regard.nn.knn import KnnModel
 from regard.tasks import load
-from regard.tasks.loaded_model import LoadedModel
+from regard.tasks.loaded_model import TextModel
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.neighbours import remembered
@@ -60,7 +60,7 @@ class Evaluation:
         )
 
 
-class Translator(LoadedModel):
+class Translator(TextModel):
     """A translation run, or several that translate as one.
 
     Those `beside` it have a say in every word, and so have neighbours, where a run remembers sentences; what is
@@ -80,6 +80,7 @@ class Translator(LoadedModel):
     ) -> None:
         self.folder, self.recipe = folder, recipe
         self.vocabulary = Vocabulary.load(folder.path)
+        self.tokenizer = self.vocabulary.source
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
         with torch.device("meta"):  # nothing is believed, and no memory taken, before the shapes agree
             folder.check_weights(build(recipe.model, *sizes, self.vocabulary.source.padding))
@@ -129,6 +130,10 @@ class Translator(LoadedModel):
         check_range("batch_size", batch_size, 1, MAX_BATCH_SIZE)
         found = self.pipeline.translate(texts, self.options(beam), batch_size=batch_size, long=long)
         return [each.text for each in found]
+
+    def input_ids(self, text: str) -> list[int]:
+        """The ids of a source text and `</s>`."""
+        return [*self.tokenizer.encode(text), self.tokenizer.end]
 
     def test_pairs(self) -> list[Pair]:
         """The test split of the data the recipe names; it must still be there."""
