@@ -20,13 +20,15 @@ from regard.server.house import House, Refused
 from regard.server.messages import Asked, AttentionAsked, TranslateAsked, sentence_of
 from regard.server.reading_routes import ASKED as READING
 from regard.server.reading_routes import reading_routes
+from regard.server.tokenize_routes import ASKED as TOKENIZING
+from regard.server.tokenize_routes import tokenize_routes
 from regard.server.translation_routes import attention_routes, translation_routes
 from regard.server.watch import Watch
 from regard.server.writing_routes import ASKED as WRITING
 from regard.server.writing_routes import writing_routes
 
 OWN: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
-ASKED: dict[str, type[Asked]] = {**OWN, **READING, **WRITING}
+ASKED: dict[str, type[Asked]] = {**OWN, **READING, **WRITING, **TOKENIZING}
 """What the body of a route holds, to say what is wrong with one."""
 
 DEEPEST = 100
@@ -67,6 +69,7 @@ def application(house: House, rules: Rules) -> Application:
     routes.include_router(reading_routes(house), dependencies=locked)
     routes.include_router(writing_routes(house), dependencies=locked)
     routes.include_router(attention_routes(house), dependencies=locked)
+    routes.include_router(tokenize_routes(house), dependencies=locked)
     routes.include_router(about_routes(house), dependencies=locked)
     routes.include_router(page_routes())
     tell_errors(routes, house)
