@@ -80,8 +80,8 @@ if {{frozen}}:
 random.seed(5); numpy.random.seed(6); torch.manual_seed(7)
 loaded = []
 compare(
-    kernel=lambda: regard.train("kernel", "kernel", overrides={{"train.steps": 5}}),
-    train=lambda: regard.train("translation", "run", overrides={TRANSLATION!r}),
+    kernel=lambda: regard.train("kernel", "kernel", overrides=dict([("train.steps", 5)])),
+    train=lambda: regard.train("translation", "run", overrides=dict({list(TRANSLATION.items())!r})),
     load=lambda: loaded.append(regard.load("run")),
     translate=lambda: loaded[0].translate(["eins zwei.", "drei."]),
     evaluate=lambda: loaded[0].evaluate([("eins zwei.", "one two.")], beam=2),
