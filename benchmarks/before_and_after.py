@@ -27,9 +27,12 @@ import torch
 from regard.config import BertModel, GptModel, RnnModel, TransformerModel, VitModel
 from regard.data.batches import Batches
 from regard.data.examples import TextBatch
-from regard.decoding import Options, Translator
 from regard.training.objective import PairObjective
 
+try:
+    from regard.decoding import BeamSearchConfig, TranslationPipeline
+except ImportError:  # before loaded models had field names
+    from regard.decoding import Options as BeamSearchConfig, Translator as TranslationPipeline
 try:
     from regard.tokenization import Tokenizer
     from regard.training.objectives import ClassObjective, ImageObjective, LanguageObjective
@@ -138,12 +141,12 @@ def searching(batch, beam, frozen=True, **changes):
     model = build(TransformerModel(size="tiny", **changes), 8000, 8000, Tokenizer.padding).eval()
     with torch.no_grad():
         model.output_bias[Tokenizer.end] = -1e4
-    translator = Translator(model, IdsOnly(), IdsOnly())
+    translator = TranslationPipeline(model, IdsOnly(), IdsOnly())
     if frozen and hasattr(translator, "freeze"):
         translator.freeze()
     generator = torch.Generator().manual_seed(1)
     sentences = torch.randint(4, 8000, (256, 14), generator=generator).tolist()
-    options = Options(beam=beam, longest=16)
+    options = BeamSearchConfig(beam=beam, longest=16)
 
     def turn():
         if batch == 1:

@@ -49,7 +49,7 @@ from harness.updates import LR, peer_update, updates
 
 import regard
 from regard.cli.terminal import Terminal
-from regard.config import BertModel, EncoderRecipe
+from regard.config import BertModel, EncoderRecipe, parse_assignments
 from regard.data.examples import Example, TextBatch, all_batches
 from regard.interop.bert import read
 from regard.nn.build import build_bert
@@ -267,7 +267,7 @@ def learned(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     """Train, and tell scores, minutes, and the most memory this process has taken so far."""
     begun = time.perf_counter()
     with Terminal() as terminal:
-        run = regard.train(recipe, out, assignments, audience=terminal)
+        run = regard.train(recipe, out, overrides=parse_assignments(assignments), audience=terminal)
     measured = asdict(run.measured)
     return {
         "scores": measured["scores"],

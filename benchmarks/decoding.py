@@ -22,7 +22,7 @@ import torch
 from harness.rounds import Contender, Ready, Row, against, as_json, chosen_peers, parser, rounds_of, show, start
 
 from regard.config import PairData, TrainSettings, TransformerModel, TranslationRecipe
-from regard.decoding import Options, Translator
+from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.engine.allocator import tuned_allocator
 from regard.interop import by_transformers, marian
 from regard.interop import ctranslate2 as to_ctranslate2
@@ -60,7 +60,7 @@ def subject(run: str, source: str) -> Subject:
 
         loaded: Any = load(Path(run))
         lines = Path(source).read_text("utf-8").splitlines()
-        translator: Translator = loaded.translator
+        translator: TranslationPipeline = loaded.pipeline
         model: Any = translator.model
         ids = translator.source.encode_batch(lines)
         return Subject(model, loaded.recipe, [[*each, Tokenizer.end] for each in ids if each])
@@ -81,12 +81,12 @@ Translate = Callable[[Sequence[Sequence[int]], int], object]
 
 def ours(given: Subject, *, frozen: bool = True) -> Translate:
     """Frozen as `regard translate` and `regard serve` have it, or checked for changes at every call."""
-    translator = Translator(given.model, IdsOnly(), IdsOnly())  # type: ignore[arg-type]
+    translator = TranslationPipeline(given.model, IdsOnly(), IdsOnly())  # type: ignore[arg-type]
     if frozen:
         translator.freeze()
 
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
-        options = Options(beam=beam, longest=given.steps or 256)
+        options = BeamSearchConfig(beam=beam, longest=given.steps or 256)
         return translator.search_ids([list(each[:-1]) for each in sentences], options, batch_size=64)
 
     return translate

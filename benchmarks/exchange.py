@@ -40,11 +40,10 @@ from regard.data.corpus import read_pairs
 from regard.errors import RegardError
 from regard.interop import by_transformers
 from regard.metrics import measure
-from regard.tasks import load_translator
-from regard.tasks.checks import logits_apart
-from regard.tasks.engines import EngineName, LoadedEngine
+from regard.tasks.engines import EngineName, ExportedTranslator
 from regard.tasks.formats import write
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.export import logits_apart
+from regard.tasks.translation.model import Translator
 from regard.tasks.translation.task import is_tokenised
 
 BEAMS = (1, 5)
@@ -75,11 +74,13 @@ def texts_of(folder: str, name: str, beam: int) -> Path:
 
 
 def ours(run: str, folder: str) -> Ready:
-    return prepared(OURS, folder, translate_by(load_translator(Path(run))))
+    return prepared(OURS, folder, translate_by(Translator.load(Path(run))))
 
 
 def exported(name: str, engine: EngineName) -> Callable[[str, str], Ready]:
-    return lambda _, folder: prepared(name, folder, translate_by(LoadedEngine(Path(folder) / name, engine)))
+    return lambda _, folder: prepared(
+        name, folder, translate_by(ExportedTranslator(Path(folder) / name, engine))
+    )
 
 
 def hugging_face(_: str, folder: str) -> Ready:
@@ -87,9 +88,9 @@ def hugging_face(_: str, folder: str) -> Ready:
     return prepared(HUGGING_FACE, folder, lambda sentences, _: opened.translate(sentences, 1))
 
 
-def translate_by(engine: LoadedEngine | LoadedTranslator) -> Callable[[list[str], int], list[str]]:
+def translate_by(engine: ExportedTranslator | Translator) -> Callable[[list[str], int], list[str]]:
     return lambda sentences, beam: [
-        translation.text for translation in engine.translator.translate(sentences, engine.options(beam))
+        translation.text for translation in engine.pipeline.translate(sentences, engine.options(beam))
     ]
 
 
@@ -108,7 +109,7 @@ WORKERS = {
 }
 
 
-def export(loaded: LoadedTranslator, folder: Path) -> Iterator[str]:
+def export(loaded: Translator, folder: Path) -> Iterator[str]:
     """Write each export that this run can have; yields the names of their workers."""
     if not isinstance(loaded.recipe.model, RnnModel):
         for name, quantization in (("ctranslate2", None), ("ctranslate2-int8", "int8")):
@@ -125,7 +126,7 @@ def export(loaded: LoadedTranslator, folder: Path) -> Iterator[str]:
         yield HUGGING_FACE
 
 
-def measured(loaded: LoadedTranslator, pairs: Sequence[tuple[str, str]], rounds: int) -> list[Row]:
+def measured(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) -> list[Row]:
     sources, references = [source for source, _ in pairs], loaded.references(pairs)
     tokenised, rows = is_tokenised(loaded.recipe), []
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -166,7 +167,7 @@ def main() -> None:
         made.add_argument(name, type=Path)
     options = made.parse_args()
     pairs = list(read_pairs(options.source, options.reference))[: QUICK if options.quick else None]
-    rows = measured(load_translator(options.run), pairs, rounds_of(options))
+    rows = measured(Translator.load(options.run), pairs, rounds_of(options))
     print(as_json(rows) if options.json else show(rows, "sentences a second"))
 
 

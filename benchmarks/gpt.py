@@ -47,12 +47,12 @@ from torch import Tensor, nn
 import regard
 from regard import tokenization
 from regard.cli.terminal import Terminal
-from regard.config import GptModel
+from regard.config import GptModel, parse_assignments
 from regard.data.examples import TextBatch
-from regard.decoding import Chance
+from regard.decoding import SamplingConfig
 from regard.decoding.limits import Limits
 from regard.decoding.sampling import Drawing
-from regard.decoding.writer import Wish, Writer
+from regard.decoding.writer import GenerationConfig, Writer
 from regard.engine.generate import native_gpt
 from regard.interop import gpt2
 from regard.nn import Packed
@@ -156,7 +156,7 @@ def our_generation(size: str, count: str) -> Ready:
     model = build_gpt(config_of(size, 256), "language", WORDS[size]).eval()
     tokenizer = tokenization.train("bytes", ["a"])  # only ids are used
     writer = Writer(model, tokenizer, 256, torch.device("cpu"))
-    source, wish = prompts(size, batch), Wish(tokens=LENGTH, chance=Chance(1))
+    source, wish = prompts(size, batch), GenerationConfig(tokens=LENGTH, chance=SamplingConfig(1))
 
     def turn() -> float:
         start = time.perf_counter()
@@ -168,7 +168,7 @@ def our_generation(size: str, count: str) -> Ready:
 
 
 @torch.inference_mode()
-def written(writer: Writer, source: Tensor, wish: Wish) -> list[float]:
+def written(writer: Writer, source: Tensor, wish: GenerationConfig) -> list[float]:
     """Draw so many tokens; the seconds of each step."""
     limits = Limits(None, 0, (0,), room=wish.tokens)
     model = native_gpt(writer.module) or writer.module
@@ -235,7 +235,9 @@ def flatness_of(size: str, batch: int, repetitions: int, *, bound: bool) -> Flat
     config = config_of(size, 256)
     model = build_gpt(config, "language", WORDS[size]).eval()
     writer = Writer(model, tokenization.train("bytes", ["a"]), 256, torch.device("cpu"))
-    runs = [written(writer, prompts(size, batch), Wish(tokens=LENGTH)) for _ in range(repetitions + 1)][1:]
+    runs = [
+        written(writer, prompts(size, batch), GenerationConfig(tokens=LENGTH)) for _ in range(repetitions + 1)
+    ][1:]
     first, last = ([statistics.median(run[part]) for run in runs] for part in (slice(EDGE), slice(-EDGE, None)))
     ratios = [late / early for early, late in zip(first, last, strict=True)]
     low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive")
@@ -445,7 +447,7 @@ def write_text(folder: Path, out: Path) -> None:
 
 def trained(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     with Terminal() as terminal:
-        run = regard.train(recipe, out, assignments, audience=terminal)
+        run = regard.train(recipe, out, overrides=parse_assignments(assignments), audience=terminal)
     told = run.as_json()
     return {
         **told["scores"],

@@ -16,9 +16,8 @@ import numpy as np
 
 from regard.data.images import Stored
 from regard.data.prompts import NUMBERS
-from regard.tasks import load, load_painter
-from regard.tasks.diffusion.model import LoadedPainter
-from regard.tasks.image_classification.model import LoadedVision
+from regard.tasks.diffusion.model import ImageGenerator
+from regard.tasks.image_classification.model import ImageClassifier
 from regard.tasks.image_classification.task import measure
 
 MERGES = (0.0, 0.5)
@@ -34,8 +33,8 @@ def main() -> None:
     parser.add_argument("--sampler", choices=["ddim", "ddpm"])
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    painter, judge = load_painter(given.paint), load(given.vit)
-    if not isinstance(judge, LoadedVision):
+    painter, judge = ImageGenerator.load(given.paint), ImageClassifier.load(given.vit)
+    if not isinstance(judge, ImageClassifier):
         parser.error(f"{given.vit} does not label images")
     way = {"guidance": given.guidance, "steps": given.steps, "sampler": given.sampler}
     rows = [recognised(painter, judge, given.each, given.seed, {**way, "merge": merge}) for merge in MERGES]
@@ -43,7 +42,7 @@ def main() -> None:
 
 
 def recognised(
-    painter: LoadedPainter, judge: LoadedVision, each: int, seed: int, way: dict[str, Any]
+    painter: ImageGenerator, judge: ImageClassifier, each: int, seed: int, way: dict[str, Any]
 ) -> dict[str, Any]:
     """The share of the pictures in which the judge sees the digit that was asked for."""
     asked = [

@@ -18,10 +18,9 @@ from pathlib import Path
 
 from regard.arithmetic import enable_reproducible_mkl
 from regard.config.schema import toml_value
-from regard.tasks import load_translator
 from regard.tasks.metrics_log import read_journal
 from regard.tasks.run_folder import RunFolder
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator
 from regard.tasks.translation.neighbours import FILE
 from regard.viz.figure import canvas, label, save_as
 
@@ -78,10 +77,10 @@ def reached(out: Path, folder: Path, minutes: float, models: int) -> Reached:
     runs = [out / f"{share:g}" / f"{seed}" for seed in range(1, models + 1)]
     for seed, run in enumerate(runs, start=1):
         made(run, folder, share, seed)
-    together = load_translator(*runs)
+    together = Translator.load(*runs)
     pairs = together.test_pairs()
-    opened = [load_translator(run) for run in runs]
-    trained = [LoadedTranslator(each.folder, each.recipe, remembering=False) for each in opened]
+    opened = [Translator.load(run) for run in runs]
+    trained = [Translator(each.folder, each.recipe, remembering=False) for each in opened]
     alone, before = ([each.evaluate(pairs).quality.bleu for each in some] for some in (opened, trained))
     bleu = together.evaluate(pairs).quality.bleu if models > 1 else alone[0]
     return Reached(minutes, bleu, alone, before, list(map(str, runs)))

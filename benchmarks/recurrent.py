@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.config import RnnModel, TranslationRecipe, load_recipe
+from regard.config import RnnModel, TranslationRecipe, load_recipe, parse_assignments
 from regard.data.batches import Batch, Batches
 from regard.data.parallel import ParallelCorpus
 from regard.nn.build import build
@@ -135,7 +135,7 @@ def training_row(name: str, cell: str, assignments: list[str], rounds: int) -> R
 
 def prepared(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Vocabulary, list[Batch]]:
     """The recipe, its vocabulary, and a few of its training batches of all lengths."""
-    recipe = load_recipe(name, assignments)
+    recipe = load_recipe(name, parse_assignments(assignments))
     assert isinstance(recipe, TranslationRecipe)
     corpus = ParallelCorpus(recipe.data)
     with tempfile.TemporaryDirectory() as place:

@@ -14,6 +14,7 @@ from regard.config import (
     KernelRecipe,
     KernelTrain,
     load_recipe,
+    parse_assignments,
     read_recipe,
     shipped_recipes,
     to_toml,
@@ -24,7 +25,7 @@ from regard.errors import RecipeError
 
 def refused(name: str, *assignments: str) -> str:
     with pytest.raises(RecipeError) as caught:
-        load_recipe(name, assignments)
+        load_recipe(name, parse_assignments(assignments))
     return str(caught.value)
 
 
@@ -110,7 +111,7 @@ def test_an_unknown_name_is_refused_with_the_shipped_ones() -> None:
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_shipped_recipes_resolve_and_their_copy_reads_back_equal(name: str, tmp_path: Path) -> None:
     needed = ["data.source=a.de", "data.target=a.en"] if name == "translation" else []
-    recipe = load_recipe(name, needed)
+    recipe = load_recipe(name, parse_assignments(needed))
     copy = tmp_path / "copy.toml"
     copy.write_text(to_toml(recipe), "utf-8")
     assert load_recipe(str(copy)) == recipe
@@ -119,10 +120,29 @@ def test_shipped_recipes_resolve_and_their_copy_reads_back_equal(name: str, tmp_
 def test_assignments_reach_their_keys_and_a_bom_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(b'\xef\xbb\xbftask = "kernel"\n[train]\nsteps = 7\n')
-    recipe = load_recipe(str(path), ["train.rate=1", "data.path=2016", 'model.kernel="fixed"'])
+    recipe = load_recipe(
+        str(path), parse_assignments(["train.rate=1", "data.path=2016", 'model.kernel="fixed"'])
+    )
     assert recipe.train == KernelTrain(steps=7, rate=1.0)
     assert recipe.data.path == "2016"  # a name that looks like a number stays a name
     assert recipe.model.kernel == "fixed"
+
+
+def test_overrides_of_python_are_refused_like_those_of_a_file() -> None:
+    overrides = {"train.steps": 7, "data.path": Path("points.csv"), "train.rate": 1}
+    recipe = load_recipe("kernel", overrides)
+    assert (recipe.train.steps, recipe.data.path, recipe.train.rate) == (7, "points.csv", 1.0)
+    merged = load_recipe("vit", {"data.path": "x", "reduce.merge": (0.2, 0.1)})
+    assert merged == load_recipe("vit", parse_assignments(["data.path=x", "reduce.merge=[0.2, 0.1]"]))
+    for wrong, sentence in (
+        ({"train.steps": "7"}, 'train.steps: "7" is not a whole number, at least'),
+        ({"train.steps": True}, "train.steps: true is not a whole number"),
+        ({"train.step": 7}, "train.step: there is no such key; did you mean 'steps'"),
+        ({"data.path": 2016}, "data.path: 2016 is not text"),
+        ({"task.x": 1}, "task.x: task is a value, not a table"),
+    ):
+        with pytest.raises(RecipeError, match=sentence):
+            load_recipe("kernel", wrong)
 
 
 finite = st.floats(min_value=1e-6, max_value=1e6)
@@ -206,7 +226,7 @@ def test_values_typed_on_the_command_line() -> None:
 
 def test_override_leaves_the_table_alone() -> None:
     table = {"train": {"steps": 1}}
-    override(table, ["train.steps=2"])
+    override(table, {"train.steps": 2})
     assert table == {"train": {"steps": 1}}
 
 

@@ -5,9 +5,9 @@ import errno
 import pytest
 import torch
 
-from regard.config import load_recipe
-from regard.decoding import Options
-from regard.decoding.writer import Wish, samples
+from regard.config import load_recipe, parse_assignments
+from regard.decoding import BeamSearchConfig
+from regard.decoding.writer import GenerationConfig, samples
 from regard.errors import OutOfMemory, RegardError, is_out_of_memory, memory_hint
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_NBEST, MAX_SAMPLES, MAX_TOKENS
 
@@ -22,8 +22,8 @@ def test_search_options_out_of_range_are_refused(name: str, most: int, wrong: ob
     with pytest.raises(
         RegardError, match=f"^{name}: {wrong} is out of range; allowed is .* from 1 to {most:,}$"
     ):
-        Options(**{name: wrong})  # type: ignore[arg-type]
-    assert getattr(Options(**{name: most}), name) == most
+        BeamSearchConfig(**{name: wrong})  # type: ignore[arg-type]
+    assert getattr(BeamSearchConfig(**{name: most}), name) == most
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_what_to_write_is_limited(name: str, least: int, most: int, beyond: int)
     with pytest.raises(
         RegardError, match=f"^{name}: {wrong} is out of range; allowed is .* from {least} to {most:,}$"
     ):
-        Wish(**{name: wrong})
-    assert getattr(Wish(**{name: most}), name) == most
+        GenerationConfig(**{name: wrong})
+    assert getattr(GenerationConfig(**{name: most}), name) == most
     with pytest.raises(RegardError, match=f"samples: {HUGE} is out of range"):
-        samples(Wish(), HUGE)
-    assert len(samples(Wish(), MAX_SAMPLES)) == MAX_SAMPLES
+        samples(GenerationConfig(), HUGE)
+    assert len(samples(GenerationConfig(), MAX_SAMPLES)) == MAX_SAMPLES
 
 
 @pytest.mark.parametrize(("key", "most"), [("beam", MAX_BEAM), ("batch_size", MAX_BATCH_SIZE)])
@@ -48,8 +48,8 @@ def test_recipes_have_the_same_limits(key: str, most: int) -> None:
     for wrong in (0, most + 1):
         sentence = f"^decode.{key}: {wrong} is out of range; allowed is .* at least 1 and at most {most}$"
         with pytest.raises(RegardError, match=sentence):
-            load_recipe("picturebook", [f"decode.{key}={wrong}"])
-    recipe = load_recipe("picturebook", [f"decode.{key}={most}"])
+            load_recipe("picturebook", parse_assignments([f"decode.{key}={wrong}"]))
+    recipe = load_recipe("picturebook", parse_assignments([f"decode.{key}={most}"]))
     assert getattr(recipe.decode, key) == most  # type: ignore[union-attr]
 
 

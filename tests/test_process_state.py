@@ -61,11 +61,12 @@ def compare(**actions):
     print(json.dumps(changed))
 '''
 
-TRANSLATION = [
-    "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1", "model.encoder_layers=1",
-    "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.longest=24",
-    "train.steps=4", "train.batch_tokens=256", "train.validate_every=2", "train.validate_sentences=8",
-]  # fmt: skip
+TRANSLATION = {
+    "data.source": "n.de", "data.target": "n.en", "text.kind": "words", "text.min_count": 1,
+    "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 32, "model.heads": 2,
+    "model.d_ff": 64, "model.longest": 24, "train.steps": 4, "train.batch_tokens": 256,
+    "train.validate_every": 2, "train.validate_sentences": 8,
+}  # fmt: skip
 
 # Third-party packages change the warnings filters when they are first imported, so they are imported before.
 STORY = f"""
@@ -79,8 +80,8 @@ if {{frozen}}:
 random.seed(5); numpy.random.seed(6); torch.manual_seed(7)
 loaded = []
 compare(
-    kernel=lambda: regard.train("kernel", "kernel", train__steps=5),
-    train=lambda: regard.train("translation", "run", {TRANSLATION!r}),
+    kernel=lambda: regard.train("kernel", "kernel", overrides=dict([("train.steps", 5)])),
+    train=lambda: regard.train("translation", "run", overrides=dict({list(TRANSLATION.items())!r})),
     load=lambda: loaded.append(regard.load("run")),
     translate=lambda: loaded[0].translate(["eins zwei.", "drei."]),
     evaluate=lambda: loaded[0].evaluate([("eins zwei.", "one two.")], beam=2),
@@ -142,7 +143,7 @@ def test_threads_started_while_training_have_the_flag_of_the_caller(corpus: Path
     program = f"""
 import regard, torch
 torch.set_flush_denormal({flushed})
-regard.train("translation", "run", {TRANSLATION!r})
+regard.train("translation", "run", overrides={TRANSLATION!r})
 print(torch.get_num_threads(), state()["denormals flushed"])
 """
     assert in_a_new_process(SNAPSHOT + program, corpus).split() == ["2", str(float(flushed))]

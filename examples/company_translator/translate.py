@@ -9,7 +9,7 @@ import regard
 
 
 def main(run: str) -> None:
-    glossary, model = Glossary.read(Path("glossary.tsv")), regard.load(run)
+    glossary, model = Glossary.read(Path("glossary.tsv")), regard.Translator.load(run)
     for line in map(str.strip, sys.stdin):
         hidden, meant = glossary.hide(line)
         [translated] = model.translate([hidden])

@@ -2,25 +2,134 @@
 
 >>> import regard
 >>> run = regard.train("kernel")        # a shipped recipe or a TOML file -> a run folder
->>> model = regard.load(run.folder)     # a run folder -> something that answers
+>>> model = regard.load(run.folder)     # a run folder -> a model, of a class below
+
+A model of a class that is known is opened by that class: `regard.Translator.load(run).translate([...])`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from regard.arithmetic import enable_reproducible_mkl
 from regard.errors import RecipeError, RegardError
 
 if TYPE_CHECKING:
+    from regard.decoding import BeamSearchConfig, SamplingConfig, Translation
+    from regard.decoding.diffusion import DiffusionConfig
+    from regard.decoding.writer import Completion, GenerationConfig
+    from regard.metrics import Quality
     from regard.tasks import load, train
+    from regard.tasks.classification.model import Classifier
+    from regard.tasks.classification.task import LabelPrediction
+    from regard.tasks.diffusion.model import ImageGenerator
+    from regard.tasks.encoder.model import Encoder
+    from regard.tasks.encoder.training import TaskRun, TaskScores
+    from regard.tasks.image_classification.model import ImageClassifier
+    from regard.tasks.kernel_regression.task import KernelRegressor, KernelRun
+    from regard.tasks.language_modeling.model import LanguageModel
+    from regard.tasks.loaded_model import LoadedModel
+    from regard.tasks.masked_lm.model import MaskedLanguageModel
+    from regard.tasks.question_answering.model import QuestionAnswerer
+    from regard.tasks.question_answering.task import AnswerSpan
+    from regard.tasks.results import TrainedRun
+    from regard.tasks.tagging.model import Tagger
+    from regard.tasks.tagging.task import NamedEntity, TaggedSentence
+    from regard.tasks.translation.model import Evaluation, Translator
+    from regard.tasks.translation.task import TranslationRun
+    from regard.viz.images import ImageAttention
+    from regard.viz.painting import GeneratedImages
+    from regard.viz.payload import AttentionMaps
 
 __version__ = "0.1.0"
-__all__ = ["RecipeError", "RegardError", "__version__", "enable_reproducible_mkl", "load", "train"]
+
+HOMES = {
+    "load": "tasks",
+    "train": "tasks",
+    # models
+    "LoadedModel": "tasks.loaded_model",
+    "Translator": "tasks.translation.model",
+    "Encoder": "tasks.encoder.model",
+    "MaskedLanguageModel": "tasks.masked_lm.model",
+    "Classifier": "tasks.classification.model",
+    "Tagger": "tasks.tagging.model",
+    "QuestionAnswerer": "tasks.question_answering.model",
+    "LanguageModel": "tasks.language_modeling.model",
+    "ImageClassifier": "tasks.image_classification.model",
+    "ImageGenerator": "tasks.diffusion.model",
+    "KernelRegressor": "tasks.kernel_regression.task",
+    # what they are called with
+    "BeamSearchConfig": "decoding",
+    "SamplingConfig": "decoding",
+    "GenerationConfig": "decoding.writer",
+    "DiffusionConfig": "decoding.diffusion",
+    # what they return
+    "Translation": "decoding",
+    "LabelPrediction": "tasks.classification.task",
+    "TaggedSentence": "tasks.tagging.task",
+    "NamedEntity": "tasks.tagging.task",
+    "AnswerSpan": "tasks.question_answering.task",
+    "Completion": "decoding.writer",
+    "GeneratedImages": "viz.painting",
+    "AttentionMaps": "viz.payload",
+    "ImageAttention": "viz.images",
+    "Evaluation": "tasks.translation.model",
+    "Quality": "metrics",
+    "TaskScores": "tasks.encoder.training",
+    # what `train` returns
+    "TrainedRun": "tasks.results",
+    "TranslationRun": "tasks.translation.task",
+    "TaskRun": "tasks.encoder.training",
+    "KernelRun": "tasks.kernel_regression.task",
+}
+"""Where each name is defined that is imported when it is first used."""
+
+__all__ = [
+    "AnswerSpan",
+    "AttentionMaps",
+    "BeamSearchConfig",
+    "Classifier",
+    "Completion",
+    "DiffusionConfig",
+    "Encoder",
+    "Evaluation",
+    "GeneratedImages",
+    "GenerationConfig",
+    "ImageAttention",
+    "ImageClassifier",
+    "ImageGenerator",
+    "KernelRegressor",
+    "KernelRun",
+    "LabelPrediction",
+    "LanguageModel",
+    "LoadedModel",
+    "MaskedLanguageModel",
+    "NamedEntity",
+    "Quality",
+    "QuestionAnswerer",
+    "RecipeError",
+    "RegardError",
+    "SamplingConfig",
+    "TaggedSentence",
+    "Tagger",
+    "TaskRun",
+    "TaskScores",
+    "TrainedRun",
+    "Translation",
+    "TranslationRun",
+    "Translator",
+    "__version__",
+    "enable_reproducible_mkl",
+    "load",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
     # Torch takes a second to import, so it waits until something needs it.
-    if name in ("load", "train"):
-        from regard import tasks as jobs
-
-        return getattr(jobs, name)
+    if name in HOMES:
+        return getattr(import_module(f"regard.{HOMES[name]}"), name)
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

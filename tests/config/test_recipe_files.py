@@ -30,7 +30,7 @@ def test_keys_are_merged_and_the_later_wins(tmp_path: Path) -> None:
         "data": {"samples": 30},
         "model": {"sharpness": 2.0},
     }
-    recipe = load_recipe(str(tmp_path / "mine.toml"), ["train.steps=10"])
+    recipe = load_recipe(str(tmp_path / "mine.toml"), {"train.steps": 10})
     assert recipe.train.steps == 10
     assert load_recipe(str(tmp_path / "base.toml")).train.steps == 7
 
@@ -50,7 +50,7 @@ def test_a_file_extends_a_shipped_recipe_and_files_relative_to_itself(
     write(tmp_path / "deep", mine='extends = "../base.toml"\n')
     monkeypatch.chdir(tmp_path / "deep")
     for name in ("mine.toml", str(tmp_path / "deep" / "mine.toml")):
-        assert load_recipe(name) == load_recipe("kernel", ["train.steps=7"])
+        assert load_recipe(name) == load_recipe("kernel", {"train.steps": 7})
 
 
 def test_a_file_may_have_the_name_of_the_shipped_recipe_that_it_extends(
@@ -105,4 +105,4 @@ def test_a_wrong_key_is_refused_as_in_any_recipe(tmp_path: Path) -> None:
     write(tmp_path, base=BASE, mine='extends = "base.toml"\n[train]\nstep = 8\n')
     assert refused(tmp_path).startswith("train.step: there is no such key; did you mean 'steps'?")
     with pytest.raises(RecipeError, match="extends: there is no such key"):
-        load_recipe("kernel", ["extends=gpt"])
+        load_recipe("kernel", {"extends": "gpt"})

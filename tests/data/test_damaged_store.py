@@ -196,12 +196,13 @@ def test_a_training_on_altered_ids_gives_what_it_gave(
         (tmp_path / name).write_text("\n".join(lines), "utf-8")
 
     def train(out: str) -> float:
-        return regard.train(
-            "translation", tmp_path / out, data__source="n.de", data__target="n.en", text__kind="words",
-            data__source_language="de", data__target_language="en", text__min_count=1, model__encoder_layers=1,
-            model__decoder_layers=1, model__d_model=16, model__heads=2, model__d_ff=32, model__longest=16,
-            train__steps=2, train__batch_tokens=256,
-        ).loss  # fmt: skip
+        return regard.train("translation", tmp_path / out, overrides={
+            "data.source": "n.de", "data.target": "n.en", "text.kind": "words",
+            "data.source_language": "de", "data.target_language": "en", "text.min_count": 1,
+            "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16,
+            "model.heads": 2, "model.d_ff": 32, "model.longest": 16, "train.steps": 2,
+            "train.batch_tokens": 256,
+        }).loss  # fmt: skip
 
     first = train("first")
     [path] = (tmp_path / "cache" / "stores").glob(f"*/00000/{side}.ids")

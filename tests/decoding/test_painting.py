@@ -5,7 +5,7 @@ import torch
 from support.small_painter import END, PADDING, SIDE, small_unet
 
 from regard.decoding.diffusion import (
-    PaintOptions,
+    DiffusionConfig,
     earlier,
     first_guess,
     guided,
@@ -62,7 +62,7 @@ def test_ddpm_steps_are_those_of_the_posterior(schedule, time) -> None:
 
 @pytest.mark.parametrize("sampler", ["ddim", "ddpm"])
 def test_the_same_seed_paints_the_same_whatever_is_painted_beside(model, sampler) -> None:
-    options = PaintOptions(sampler, 5, 2.0)
+    options = DiffusionConfig(sampler, 5, 2.0)
     together = paint(model, PROMPTS, NOTHING, options, [1, 2, 3])
     assert torch.equal(together, paint(model, PROMPTS, NOTHING, options, [1, 2, 3]))
     alone = paint(model, PROMPTS[1:2], NOTHING, options, [2])
@@ -72,12 +72,14 @@ def test_the_same_seed_paints_the_same_whatever_is_painted_beside(model, sampler
 
 
 def test_ddim_draws_noise_once_and_ddpm_at_every_step(model) -> None:
-    pictures = [paint(model, PROMPTS, NOTHING, PaintOptions(name, 5), [1, 2, 3]) for name in ("ddim", "ddpm")]
+    pictures = [
+        paint(model, PROMPTS, NOTHING, DiffusionConfig(name, 5), [1, 2, 3]) for name in ("ddim", "ddpm")
+    ]
     assert not torch.allclose(*pictures, atol=1e-2)
 
 
 def test_guidance_of_one_is_the_plain_prompt(model) -> None:
-    found = paint(model, PROMPTS, NOTHING, PaintOptions(steps=6), [1, 2, 3])
+    found = paint(model, PROMPTS, NOTHING, DiffusionConfig(steps=6), [1, 2, 3])
     with torch.inference_mode():
         read = model.read(PROMPTS)
         pictures = torch.stack(
@@ -95,22 +97,22 @@ def test_guidance_goes_beyond_the_prompt(model) -> None:
     pictures = torch.randn(3, 1, SIDE, SIDE)
     with torch.inference_mode():
         aimed, free, guided_by = (
-            guided(model, PROMPTS, NOTHING, PaintOptions(guidance=each))(pictures, 7)
+            guided(model, PROMPTS, NOTHING, DiffusionConfig(guidance=each))(pictures, 7)
             for each in (1.0, 0.0, 3.0)
         )
     assert torch.allclose(guided_by, free + 3 * (aimed - free), atol=1e-4)
     with torch.inference_mode():
-        other = guided(model, PROMPTS.flip(0), NOTHING, PaintOptions(guidance=0.0))
+        other = guided(model, PROMPTS.flip(0), NOTHING, DiffusionConfig(guidance=0.0))
         assert torch.equal(other(pictures, 7), free)  # without guidance no prompt is read
     assert not torch.allclose(aimed, free, atol=1e-3)
 
 
 def test_what_cannot_be_painted_is_refused(model) -> None:
     with pytest.raises(RegardError, match="this model knows 20 steps of noise; it cannot paint in 21"):
-        paint(model, PROMPTS, NOTHING, PaintOptions(steps=21), [1, 2, 3])
+        paint(model, PROMPTS, NOTHING, DiffusionConfig(steps=21), [1, 2, 3])
     with pytest.raises(RegardError, match="1 step at least"):
-        PaintOptions(steps=0)
+        DiffusionConfig(steps=0)
     with pytest.raises(RegardError, match=r"share of 0 to 0\.5; given: 0\.6"):
-        PaintOptions(merge=0.6)
+        DiffusionConfig(merge=0.6)
     with pytest.raises(RegardError, match="guidance is 0 or more"):
-        PaintOptions(guidance=-1)
+        DiffusionConfig(guidance=-1)

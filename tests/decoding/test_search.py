@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import Limits, Options, search
-from regard.decoding.sampling import Chance, sample
+from regard.decoding import BeamSearchConfig, Limits, search
+from regard.decoding.sampling import SamplingConfig, sample
 from regard.nn.build import build
 
 BEGIN, END, PAD, UNKNOWN = 0, 1, 2, 3
@@ -63,7 +63,7 @@ def log_probability(made: nn.Module, source: torch.Tensor, ids: list[int]) -> fl
 def test_a_wide_beam_finds_what_brute_force_finds(penalty: float, kind: str) -> None:
     made = model(kind, vocabulary=7)
     source = sources(3, 4, 7)
-    options = Options(beam=200, nbest=3, length_penalty=penalty, longest=4)
+    options = BeamSearchConfig(beam=200, nbest=3, length_penalty=penalty, longest=4)
     found = search(made, source, LIMITS, options)
     for number, sentence in enumerate(source):
         every = [list(ids) for n in (1, 2, 3) for ids in itertools.product((4, 5, 6), repeat=n)]
@@ -80,7 +80,7 @@ def test_a_wide_beam_finds_what_brute_force_finds(penalty: float, kind: str) -> 
 def test_beam_one_is_greedy(kind: str) -> None:
     made = model(kind)
     source = sources(6, 5)
-    for number, [best] in enumerate(search(made, source, LIMITS, Options(beam=1))):
+    for number, [best] in enumerate(search(made, source, LIMITS, BeamSearchConfig(beam=1))):
         written: list[int] = []
         while len(written) < 35:
             with torch.no_grad():
@@ -108,7 +108,7 @@ def one_thread() -> Iterator[None]:
 def test_the_batch_does_not_matter_to_the_bit(beam: int, kind: str, one_thread: None) -> None:
     made = model(kind, vocabulary=400, size=64)
     source = sources(33, 9, 400)
-    options = Options(beam=beam, nbest=beam)
+    options = BeamSearchConfig(beam=beam, nbest=beam)
     whole = search(made, source, LIMITS, options)
     for size in (1, 7, 30):
         parts = [
@@ -122,35 +122,35 @@ def test_the_batch_does_not_matter_to_the_bit(beam: int, kind: str, one_thread: 
 def test_more_is_found_with_a_beam() -> None:
     made = model(vocabulary=100)
     source = sources(20, 6, 100)
-    greedy = search(made, source, LIMITS, Options(beam=1, length_penalty=0))
-    beam = search(made, source, LIMITS, Options(beam=8, length_penalty=0))
+    greedy = search(made, source, LIMITS, BeamSearchConfig(beam=1, length_penalty=0))
+    beam = search(made, source, LIMITS, BeamSearchConfig(beam=8, length_penalty=0))
     gains = [b[0].score - g[0].score for b, g in zip(beam, greedy, strict=True)]
     assert sum(gains) > 0
     assert all(math.isfinite(gain) for gain in gains)
 
 
 def test_nbest_is_ranked_and_distinct() -> None:
-    for found in search(model(), sources(4, 5), LIMITS, Options(beam=6, nbest=4)):
+    for found in search(model(), sources(4, 5), LIMITS, BeamSearchConfig(beam=6, nbest=4)):
         assert len(found) == 4
         assert len({each.ids for each in found}) == 4
         assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
 
 
 def test_special_symbols_never_appear() -> None:
-    for found in search(model(), sources(16, 6), LIMITS, Options(beam=3, nbest=3)):
+    for found in search(model(), sources(16, 6), LIMITS, BeamSearchConfig(beam=3, nbest=3)):
         assert all(min(each.ids, default=9) > UNKNOWN for each in found)
 
 
 def test_no_repeated_runs() -> None:
     limits = Limits(BEGIN, END, LIMITS.never, no_repeat=2)
-    for [best] in search(model(), sources(16, 6), limits, Options(beam=3)):
+    for [best] in search(model(), sources(16, 6), limits, BeamSearchConfig(beam=3)):
         runs = list(itertools.pairwise(best.ids))
         assert len(runs) == len(set(runs))
 
 
 def test_prefixes_are_kept() -> None:
     prefixes = [[7, 8], [], [9]]
-    found = search(model(), sources(3, 5), LIMITS, Options(beam=4), prefixes)
+    found = search(model(), sources(3, 5), LIMITS, BeamSearchConfig(beam=4), prefixes)
     assert [list(each[0].ids[: len(prefix)]) for each, prefix in zip(found, prefixes, strict=True)] == prefixes
 
 
@@ -158,7 +158,10 @@ def test_length_penalty_favours_longer_ones() -> None:
     made = model()
     source = sources(24, 6)
     mean = [
-        sum(len(each[0].ids) for each in search(made, source, LIMITS, Options(beam=8, length_penalty=p)))
+        sum(
+            len(each[0].ids)
+            for each in search(made, source, LIMITS, BeamSearchConfig(beam=8, length_penalty=p))
+        )
         for p in (0.0, 2.0)
     ]
     assert mean[1] > mean[0]
@@ -168,8 +171,8 @@ def test_length_penalty_favours_longer_ones() -> None:
 def test_coverage_changes_scores_by_what_was_looked_at(kind: str) -> None:
     made, source = model(kind), sources(4, 6)
     # Short ones: a translation that goes on and on has looked at everything.
-    plain = search(made, source, LIMITS, Options(beam=3, nbest=3, longest=3))
-    covered = search(made, source, LIMITS, Options(beam=3, nbest=3, longest=3, coverage=0.5))
+    plain = search(made, source, LIMITS, BeamSearchConfig(beam=3, nbest=3, longest=3))
+    covered = search(made, source, LIMITS, BeamSearchConfig(beam=3, nbest=3, longest=3, coverage=0.5))
     scores = {each.ids: each.score for found in plain for each in found}
     shared = [(each.score, scores[each.ids]) for found in covered for each in found if each.ids in scores]
     assert shared
@@ -180,17 +183,17 @@ def test_coverage_changes_scores_by_what_was_looked_at(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_sampling_repeats_by_seed_and_does_not_see_its_neighbours(kind: str) -> None:
     made, source = model(kind, vocabulary=100), sources(6, 5, 100)
-    whole = sample(made, source, LIMITS, Chance(3), range(6))
-    assert sample(made, source, LIMITS, Chance(3), range(6)) == whole
-    alone = [sample(made, source[n : n + 1], LIMITS, Chance(3), [n])[0] for n in range(6)]
+    whole = sample(made, source, LIMITS, SamplingConfig(3), range(6))
+    assert sample(made, source, LIMITS, SamplingConfig(3), range(6)) == whole
+    alone = [sample(made, source[n : n + 1], LIMITS, SamplingConfig(3), [n])[0] for n in range(6)]
     assert [each.ids for each in alone] == [each.ids for each in whole]
-    assert sample(made, source, LIMITS, Chance(50), range(6)) != whole
+    assert sample(made, source, LIMITS, SamplingConfig(50), range(6)) != whole
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_sampling_the_single_best_is_greedy(kind: str) -> None:
     made, source = model(kind), sources(5, 5)
-    drawn = sample(made, source, LIMITS, Chance(1, top_k=1), range(5))
-    greedy = search(made, source, LIMITS, Options(beam=1))
+    drawn = sample(made, source, LIMITS, SamplingConfig(1, top_k=1), range(5))
+    greedy = search(made, source, LIMITS, BeamSearchConfig(beam=1))
     for one, [other] in zip(drawn, greedy, strict=True):
         assert one.ids[: len(other.ids)] == other.ids

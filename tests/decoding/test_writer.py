@@ -7,9 +7,9 @@ from torch import nn
 
 from regard import tokenization
 from regard.config import GptModel
-from regard.decoding import Chance, Limits
+from regard.decoding import Limits, SamplingConfig
 from regard.decoding.sampling import draw, within_share
-from regard.decoding.writer import Unfolding, Wish, Writer
+from regard.decoding.writer import GenerationConfig, Unfolding, Writer
 from regard.errors import RegardError
 from regard.nn.build import build_gpt
 from regard.nn.ngram import counted
@@ -49,10 +49,12 @@ def test_a_batch_of_prompts_is_written_as_each_alone_and_told_as_it_is_written(k
     if kind == "plain":
         writer.model = plain(writer)  # type: ignore[assignment]
     for wish in (
-        Wish(tokens=40, chance=Chance(5)),  # longer than the window of 16
-        Wish(tokens=25, chance=Chance(2, 0.7, top_k=5, top_p=0.9), repetition=1.3, stop=("o", "th")),
-        Wish(tokens=12, beam=3, stop=(" ",)),
-        Wish(tokens=20, chance=Chance(5), batch_size=2),
+        GenerationConfig(tokens=40, chance=SamplingConfig(5)),  # longer than the window of 16
+        GenerationConfig(
+            tokens=25, chance=SamplingConfig(2, 0.7, top_k=5, top_p=0.9), repetition=1.3, stop=("o", "th")
+        ),
+        GenerationConfig(tokens=12, beam=3, stop=(" ",)),
+        GenerationConfig(tokens=20, chance=SamplingConfig(5), batch_size=2),
     ):
         together = writer.write(PROMPTS, wish)
         assert together == [writer.write([prompt], wish)[0] for prompt in PROMPTS]
@@ -63,13 +65,16 @@ def test_a_batch_of_prompts_is_written_as_each_alone_and_told_as_it_is_written(k
 
 def test_the_same_seed_gives_the_same_text_and_another_another() -> None:
     writer = made("gpt")
-    texts = [writer.write(["the "], Wish(tokens=30, chance=Chance(seed)))[0].text for seed in (1, 1, 2)]
+    texts = [
+        writer.write(["the "], GenerationConfig(tokens=30, chance=SamplingConfig(seed)))[0].text
+        for seed in (1, 1, 2)
+    ]
     assert texts[0] == texts[1] != texts[2]
 
 
 @pytest.mark.parametrize("position", ["learned", "rotary", "alibi", "relative", "sinusoidal"])
 def test_a_window_slides_with_every_position_scheme(position: str) -> None:
-    found = made("gpt", position=position).write(["the q", "brown"], Wish(tokens=50))
+    found = made("gpt", position=position).write(["the q", "brown"], GenerationConfig(tokens=50))
     assert [(each.tokens, each.why) for each in found] == [(50, "length")] * 2
 
 
@@ -80,9 +85,9 @@ def test_beam_1_is_greedy_and_a_wider_one_finds_no_worse() -> None:
         for _ in range(8):
             scores = plain(writer)(torch.tensor([ids]))[0, -1].index_fill(0, torch.arange(4), -torch.inf)
             ids.append(int(scores.argmax()))
-    greedy = writer.write(["the qui"], Wish(tokens=8, beam=1))[0].text
+    greedy = writer.write(["the qui"], GenerationConfig(tokens=8, beam=1))[0].text
     assert greedy == writer.tokenizer.decode(ids[-8:])
-    wider = writer.write(["the qui"], Wish(tokens=8, beam=8))[0].text
+    wider = writer.write(["the qui"], GenerationConfig(tokens=8, beam=8))[0].text
     assert share(writer, "the qui", wider) >= share(writer, "the qui", greedy) - 1e-5
 
 
@@ -99,11 +104,11 @@ def test_only_the_likeliest_are_drawn() -> None:
     assert within_share(scores, 0.7).isfinite().tolist() == [[True, True, False, False]]
     assert within_share(scores, 0.1).isfinite().tolist() == [[True, False, False, False]]
     chances = [torch.Generator().manual_seed(seed) for seed in range(60)]
-    drawn, _ = draw(scores.expand(60, -1), chances, Chance(0, top_k=2))
+    drawn, _ = draw(scores.expand(60, -1), chances, SamplingConfig(0, top_k=2))
     assert set(drawn.tolist()) == {0, 1}
     counts = torch.zeros(4)
     chances = [torch.Generator().manual_seed(seed) for seed in range(2000)]
-    for token in draw(scores.expand(2000, -1), chances, Chance(0))[0]:
+    for token in draw(scores.expand(2000, -1), chances, SamplingConfig(0))[0]:
         counts[token] += 1
     assert torch.allclose(counts / 2000, scores.exp()[0], atol=0.04)
 
@@ -115,14 +120,14 @@ def test_what_was_said_costs_more_to_say_again() -> None:
     found = limits.apply(scores, written, [None], read)
     assert found[0, :4].tolist() == [0.5, -1.0, 1.0, -2.0]
     repeating, other = (
-        made("gpt").write(["the the "], Wish(tokens=40, beam=1, repetition=penalty))[0].text
+        made("gpt").write(["the the "], GenerationConfig(tokens=40, beam=1, repetition=penalty))[0].text
         for penalty in (1.0, 2.0)
     )
     assert len(set(other)) > len(set(repeating))
 
 
 def unfolded(tokenizer: Tokenizer, said: str, *stop: str, tokens: int = 99) -> tuple[list[str], str]:
-    text_so_far = Unfolding("", tokenizer, Wish(tokens=tokens, stop=stop))
+    text_so_far = Unfolding("", tokenizer, GenerationConfig(tokens=tokens, stop=stop))
     pieces = []
     for token in [*tokenizer.encode(said), tokenizer.end]:
         pieces.append(text_so_far.add(token))
@@ -159,13 +164,13 @@ def test_what_cannot_be_gone_on_with_is_told_in_a_sentence(
     prompts: list[str], wish: dict[str, object], sentence: str
 ) -> None:
     with pytest.raises(RegardError) as told:
-        made("gpt").write(prompts, Wish(**wish))  # type: ignore[arg-type]
+        made("gpt").write(prompts, GenerationConfig(**wish))  # type: ignore[arg-type]
     assert sentence in str(told.value)
 
 
 def test_chance_is_told_what_is_wrong_with_it() -> None:
     with pytest.raises(RegardError, match="top-p is a share"):
-        Chance(1, top_p=0.0)
+        SamplingConfig(1, top_p=0.0)
 
 
 def test_a_step_costs_the_same_late_in_a_text() -> None:
@@ -174,5 +179,5 @@ def test_a_step_costs_the_same_late_in_a_text() -> None:
     model, seen = gpt(writer.tokenizer.size, longest=64), []
     writer.module = model
     model.gpt.decoder.register_forward_hook(lambda _, given, __: seen.append(given[0].size(1)))
-    writer.write(["the q"], Wish(tokens=40))
+    writer.write(["the q"], GenerationConfig(tokens=40))
     assert seen == [4] + [1] * 40

@@ -11,7 +11,7 @@ from blocks import FENCE, pages
 from support.page_run import ROOT
 
 from regard.cli.main import cli
-from regard.config import load_recipe, shipped_recipes
+from regard.config import load_recipe, parse_assignments, shipped_recipes
 
 COMMANDS = typer.main.get_command(cli)
 REQUIRED = {
@@ -78,7 +78,7 @@ def problems_of_recipe(recipe: str, keys: list[str]) -> Iterator[str]:
         yield f"there is no recipe {recipe}"
         return
     try:
-        load_recipe(recipe, [*REQUIRED.get(recipe, []), *keys])
+        load_recipe(recipe, parse_assignments([*REQUIRED.get(recipe, []), *keys]))
     except Exception as problem:
         yield f"regard train {recipe} {' '.join(keys)}: {problem}"
 

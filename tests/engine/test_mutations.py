@@ -16,8 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.config import BertModel, GptModel, VitModel
 from regard.data.batches import Batch, Batches
-from regard.decoding import Hypothesis, Limits, Options, Translator, search
-from regard.decoding.writer import Wish, Writer
+from regard.decoding import BeamSearchConfig, Hypothesis, Limits, TranslationPipeline, search
+from regard.decoding.writer import GenerationConfig, Writer
 from regard.engine import Plan, Unsupported, plan
 from regard.engine.forward import body_of, gpt_hidden
 from regard.engine.generate import native_gpt
@@ -74,12 +74,14 @@ def assert_same_step(ours: tuple[Tensor, dict[str, Tensor]], theirs: tuple[Tenso
 
 def searched(model: nn.Module) -> list[list[Hypothesis]]:
     """By the translator, which chooses between the native search and the plain one."""
-    translator = Translator(model, NoText(), NoText())  # type: ignore[arg-type]
-    return translator.search_ids([list(each) for each in SENTENCES], Options(beam=3, nbest=2, longest=12))
+    translator = TranslationPipeline(model, NoText(), NoText())  # type: ignore[arg-type]
+    return translator.search_ids(
+        [list(each) for each in SENTENCES], BeamSearchConfig(beam=3, nbest=2, longest=12)
+    )
 
 
 def searched_plainly(model: nn.Module) -> list[list[Hypothesis]]:
-    options = Options(beam=3, nbest=2, longest=12)
+    options = BeamSearchConfig(beam=3, nbest=2, longest=12)
     found = (
         search(cast(Decodable, model), torch.tensor([[*ids, Tokenizer.end]]), LIMITS, options)
         for ids in SENTENCES
@@ -242,16 +244,16 @@ def test_ids_outside_the_vocabulary_are_refused(side: str, wrong: int) -> None:
         PairObjective(model, PADDING, 0.1)(Batch(**ids, tokens=BATCH.tokens, sentences=()))
     native = native_search(model.eval(), 256)
     assert native is not None
-    translator = Translator(model, NoText(), NoText())  # type: ignore[arg-type]
+    translator = TranslationPipeline(model, NoText(), NoText())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=f"token id {wrong} is outside the vocabulary of {WORDS}"):
         translator.search_ids([[5, 6, wrong]])
 
 
 def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None:
     model = small().eval()
-    checked, frozen = (Translator(model, NoText(), NoText()) for _ in range(2))  # type: ignore[arg-type]
+    checked, frozen = (TranslationPipeline(model, NoText(), NoText()) for _ in range(2))  # type: ignore[arg-type]
     frozen.freeze()
-    options = Options(beam=3, nbest=2, longest=12)
+    options = BeamSearchConfig(beam=3, nbest=2, longest=12)
     before = [each.search_ids(SENTENCES, options) for each in (checked, frozen)]
     model.decoder.blocks[0].feed_forward.sublayer.fc1.weight.data.mul_(3)  # type: ignore[union-attr,operator]
     assert before[0] == before[1] == frozen.search_ids(SENTENCES, options)
@@ -300,7 +302,7 @@ def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> No
     model = gpt()
     tokenizer = LetterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
     writer = Writer(model, tokenizer, 16, torch.device("cpu"))
-    wish = Wish(tokens=8, beam=2)
+    wish = GenerationConfig(tokens=8, beam=2)
     first = writer.write(["ab"], wish)
     model.gpt.token_embedding.weight.data.copy_(model.gpt.token_embedding.weight.data.flip(0))  # type: ignore[union-attr,operator]
     second = writer.write(["ab"], wish)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.config import TransformerModel
-from regard.decoding import Hypothesis, Limits, Options, search
+from regard.decoding import BeamSearchConfig, Hypothesis, Limits, search
 from regard.engine.ops import top_of_rows
 from regard.engine.search import NativeSearch, SearchSettings, native_search
 from regard.nn.build import build
@@ -41,7 +41,7 @@ def model(**changes: object) -> Transformer:
     return made.eval()
 
 
-def settings(options: Options) -> SearchSettings:
+def settings(options: BeamSearchConfig) -> SearchSettings:
     assert LIMITS.begin is not None
     return SearchSettings(
         options.beam,
@@ -54,7 +54,7 @@ def settings(options: Options) -> SearchSettings:
     )
 
 
-def both(made: nn.Module, options: Options) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
+def both(made: nn.Module, options: BeamSearchConfig) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
     native = native_search(made, 256)
     assert native is not None
     plain = [search(cast(Decodable, made), torch.tensor([ids]), LIMITS, options)[0] for ids in SENTENCES]
@@ -75,18 +75,18 @@ def both(made: nn.Module, options: Options) -> tuple[list[list[Hypothesis]], lis
 @pytest.mark.parametrize(
     "options",
     [
-        Options(beam=1, longest=12),
-        Options(beam=5, nbest=5, longest=12),
-        Options(beam=3, nbest=2, length_penalty=0.0, longest=20),
-        Options(beam=4, length_penalty=0.6, longest=7),
-        Options(beam=12, nbest=3, length_penalty=2.0, longest=12),
-        Options(beam=2, nbest=6, longest=12),
-        Options(beam=60, nbest=10, longest=6),
+        BeamSearchConfig(beam=1, longest=12),
+        BeamSearchConfig(beam=5, nbest=5, longest=12),
+        BeamSearchConfig(beam=3, nbest=2, length_penalty=0.0, longest=20),
+        BeamSearchConfig(beam=4, length_penalty=0.6, longest=7),
+        BeamSearchConfig(beam=12, nbest=3, length_penalty=2.0, longest=12),
+        BeamSearchConfig(beam=2, nbest=6, longest=12),
+        BeamSearchConfig(beam=60, nbest=10, longest=6),
     ],
     ids=str,
 )
 def test_the_same_hypotheses_as_the_plain_search(
-    norm: str, position: str, share: str, activation: str, options: Options
+    norm: str, position: str, share: str, activation: str, options: BeamSearchConfig
 ) -> None:
     """In the same order; and their log probabilities are those of a teacher-forced pass in float64."""
     for seed in (1, 2):
@@ -102,7 +102,7 @@ def test_the_same_hypotheses_as_the_plain_search(
 
 
 @torch.no_grad()
-def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options: Options) -> float:
+def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options: BeamSearchConfig) -> float:
     """The log probability of a translation by one pass over it in float64, without what no translation contains."""
     room = min(LIMITS.room_for(len(source)), options.longest)
     wanted = [*ids, *([LIMITS.end] if len(ids) < room else [])]  # what fills the room was cut off
@@ -114,15 +114,17 @@ def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options
 
 
 def test_a_beam_as_wide_as_the_vocabulary() -> None:
-    options = Options(beam=WORDS, nbest=4, longest=4)
+    options = BeamSearchConfig(beam=WORDS, nbest=4, longest=4)
     ours, plain = both(model(), options)
     assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in plain]
 
 
 @pytest.mark.parametrize(
-    "options", [Options(beam=1), Options(beam=4, nbest=4), Options(beam=3, longest=6)], ids=str
+    "options",
+    [BeamSearchConfig(beam=1), BeamSearchConfig(beam=4, nbest=4), BeamSearchConfig(beam=3, longest=6)],
+    ids=str,
 )
-def test_several_models_are_asked_as_one(options: Options) -> None:
+def test_several_models_are_asked_as_one(options: BeamSearchConfig) -> None:
     """Of other depth, width and norm too: only their words must be the same."""
     members = [model(seed=1), model(seed=2, norm="post"), model(seed=3, d_model=64, d_ff=80, decoder_layers=3)]
     for some in (members[:2], members):
@@ -142,7 +144,7 @@ def test_one_member_that_the_kernels_do_not_know_leaves_all_to_search() -> None:
 def test_a_translation_has_the_same_bits_in_any_batch(made: nn.Module) -> None:
     native = native_search(made, 256)
     assert native is not None
-    wanted = settings(Options(beam=3, nbest=3))
+    wanted = settings(BeamSearchConfig(beam=3, nbest=3))
     together = native.translate(SENTENCES * 9, wanted)
     for number, ids in enumerate(SENTENCES * 9):
         assert native.translate([ids], wanted)[0] == together[number]
@@ -162,7 +164,7 @@ def test_changed_weights_are_seen() -> None:
     assert native_search(made, 256) is first
     with torch.no_grad():
         made.decoder.blocks[0].feed_forward.sublayer.fc1.weight.mul_(2)  # type: ignore[union-attr,operator]
-    ours, plain = both(made, Options(beam=2))
+    ours, plain = both(made, BeamSearchConfig(beam=2))
     assert native_search(made, 256) is not first
     assert [each[0].ids for each in ours] == [each[0].ids for each in plain]
     made.train()
@@ -205,8 +207,8 @@ def remembering(made: Transformer, seed: int, weight: float = 0.4) -> KnnModel:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("options", [Options(beam=1), Options(beam=5, nbest=3)], ids=str)
-def test_neighbours_are_asked_as_search_asks_them(norm: str, options: Options) -> None:
+@pytest.mark.parametrize("options", [BeamSearchConfig(beam=1), BeamSearchConfig(beam=5, nbest=3)], ids=str)
+def test_neighbours_are_asked_as_search_asks_them(norm: str, options: BeamSearchConfig) -> None:
     alone = model(norm=norm)
     for asked in (
         remembering(alone, 1),

@@ -8,13 +8,12 @@ import torch
 from support.small_models import SENTENCES, rnn, transformer, write_run
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import Chance
+from regard.decoding import SamplingConfig
 from regard.errors import RegardError
-from regard.tasks import load_translator
-from regard.tasks.engines import LoadedEngine, open_engine
+from regard.tasks.engines import ExportedTranslator, open_engine
 from regard.tasks.exporting import export
 from regard.tasks.formats import write
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator
 from regard.tokenization import Tokenizer
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
@@ -31,11 +30,11 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_translations_and_scores(tmp_path: Path, kind: str) -> None:
     model, text = KINDS[kind]
-    run = load_translator(write_run(tmp_path / "run", transformer(**model), **text))
+    run = Translator.load(write_run(tmp_path / "run", transformer(**model), **text))
     write(run, "ctranslate2", tmp_path / "out")
-    exported = LoadedEngine(tmp_path / "out", "ctranslate2")
+    exported = ExportedTranslator(tmp_path / "out", "ctranslate2")
     ids = run.vocabulary.source.encode_batch(SENTENCES)
-    ours, theirs = (each.translator.search_ids(ids, run.options(1)) for each in (run, exported))
+    ours, theirs = (each.pipeline.search_ids(ids, run.options(1)) for each in (run, exported))
     assert [[each.ids for each in found] for found in theirs] == [
         [each.ids for each in found] for found in ours
     ]
@@ -43,7 +42,7 @@ def test_the_same_translations_and_scores(tmp_path: Path, kind: str) -> None:
         assert other.log_probability == pytest.approx(one.log_probability, abs=1e-4)
     # Weights by chance do not make up their mind, so the two searches end at different times: what the other one
     # found must have the probability that our model gives it.
-    for source, found in zip(ids, exported.translator.search_ids(ids, run.options(4, 3)), strict=True):
+    for source, found in zip(ids, exported.pipeline.search_ids(ids, run.options(4, 3)), strict=True):
         assert len(found) == 3
         assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
         for each in found:
@@ -51,7 +50,7 @@ def test_the_same_translations_and_scores(tmp_path: Path, kind: str) -> None:
 
 
 @torch.no_grad()
-def log_probability(run: LoadedTranslator, source: list[int], target: tuple[int, ...]) -> float:
+def log_probability(run: Translator, source: list[int], target: tuple[int, ...]) -> float:
     """Of a translation and its end, symbols that are no text and an empty translation left out."""
     scores = run.model(torch.tensor([[*source, Tokenizer.end]]), torch.tensor([[Tokenizer.begin, *target]]))[0]
     scores[:, [Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown]] = -torch.inf
@@ -63,20 +62,20 @@ def log_probability(run: LoadedTranslator, source: list[int], target: tuple[int,
 def test_an_empty_line_stays_empty_and_a_long_one_is_split(tmp_path: Path) -> None:
     exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
     told: list[str] = []
-    found = exported.translator.translate(["", "eins zwei " * 20], exported.options(1), tell=told.append)
+    found = exported.pipeline.translate(["", "eins zwei " * 20], exported.options(1), tell=told.append)
     assert found[0].text == ""
     assert found[1].text
     assert len(told) == 1
 
 
 def test_nothing_is_longer_than_the_model_has_places_for(tmp_path: Path) -> None:
-    run = load_translator(write_run(tmp_path / "run", transformer(position="learned", longest=12)))
+    run = Translator.load(write_run(tmp_path / "run", transformer(position="learned", longest=12)))
     with torch.no_grad():
         run.model.output_bias[Tokenizer.end] = -1e4  # it never ends by itself
     write(run, "ctranslate2", tmp_path / "out")
-    exported = LoadedEngine(tmp_path / "out", "ctranslate2")
+    exported = ExportedTranslator(tmp_path / "out", "ctranslate2")
     for beam in (1, 2):
-        ours, theirs = (each.translator.search_ids([[5, 6, 7]], run.options(beam)) for each in (run, exported))
+        ours, theirs = (each.pipeline.search_ids([[5, 6, 7]], run.options(beam)) for each in (run, exported))
         assert len(ours[0][0].ids) == len(theirs[0][0].ids) == 12
 
 
@@ -120,13 +119,13 @@ def test_what_it_cannot_run_is_refused(
 def test_nothing_is_drawn_by_chance(tmp_path: Path) -> None:
     exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
     with pytest.raises(RegardError, match="none can be begun or drawn"):
-        exported.translator.translate(SENTENCES, chance=Chance(1, 1.0))
+        exported.pipeline.translate(SENTENCES, chance=SamplingConfig(1, 1.0))
 
 
 def test_damaged_and_foreign_folders(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", transformer())
     folder = tmp_path / "out"
-    write(load_translator(run), "ctranslate2", folder)
+    write(Translator.load(run), "ctranslate2", folder)
     with pytest.raises(
         RegardError, match=r"is a CTranslate2 model; expected was an ONNX export: encoder\.onnx"
     ):

@@ -13,10 +13,10 @@ from support.small_models import SENTENCES, rewrite, rnn, transformer, write_run
 from regard.config import RnnModel, TransformerModel
 from regard.errors import RegardError
 from regard.interop import by_transformers, marian
-from regard.tasks import load_translator
 from regard.tasks.exporting import export
 from regard.tasks.formats import write
 from regard.tasks.importing import import_translation
+from regard.tasks.translation.model import Translator
 
 NORMS: dict[str, dict[str, Any]] = {"pre": {"norm": "pre"}, "post": {"norm": "post", "activation": "gelu"}}
 needs_transformers = pytest.mark.skipif(
@@ -27,14 +27,14 @@ needs_transformers = pytest.mark.skipif(
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder that regard exported."""
-    write(load_translator(write_run(tmp_path / "run", transformer())), "huggingface", tmp_path / "out")
+    write(Translator.load(write_run(tmp_path / "run", transformer())), "huggingface", tmp_path / "out")
     return tmp_path / "out"
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_there_and_back_to_the_bit(tmp_path: Path, norm: str) -> None:
     run = write_run(tmp_path / "run", transformer(**NORMS[norm]))
-    write(load_translator(run), "huggingface", tmp_path / "out")
+    write(Translator.load(run), "huggingface", tmp_path / "out")
     import_translation(tmp_path / "out", tmp_path / "again")
     for name in ("model.safetensors", "tokenizer.json", "config.json", "recipe.toml"):
         assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes(), name
@@ -76,13 +76,13 @@ def test_what_transformers_saved_comes_back(folder: Path, tmp_path: Path) -> Non
     first, again = (load_file(tmp_path / name / "model.safetensors") for name in ("run", "again"))
     assert first.keys() == again.keys()
     assert all(torch.equal(first[name], again[name]) for name in first)
-    ours, theirs = (load_translator(tmp_path / name).translate(SENTENCES) for name in ("run", "again"))
+    ours, theirs = (Translator.load(tmp_path / name).translate(SENTENCES) for name in ("run", "again"))
     assert ours == theirs
 
 
 @needs_transformers
 def test_their_tokenizer_cuts_text_as_ours_does(folder: Path, tmp_path: Path) -> None:
-    tokenizer = load_translator(tmp_path / "run").vocabulary.source
+    tokenizer = Translator.load(tmp_path / "run").vocabulary.source
     opened = by_transformers.OpenedTranslator(folder)
     for text in [*SENTENCES, "  zwei   drei ", "<s> eins </s>", "xyz ▁ zwölf", ""]:
         assert opened.tokenizer(text)["input_ids"] == [*tokenizer.encode(text), tokenizer.end]

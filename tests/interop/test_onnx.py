@@ -9,14 +9,13 @@ import torch
 from support.small_models import SENTENCES, rnn, transformer, write_run
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import Chance
+from regard.decoding import SamplingConfig
 from regard.errors import RegardError
 from regard.interop import onnx
 from regard.interop.onnx_graphs import graphs
-from regard.tasks import load_translator
-from regard.tasks.engines import LoadedEngine, open_engine
+from regard.tasks.engines import ExportedTranslator, open_engine
 from regard.tasks.exporting import Exported, export
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator
 
 for package in ("onnx", "onnxruntime", "onnxscript"):
     pytest.importorskip(package, reason=f"{package} is not installed")
@@ -49,27 +48,27 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def both(made: Exported) -> tuple[LoadedTranslator, LoadedEngine]:
+def both(made: Exported) -> tuple[Translator, ExportedTranslator]:
     """A run, and its export opened."""
-    return load_translator(made.folder.parent / "run"), LoadedEngine(made.folder, "onnx")
+    return Translator.load(made.folder.parent / "run"), ExportedTranslator(made.folder, "onnx")
 
 
-def test_batch_and_length_are_open(both: tuple[LoadedTranslator, LoadedEngine]) -> None:
-    model = cast(onnx.OnnxModel, both[1].translator.model)
+def test_batch_and_length_are_open(both: tuple[Translator, ExportedTranslator]) -> None:
+    model = cast(onnx.OnnxModel, both[1].pipeline.model)
     assert model.reader.get_inputs()[0].shape == ["batch", "length"]
     assert all(each.shape[0] == "batch" for each in (*model.stepper.get_inputs(), *model.stepper.get_outputs()))
     assert {each.shape[2] for each in model.stepper.get_inputs() if "memory" in each.name} <= {"length"}
 
 
 @torch.inference_mode()
-def test_scores_of_every_step_are_the_models(both: tuple[LoadedTranslator, LoadedEngine]) -> None:
+def test_scores_of_every_step_are_the_models(both: tuple[Translator, ExportedTranslator]) -> None:
     run, exported = both
     source = torch.tensor([[5, 6, 7, 8, 9, 1], [6, 1, 2, 2, 2, 2], [7, 8, 9, 5, 1, 2], [9, 9, 9, 1, 2, 2]])
-    states = [each.translator.model.start(source) for each in (run, exported)]
+    states = [each.pipeline.model.start(source) for each in (run, exported)]
     tokens = torch.zeros(4, dtype=torch.long)
     for step in range(6):
-        ours, states[0] = run.translator.model.step(tokens, states[0])
-        theirs, states[1] = exported.translator.model.step(tokens, states[1])
+        ours, states[0] = run.pipeline.model.step(tokens, states[0])
+        theirs, states[1] = exported.pipeline.model.step(tokens, states[1])
         np.testing.assert_allclose(theirs.numpy(), ours.numpy(), atol=2e-5)
         tokens = ours[:, 4:].argmax(1) + 4
         if step == 2:  # as a search does: some go on twice, some not at all
@@ -77,28 +76,29 @@ def test_scores_of_every_step_are_the_models(both: tuple[LoadedTranslator, Loade
             states, tokens = [state.select(rows) for state in states], tokens[rows]
 
 
-def test_the_same_text(both: tuple[LoadedTranslator, LoadedEngine]) -> None:
+def test_the_same_text(both: tuple[Translator, ExportedTranslator]) -> None:
     run, exported = both
     for beam in (1, 4):
         ours, theirs = (
-            each.translator.translate(["", *SENTENCES], run.options(beam, beam)) for each in (run, exported)
+            each.pipeline.translate(["", *SENTENCES], run.options(beam, beam)) for each in (run, exported)
         )
         assert [each.text for each in theirs] == [each.text for each in ours]
         assert theirs[1].score == pytest.approx(ours[1].score, abs=1e-5)
 
 
-def test_translations_can_be_drawn_too(both: tuple[LoadedTranslator, LoadedEngine]) -> None:
+def test_translations_can_be_drawn_too(both: tuple[Translator, ExportedTranslator]) -> None:
     drawn = [
-        [text.text for text in each.translator.translate(SENTENCES, chance=Chance(3, 1.0))] for each in both
+        [text.text for text in each.pipeline.translate(SENTENCES, chance=SamplingConfig(3, 1.0))]
+        for each in both
     ]
     assert drawn[0] == drawn[1]
 
 
-def test_coverage_is_refused(both: tuple[LoadedTranslator, LoadedEngine]) -> None:
-    from regard.decoding import Options
+def test_coverage_is_refused(both: tuple[Translator, ExportedTranslator]) -> None:
+    from regard.decoding import BeamSearchConfig
 
     with pytest.raises(RegardError, match=r"decode\.coverage must be 0"):
-        both[1].translator.translate(SENTENCES, Options(coverage=0.2))
+        both[1].pipeline.translate(SENTENCES, BeamSearchConfig(coverage=0.2))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -116,7 +116,7 @@ def test_a_graph_names_each_input_and_output(name: str) -> None:
     assert {each.removeprefix("next.") for each in step.outputs[1:]} <= set(step.inputs)
 
 
-def test_damaged_and_foreign_folders(both: tuple[LoadedTranslator, LoadedEngine], tmp_path: Path) -> None:
+def test_damaged_and_foreign_folders(both: tuple[Translator, ExportedTranslator], tmp_path: Path) -> None:
     run = both[0]
     run.vocabulary.save(tmp_path)
     (tmp_path / "recipe.toml").write_text((run.folder.path / "recipe.toml").read_text("utf-8"), "utf-8")
@@ -132,10 +132,10 @@ def test_damaged_and_foreign_folders(both: tuple[LoadedTranslator, LoadedEngine]
 
 
 def test_a_vocabulary_that_belongs_to_another_model(
-    both: tuple[LoadedTranslator, LoadedEngine],
+    both: tuple[Translator, ExportedTranslator],
 ) -> None:
     with pytest.raises(RegardError, match="onnxruntime cannot run this model"):
-        both[1].translator.model.start(torch.tensor([[5000, 1]]))
+        both[1].pipeline.model.start(torch.tensor([[5000, 1]]))
 
 
 def test_an_export_tells_what_its_check_found(made: Exported) -> None:

@@ -28,7 +28,7 @@ from regard.config import (
 )
 from regard.errors import RegardError
 from regard.nn.build import build_reader, build_vit
-from regard.tasks.encoder.run_folder import HEADS, write_labels, write_texts
+from regard.tasks.encoder.run_folder import text_spec_of, write_labels, write_texts
 from regard.tasks.exporting import export
 from regard.tasks.importing import import_folder
 from regard.tasks.run_folder import RunFolder
@@ -65,7 +65,7 @@ def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
     torch.manual_seed(1)
     tokenizer, labels = tokenization.train("bert", TEXTS, size=80, min_count=1), LABELS.get(task, ())
     recipe = replace(RECIPES[task], model=replace(BERT, layers=layers))
-    made = build_reader(recipe.model, HEADS[task], tokenizer.size, tokenizer.padding, len(labels))
+    made = build_reader(recipe.model, text_spec_of(recipe).head, tokenizer.size, tokenizer.padding, len(labels))
     write_texts(folder, recipe, spread_out(made), tokenizer, labels, "made by hand")
     return folder
 

@@ -66,12 +66,12 @@ def test_more_results_than_the_beam_widen_it(regard: Command, story: Path) -> No
 def test_a_lack_of_memory_names_what_to_lower(
     here: Command, story: Path, problem: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from regard.decoding import Translator
+    from regard.decoding import TranslationPipeline
 
     def fail(*_: object, **__: object) -> None:
         raise problem
 
-    monkeypatch.setattr(Translator, "search_ids", fail)
+    monkeypatch.setattr(TranslationPipeline, "search_ids", fail)
     done = here("translate", "run", "n.de", "--beam", "7", cwd=story)
     sentence = "regard: Out of memory. Lower --batch-size (now 64) or --beam (now {}).\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence.format(7))

@@ -169,7 +169,7 @@ def test_it_learns_to_copy() -> None:
 
 
 def test_the_recipe_and_what_it_refuses() -> None:
-    recipe = load_recipe("convs2s", ["model.kernel=5"])
+    recipe = load_recipe("convs2s", {"model.kernel": 5})
     assert isinstance(recipe.model, ConvS2SModel)
     assert recipe.model.kernel == 5
     with pytest.raises(RecipeError, match="kernel: 4 is even"):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import Limits, Options, search
+from regard.decoding import BeamSearchConfig, Limits, search
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
@@ -29,7 +29,7 @@ def member(seed: int, kind: str = "transformer") -> nn.Module:
 
 def test_one_model_alone_is_that_model() -> None:
     one = member(1)
-    options = Options(beam=3, nbest=3)
+    options = BeamSearchConfig(beam=3, nbest=3)
     assert search(Ensemble([one]), SOURCE, LIMITS, options) == search(one, SOURCE, LIMITS, options)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.config import GptModel, load_recipe
+from regard.config import GptModel, load_recipe, parse_assignments
 from regard.config.schema import build
 from regard.engine.forward import gpt_hidden
 from regard.errors import RecipeError
@@ -162,7 +162,7 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
 )
 def test_impossible_recipes_are_refused_by_their_key(given: str, sentence: str) -> None:
     with pytest.raises(RecipeError) as refused:
-        load_recipe("gpt", [given])
+        load_recipe("gpt", parse_assignments([given]))
     assert sentence in str(refused.value)
 
 
@@ -171,5 +171,5 @@ def test_a_bert_is_not_asked_for_the_next_token() -> None:
     with pytest.raises(ValueError, match="attends to the following tokens"):
         build_bert(recipe.model, "language", 40, 0)  # type: ignore[union-attr, arg-type]
     with pytest.raises(RecipeError, match=r"train\.language_loss"):
-        load_recipe("sentiment", ["train.language_loss=0.5"])
+        load_recipe("sentiment", {"train.language_loss": 0.5})
     assert Gpt.padding == PADDING

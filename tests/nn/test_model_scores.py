@@ -7,7 +7,7 @@ import torch
 from support.padded_calls import run_padded
 from torch import Tensor, nn
 
-from regard.config import BertModel, GptModel, TransformerModel, VitModel, load_recipe
+from regard.config import BertModel, GptModel, TransformerModel, VitModel, load_recipe, parse_assignments
 from regard.config.attention import ScoreName
 from regard.data.batches import Batch
 from regard.engine import Unsupported, plan
@@ -167,7 +167,7 @@ def test_relative_positions_with_another_score_are_refused(score: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         TransformerModel(**SIZES, encoder_layers=1, decoder_layers=1, position="relative", score=score)  # type: ignore[arg-type]
     with pytest.raises(RecipeError, match=r"model\.score: relative positions"):
-        load_recipe("picturebook", ["model.position=relative", f"model.score={score}"])
+        load_recipe("picturebook", parse_assignments(["model.position=relative", f"model.score={score}"]))
     with pytest.raises(ValueError, match=r"Relative positions are defined for the scaled dot score, not for"):
         MultiHead(8, 2, score=make_score(score, 4), position=Relative(4))  # type: ignore[arg-type]
 
@@ -175,10 +175,10 @@ def test_relative_positions_with_another_score_are_refused(score: str) -> None:
 @pytest.mark.parametrize("recipe", ["picturebook", "gpt", "pretraining", "sentiment", "vit"])
 def test_recipes_take_a_score_by_its_name(recipe: str) -> None:
     for score in NAMES:
-        assert load_recipe(recipe, [f"model.score={score}"]).model.score == score  # type: ignore[union-attr]
+        assert load_recipe(recipe, parse_assignments([f"model.score={score}"])).model.score == score  # type: ignore[union-attr]
     assert load_recipe(recipe).model.score == "scaled-dot"  # type: ignore[union-attr]
     with pytest.raises(RecipeError) as refused:
-        load_recipe(recipe, ["model.score=euclidean"])
+        load_recipe(recipe, {"model.score": "euclidean"})
     assert str(refused.value).startswith('model.score: "euclidean" is not a choice')
     assert f"allowed: {', '.join(NAMES)}" in str(refused.value)
 

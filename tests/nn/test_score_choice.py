@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch.nn import functional
 
-from regard.config import BertModel, GptModel, RnnModel, TransformerModel, VitModel, load_recipe
+from regard.config import (
+    BertModel,
+    GptModel,
+    RnnModel,
+    TransformerModel,
+    VitModel,
+    load_recipe,
+    parse_assignments,
+)
 from regard.config.attention import ScoreName
 from regard.engine import Plan, Unsupported, plan
 from regard.errors import RecipeError
@@ -98,7 +106,10 @@ def test_the_engine_runs_scaled_dot_products_only(score: str) -> None:
 def test_relative_positions_are_refused_with_another_score(score: str) -> None:
     told = 'relative positions are defined for the "scaled-dot" score'
     with pytest.raises(RecipeError, match=told):
-        load_recipe("translation", ["data.source=x", f"model.score={score}", "model.position=relative"])
+        load_recipe(
+            "translation",
+            parse_assignments(["data.source=x", f"model.score={score}", "model.position=relative"]),
+        )
     with pytest.raises(ValueError, match="Relative positions are defined for the scaled dot score"):
         MultiHead(16, 2, score=make_score(score, 8), position=Relative(8))  # type: ignore[arg-type]
 

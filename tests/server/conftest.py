@@ -28,14 +28,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with undrawn(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
         patch.chdir(folder)
-        regard.train(
-            "translation", folder / "numbers", data__source="n.de", data__target="n.en", text__kind="words",
-            data__source_language="de", data__target_language="en",
-            train__optimiser="adam", model__dropout=0.1,
-            text__min_count=1, model__encoder_layers=1, model__decoder_layers=1, model__d_model=32, model__heads=2,
-            model__d_ff=64, model__longest=24, train__steps=250, train__rate=0.01, train__warmup=40,
-            train__batch_tokens=512, train__validate_every=125,
-        )  # fmt: skip
+        regard.train("translation", folder / "numbers", overrides={
+            "data.source": "n.de", "data.target": "n.en", "text.kind": "words",
+            "data.source_language": "de", "data.target_language": "en", "train.optimiser": "adam",
+            "model.dropout": 0.1, "text.min_count": 1, "model.encoder_layers": 1,
+            "model.decoder_layers": 1, "model.d_model": 32, "model.heads": 2, "model.d_ff": 64,
+            "model.longest": 24, "train.steps": 250, "train.rate": 0.01, "train.warmup": 40,
+            "train.batch_tokens": 512, "train.validate_every": 125,
+        })  # fmt: skip
     return folder / "numbers"
 
 

@@ -12,6 +12,7 @@ import regard
 from regard.bench import decoding
 from regard.bench.rounds import speedup, timed_rounds
 from regard.cli.main import main
+from regard.config import parse_assignments
 
 Bench = Callable[..., tuple[int, str, str]]
 
@@ -65,7 +66,7 @@ def test_a_run_is_measured_on_the_users_sentences(
     ]
     small = ["model.size=tiny", "train.steps=1", "text.kind=words"]
     with undrawn():
-        regard.train("translation", tmp_path / "run", [*data, *small])
+        regard.train("translation", tmp_path / "run", overrides=parse_assignments([*data, *small]))
     code, out, err = bench("run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")
     assert code == 0, err
     measured = json.loads(out)

@@ -15,7 +15,7 @@ from regard import tokenization
 from regard.config import BertModel, EmbedSettings, EncoderRecipe
 from regard.nn.build import build_bert
 from regard.tasks.encoder.run_folder import write_texts
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 TEXTS = ["a very green house", "grey tree", "a tall old black house is very old"]
 
@@ -102,10 +102,12 @@ def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
 
 
 def test_a_reader_is_looked_into(client: httpx.Client) -> None:
-    looked = Looked.from_json(post(client, "/attention", text="a red house", model="sentiment"))
+    looked = AttentionMaps.from_json(post(client, "/attention", text="a red house", model="sentiment"))
     assert list(looked.layers) == ["encoder.0.self"]
     assert looked.source == ["[CLS]", "a", "red", "house", "[SEP]"]
-    pair = Looked.from_json(post(client, "/attention", text="red", target="old house", model="inference"))
+    pair = AttentionMaps.from_json(
+        post(client, "/attention", text="red", target="old house", model="inference")
+    )
     assert pair.source == ["[CLS]", "red", "[SEP]", "old", "house", "[SEP]"]
     page = client.post("/attention", json={"text": "red", "model": "ner"}, headers={"Accept": "text/html"})
     assert page.headers["content-location"].startswith("/attention/")

@@ -9,8 +9,9 @@ from playwright.sync_api import Browser, expect
 from support.served import Served, served
 
 import regard
-from regard.decoding import Chance
-from regard.decoding.writer import Wish
+from regard.config import parse_assignments
+from regard.decoding import SamplingConfig
+from regard.decoding.writer import GenerationConfig
 
 TEXT = "".join(f"line {number} of a small text\n" for number in range(80))
 
@@ -20,8 +21,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("writers")
     (folder / "text.txt").write_text(TEXT)
     data = [f"data.train={folder / 'text.txt'}", "text.kind=characters"]
-    regard.train("gpt", folder / "gpt", [*data, "model.size=nano", "train.steps=3", "train.batch_tokens=128"])
-    regard.train("ngram", folder / "counts", data)
+    regard.train(
+        "gpt",
+        folder / "gpt",
+        overrides=parse_assignments([*data, "model.size=nano", "train.steps=3", "train.batch_tokens=128"]),
+    )
+    regard.train("ngram", folder / "counts", overrides=parse_assignments(data))
     return {"gpt": folder / "gpt", "counts": folder / "counts"}
 
 
@@ -34,7 +39,7 @@ def found(runs: dict[str, Path]) -> Iterator[Served]:
 def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, runs: dict[str, Path]) -> None:
     prompts = ["line 3", "small", "of"]
     for name, folder in runs.items():
-        wish = Wish(30, Chance(5, 0.8, top_k=9), stop=("xx",))
+        wish = GenerationConfig(30, SamplingConfig(5, 0.8, top_k=9), stop=("xx",))
         whole = regard.load(folder).write(prompts, wish)
         expected = [each.text for each in whole]
         body = {"model": name, "tokens": 30, "seed": 5, "temperature": 0.8, "top_k": 9, "stop": ["xx"]}
@@ -81,7 +86,7 @@ def test_the_models_are_told_and_one_can_be_looked_into(found: Served) -> None:
 
 def test_the_page_goes_on_with_what_is_typed(found: Served, runs: dict[str, Path], browser: Browser) -> None:
     prompts = ["line 3", "small"]
-    expected = regard.load(runs["gpt"]).generate(prompts, Wish(100))
+    expected = regard.load(runs["gpt"]).generate(prompts, GenerationConfig(100))
     page, said = browser.new_page(), []
     page.on("pageerror", lambda problem: said.append(str(problem)))
     page.goto(found.address)

@@ -73,8 +73,13 @@ def serve(address: str) -> None:
     import regard.cli.looking
     import regard.cli.main
     import regard.cli.results
-    import regard.tasks
-    import regard.tasks.engines  # noqa: F401
+    import regard.tasks.diffusion.model
+    import regard.tasks.engines
+    import regard.tasks.image_classification.export
+    import regard.tasks.language_modeling.export
+    import regard.tasks.question_answering.model
+    import regard.tasks.tagging.model
+    import regard.tasks.translation.export  # noqa: F401
 
     with torch.device("meta"):
         torch.empty(1).normal_()  # what opening a run asks for first; PyTorch imports 800 modules to answer

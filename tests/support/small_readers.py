@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import regard
+from regard.config import parse_assignments
 from support import small_texts
 from support.small_texts import SMALL
 
@@ -26,5 +27,9 @@ def train_readers(folder: Path) -> dict[str, Path]:
     small_texts.write_tagged(files)
     small_texts.write_questions(files)
     for name, own in EPOCHS.items():
-        regard.train(name, folder / name, [f"data.path={files}", *SMALL, "train.patience=0", *own])
+        regard.train(
+            name,
+            folder / name,
+            overrides=parse_assignments([f"data.path={files}", *SMALL, "train.patience=0", *own]),
+        )
     return {name: folder / name for name in EPOCHS}

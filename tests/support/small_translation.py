@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import regard
+from regard.config import parse_assignments
 
 SMALL = [
     "data.source=n.de", "data.target=n.en", "text.kind=words", "model.encoder_layers=1", "model.decoder_layers=1",
@@ -12,4 +13,6 @@ SMALL = [
 
 
 def train(corpus: Path, out: Path, *more: str, **options):
-    return regard.train("translation", out, [f"data.path={corpus}", *SMALL, *more], **options)
+    return regard.train(
+        "translation", out, overrides=parse_assignments([f"data.path={corpus}", *SMALL, *more]), **options
+    )

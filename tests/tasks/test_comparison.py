@@ -13,9 +13,9 @@ from support.small_translation import train
 from regard.cli import comparing
 from regard.data.parallel import ParallelCorpus
 from regard.errors import RegardError
-from regard.tasks import load_translator
 from regard.tasks.comparison import Comparison, compare, short_names
 from regard.tasks.translation import model as loaded
+from regard.tasks.translation.model import Translator
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_every_run_has_its_numbers(found: Comparison, place: Path) -> None:
 
 
 def test_the_scores_are_those_of_evaluate(found: Comparison, place: Path) -> None:
-    alone = load_translator(place / "good")
+    alone = Translator.load(place / "good")
     assert found.runs[0].evaluation.quality == alone.evaluate(alone.test_pairs()).quality
     assert found.signature == found.runs[0].evaluation.quality.signature
 
@@ -215,5 +215,5 @@ def test_other_references_are_refused_and_other_blanks_are_not(place: Path, tmp_
         compare([place / "good", lower], **files)
     pieces = tmp_path / "pieces"
     train(place, pieces, "text.kind=bpe", "text.size=300", "train.steps=1", "model.longest=64")
-    assert load_translator(pieces).references([("", "Three  four.")]) == ["Three  four."]
+    assert Translator.load(pieces).references([("", "Three  four.")]) == ["Three  four."]
     assert len(compare([place / "good", pieces], **files).runs) == 2

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.config import CurveData
+from regard.config import CurveData, parse_assignments
 from regard.data.curve import curve, points
 from regard.tasks.kernel_regression import task as kernel
 
@@ -66,7 +66,9 @@ def test_the_run_folder_is_complete_and_moves(run, tmp_path: Path) -> None:
 
 
 def test_same_seed_same_bytes(tmp_path: Path) -> None:
-    folders = [regard.train("kernel", out=tmp_path / name, train__steps=20).folder for name in "ab"]
+    folders = [
+        regard.train("kernel", out=tmp_path / name, overrides={"train.steps": 20}).folder for name in "ab"
+    ]
     assert (folders[0] / "model.safetensors").read_bytes() == (folders[1] / "model.safetensors").read_bytes()
     assert (folders[0] / "curves.svg").read_bytes() == (folders[1] / "curves.svg").read_bytes()
 
@@ -74,7 +76,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 def test_a_users_own_points(tmp_path: Path) -> None:
     table = tmp_path / "points.csv"
     table.write_text("x,y\n" + "".join(f"{i / 10},{(i / 10) ** 2}\n" for i in range(40)))
-    run = regard.train("kernel", out=tmp_path / "run", assignments=[f"data.path={table}"])
+    run = regard.train("kernel", out=tmp_path / "run", overrides=parse_assignments([f"data.path={table}"]))
     assert run.fits[-1].curve_error is None
     assert regard.load(run.folder).predict([2.0]) == pytest.approx([4.0], abs=0.2)
 
@@ -121,8 +123,8 @@ def test_weights_of_another_shape_are_refused(run, tmp_path: Path) -> None:
 def test_a_run_is_never_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kernel, "save", lambda figure, stem: [])  # pictures are most of such a training's time
-    first = regard.train("kernel", train__steps=1).folder
-    second = regard.train("kernel", train__steps=1).folder
+    first = regard.train("kernel", overrides={"train.steps": 1}).folder
+    second = regard.train("kernel", overrides={"train.steps": 1}).folder
     assert [str(first), str(second)] == ["runs/kernel", "runs/kernel-2"]
     with pytest.raises(regard.RegardError, match="already holds a run"):
         regard.train("kernel", out=first)

@@ -9,9 +9,9 @@ from safetensors.torch import load_file
 from support.small_texts import write_labelled, write_pairs
 
 import regard
-from regard.config import load_recipe
+from regard.config import load_recipe, parse_assignments
 from regard.data.examples import TextBatch
-from regard.decoding.writer import Wish
+from regard.decoding.writer import GenerationConfig
 from regard.errors import RegardError
 from regard.nn import Packed
 from regard.nn.build import build_reader
@@ -46,14 +46,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def written(place: Path) -> Path:
-    regard.train("gpt", place / "gpt", [f"data.train={place / 'text.txt'}", *CHARACTERS, "train.steps=150"])
+    regard.train(
+        "gpt",
+        place / "gpt",
+        overrides=parse_assignments([f"data.train={place / 'text.txt'}", *CHARACTERS, "train.steps=150"]),
+    )
     return place / "gpt"
 
 
 @pytest.fixture(scope="module")
 def pieces(place: Path) -> Path:
     settings = [*CHARACTERS, "text.kind=bpe", "text.size=300", "train.steps=30"]
-    regard.train("gpt", place / "pieces", [f"data.train={place / 'text.txt'}", *settings])
+    regard.train(
+        "gpt", place / "pieces", overrides=parse_assignments([f"data.train={place / 'text.txt'}", *settings])
+    )
     return place / "pieces"
 
 
@@ -64,7 +70,7 @@ def test_it_learns_to_foretell_and_is_measured_in_nats_and_bits(written: Path) -
     assert scores["bits_per_byte"] == pytest.approx(scores["loss"] / 0.6931, rel=1e-3)
     rows = [json.loads(line) for line in (written / "metrics.jsonl").read_text().splitlines()]
     assert {"loss", "bits_per_byte"} <= set(next(row for row in rows if row["kind"] == "valid"))
-    said = loaded.generate(["the red ho"], Wish(tokens=20, beam=1))[0]
+    said = loaded.generate(["the red ho"], GenerationConfig(tokens=20, beam=1))[0]
     assert said.startswith("use is")
 
 
@@ -74,7 +80,9 @@ def test_bits_a_byte_compare_tokens_of_every_kind(place: Path, tmp_path: Path) -
         run = regard.train(
             "gpt",
             tmp_path / kind,
-            [f"data.train={place / 'text.txt'}", *CHARACTERS, f"text.kind={kind}", *more, "train.steps=20"],
+            overrides=parse_assignments(
+                [f"data.train={place / 'text.txt'}", *CHARACTERS, f"text.kind={kind}", *more, "train.steps=20"]
+            ),
         )
         scores = run.measured.scores
         assert 0 < scores["bits_per_byte"] < 8
@@ -88,11 +96,22 @@ def test_a_resumed_training_is_the_one_never_interrupted(place: Path, tmp_path: 
         "train.checkpoint_every=20",
         "train.validate_every=20",
     ]
-    regard.train("gpt", tmp_path / "whole", [*settings, "train.steps=40", "train.schedule=constant"])
-    regard.train("gpt", tmp_path / "parts", [*settings, "train.steps=20", "train.schedule=constant"])
+    regard.train(
+        "gpt",
+        tmp_path / "whole",
+        overrides=parse_assignments([*settings, "train.steps=40", "train.schedule=constant"]),
+    )
+    regard.train(
+        "gpt",
+        tmp_path / "parts",
+        overrides=parse_assignments([*settings, "train.steps=20", "train.schedule=constant"]),
+    )
     (tmp_path / "parts" / "config.json").unlink()
     regard.train(
-        "gpt", tmp_path / "parts", [*settings, "train.steps=40", "train.schedule=constant"], resume=True
+        "gpt",
+        tmp_path / "parts",
+        overrides=parse_assignments([*settings, "train.steps=40", "train.schedule=constant"]),
+        resume=True,
     )
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(one[name], other[name]) for name in one)
@@ -100,17 +119,24 @@ def test_a_resumed_training_is_the_one_never_interrupted(place: Path, tmp_path: 
 
 def test_counts_have_the_same_report_and_the_same_interface(place: Path, tmp_path: Path) -> None:
     run = regard.train(
-        "ngram", tmp_path / "counts", [f"data.train={place / 'text.txt'}", "text.kind=characters"]
+        "ngram",
+        tmp_path / "counts",
+        overrides=parse_assignments([f"data.train={place / 'text.txt'}", "text.kind=characters"]),
     )
     loaded = regard.load(tmp_path / "counts")
     assert loaded.evaluate().scores == run.measured.scores
     assert list(run.measured.scores) == ["loss", "bits_per_byte", "perplexity"]
     assert run.measured.scores["loss"] < 0.5
-    assert loaded.generate(["the red ho"], Wish(tokens=8, beam=1)) == ["use is v"]
+    assert loaded.generate(["the red ho"], GenerationConfig(tokens=8, beam=1)) == ["use is v"]
     with pytest.raises(RegardError, match="it looks at nothing"):
         loaded.attention("the")
     with pytest.raises(RegardError, match="nothing to resume"):
-        regard.train("ngram", tmp_path / "counts", [f"data.train={place / 'text.txt'}"], resume=True)
+        regard.train(
+            "ngram",
+            tmp_path / "counts",
+            overrides=parse_assignments([f"data.train={place / 'text.txt'}"]),
+            resume=True,
+        )
 
 
 def test_attention_of_what_it_writes(written: Path) -> None:
@@ -131,7 +157,9 @@ def labels(place: Path, out: Path, files: str, *more: str) -> object:
         "train.epochs=4",
         "train.average=none",
     ]
-    return regard.train("inference" if files else "sentiment", out, [*data, *settings, *more])
+    return regard.train(
+        "inference" if files else "sentiment", out, overrides=parse_assignments([*data, *settings, *more])
+    )
 
 
 def test_labels_from_a_gpt_that_was_trained_before(place: Path, pieces: Path, tmp_path: Path) -> None:
@@ -166,7 +194,10 @@ def test_labels_of_pairs_with_tokens_of_its_own(place: Path, tmp_path: Path) -> 
 
 def test_the_language_loss_is_added_and_leaves_the_symbols_out() -> None:
     torch.manual_seed(0)
-    recipe = load_recipe("sentiment", ["model.kind=gpt", *(each for each in TINY if each.startswith("model."))])
+    recipe = load_recipe(
+        "sentiment",
+        parse_assignments(["model.kind=gpt", *(each for each in TINY if each.startswith("model."))]),
+    )
     model = build_reader(recipe.model, "classes", 23, -1, 2)  # type: ignore[union-attr]
     ids = torch.tensor([[20, 1, 2, 3, 22], [20, 4, 22, -1, -1]])
     packed = Packed.from_padded(ids, ids != -1)
@@ -192,7 +223,11 @@ def test_the_language_loss_is_added_and_leaves_the_symbols_out() -> None:
 def test_too_little_text_is_told(tmp_path: Path, content: str, more: list[str], sentence: str) -> None:
     (tmp_path / "text.txt").write_text(content)
     with pytest.raises(RegardError) as told:
-        regard.train("gpt", tmp_path / "run", [f"data.train={tmp_path / 'text.txt'}", *CHARACTERS, *more])
+        regard.train(
+            "gpt",
+            tmp_path / "run",
+            overrides=parse_assignments([f"data.train={tmp_path / 'text.txt'}", *CHARACTERS, *more]),
+        )
     assert sentence in str(told.value)
 
 

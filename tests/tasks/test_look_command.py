@@ -9,7 +9,7 @@ import pytest
 
 import regard
 from regard.cli.main import main
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 Called = Callable[..., tuple[int, str, str]]
 
@@ -17,15 +17,11 @@ Called = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    regard.train(
-        "translation",
-        folder,
-        [
-            f"data.source={corpus / 'n.de'}", f"data.target={corpus / 'n.en'}", "text.kind=bpe", "text.size=290", "model.longest=24",
-            "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=16", "model.heads=2", "model.d_ff=16",
-            "train.steps=3", "train.validate_every=3",
-        ],
-    )  # fmt: skip
+    regard.train("translation", folder, overrides={
+        "data.source": corpus / "n.de", "data.target": corpus / "n.en", "text.kind": "bpe", "text.size": 290,
+        "model.longest": 24, "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16, "model.heads": 2,
+        "model.d_ff": 16, "train.steps": 3, "train.validate_every": 3,
+    })  # fmt: skip
     return folder
 
 
@@ -66,8 +62,8 @@ def test_in_the_terminal(called: Called, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "encoder.0.self, head 1\nsource, from top to bottom, looks at source" in out
 
 
-def read(path: str) -> Looked:
-    return Looked.from_json(json.loads(Path(path).read_text("utf-8")))
+def read(path: str) -> AttentionMaps:
+    return AttentionMaps.from_json(json.loads(Path(path).read_text("utf-8")))
 
 
 def test_json_holds_all_or_what_was_asked_for(called: Called) -> None:

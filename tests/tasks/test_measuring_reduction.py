@@ -11,6 +11,7 @@ import regard
 from regard.bench import reduction
 from regard.bench.reduction import Found, Level, Reach
 from regard.cli import benching
+from regard.config import parse_assignments
 from regard.errors import RegardError
 
 
@@ -23,9 +24,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [f"data.path={folder}", "train.steps=2", *small_texts.SMALL, "model.layers=2"]
     images = [f"data.path={folder}", "train.steps=2", *small_images.SMALL]
     with undrawn():
-        regard.train("vit", folder / "vit", images)
-        regard.train("sentiment", folder / "labels", [*files, "data.train=train.tsv", "data.valid=dev.tsv"])
-        regard.train("ner", folder / "tags", [*files, "data.train=train.conll", "data.valid=dev.conll"])
+        regard.train("vit", folder / "vit", overrides=parse_assignments(images))
+        regard.train(
+            "sentiment",
+            folder / "labels",
+            overrides=parse_assignments([*files, "data.train=train.tsv", "data.valid=dev.tsv"]),
+        )
+        regard.train(
+            "ner",
+            folder / "tags",
+            overrides=parse_assignments([*files, "data.train=train.conll", "data.valid=dev.conll"]),
+        )
     return folder
 
 
@@ -84,7 +93,7 @@ def test_from_which_length_it_pays(speeds: tuple[float, ...], pays: int | None) 
 
 
 def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
-    regard.train("kernel", tmp_path / "kernel", ["train.steps=2"])
+    regard.train("kernel", tmp_path / "kernel", overrides={"train.steps": 2})
     for names, told in (
         ([], "name the run to measure"),
         (["a", "b"], "one run is measured, not 2: a, b"),

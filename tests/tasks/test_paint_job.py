@@ -13,8 +13,10 @@ from support.small_painter import SIDE, SMALL, toys, write_toys
 import regard
 from regard.bench.painting import profile
 from regard.cli import benching, looking, painting
+from regard.config import parse_assignments
 from regard.errors import RegardError
-from regard.tasks import load_painter, load_translator
+from regard.tasks.diffusion.model import ImageGenerator
+from regard.tasks.translation.model import Translator
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,9 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(pictures: Path, out: Path, *more: str, **options):
-    return regard.train("paint", out, [f"data.path={pictures}", *SMALL, *more], **options)
+    return regard.train(
+        "paint", out, overrides=parse_assignments([f"data.path={pictures}", *SMALL, *more]), **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -126,13 +130,13 @@ def test_pictures_of_another_size_and_of_one_label_are_refused(pictures: Path, t
 
 def test_a_painter_is_no_translator(run) -> None:
     with pytest.raises(RegardError, match="holds a painting model, not one that translates"):
-        load_translator(run.folder)
+        Translator.load(run.folder)
     with pytest.raises(RegardError, match="`regard paint` shows what it paints"):
         looking.run(run.folder, "a zero", None, None, None, None, words=False)
 
 
 def test_the_time_of_each_part_is_measured(run) -> None:
-    found = profile(load_painter(run.folder), pictures=2, steps=2, rounds=1)
+    found = profile(ImageGenerator.load(run.folder), pictures=2, steps=2, rounds=1)
     assert sum(part.share for part in found.parts) == pytest.approx(1)
     assert {(part.name, part.side) for part in found.parts} == {
         ("convolutions", 8), ("convolutions", 4), ("self-attention", 4), ("cross-attention", 4), ("feed-forward", 4), ("all else", 0),

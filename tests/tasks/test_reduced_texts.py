@@ -7,6 +7,7 @@ from support import small_texts
 from support.small_texts import SMALL
 
 import regard
+from regard.config import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.encoder.reduction import amounts_of
 
@@ -22,7 +23,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(recipe: str, files: Path, out: Path, *more: str):
     ending = "conll" if recipe == "ner" else "tsv"
     common = [f"data.train=train.{ending}", f"data.valid=dev.{ending}", "train.patience=0"]
-    return regard.train(recipe, out, [f"data.path={files}", *SMALL, "model.layers=2", *common, *more])
+    return regard.train(
+        recipe,
+        out,
+        overrides=parse_assignments([f"data.path={files}", *SMALL, "model.layers=2", *common, *more]),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +91,7 @@ def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path
 )
 def test_what_cannot_be_is_refused(recipe: str, more: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(RegardError) as caught:
-        regard.train(recipe, tmp_path / "run", [more])
+        regard.train(recipe, tmp_path / "run", overrides=parse_assignments([more]))
     assert str(caught.value).startswith(told)
 
 

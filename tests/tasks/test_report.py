@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.config import parse_assignments
 from regard.tasks.report import LENGTHS, evenly, journal_of, report, sentences
 
 SMALL = [
@@ -18,7 +19,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "luong"
-    regard.train("luong-dot", folder, [f"data.path={corpus}", *SMALL])
+    regard.train("luong-dot", folder, overrides=parse_assignments([f"data.path={corpus}", *SMALL]))
     return folder
 
 
@@ -81,7 +82,7 @@ def test_without_journal_and_with_hostile_samples(run: Path, tmp_path: Path) -> 
 
 
 def test_a_model_without_attention_has_nothing_to_show(corpus: Path, tmp_path: Path) -> None:
-    regard.train("rnn", tmp_path / "rnn", [f"data.path={corpus}", *SMALL])
+    regard.train("rnn", tmp_path / "rnn", overrides=parse_assignments([f"data.path={corpus}", *SMALL]))
     assert "This model has no attention: there is nothing to look at." in report(tmp_path / "rnn", "1.2.3")
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import load_recipe, shipped_recipes
-from regard.tasks.translation.model import LoadedTranslator
+from regard.config import load_recipe, parse_assignments, shipped_recipes
+from regard.tasks.translation.model import Translator
 from regard.viz.page import page
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 SMALL = [
@@ -20,17 +20,19 @@ SMALL = [
 
 
 def train(corpus: Path, out: Path, recipe: str, *more: str, **options):
-    return regard.train(recipe, out, [f"data.path={corpus}", *SMALL, *more], **options)
+    return regard.train(
+        recipe, out, overrides=parse_assignments([f"data.path={corpus}", *SMALL, *more]), **options
+    )
 
 
 @pytest.fixture(scope="module")
-def attentive(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedTranslator:
+def attentive(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Translator:
     made = train(corpus, tmp_path_factory.mktemp("runs") / "bahdanau", "bahdanau", "train.steps=400")
     assert made.quality.bleu > 90
     return regard.load(made.folder)
 
 
-def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: LoadedTranslator) -> None:
+def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: Translator) -> None:
     assert attentive.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
     looked = attentive.attention("drei vier eins.")
     assert looked.target == ["three", "four", "one", ".", "</s>"]
@@ -39,7 +41,7 @@ def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: Load
     np.testing.assert_allclose(alignment.sum(1), 1.0, atol=1e-5)
 
 
-def test_the_card_says_what_it_is(attentive: LoadedTranslator) -> None:
+def test_the_card_says_what_it_is(attentive: Translator) -> None:
     card = (attentive.folder.path / "README.md").read_text("utf-8")
     assert "bidirectional GRU, 1 + 1 layers, 32 / 32, bahdanau attention (additive)" in card
 
@@ -51,7 +53,7 @@ def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str
     assert len(model.translate(["drei vier.", ""])) == 2
     looked = model.attention("drei vier.")
     if recipe.startswith("rnn"):
-        for see in (Looked.alignment, page):
+        for see in (AttentionMaps.alignment, page):
             with pytest.raises(
                 regard.RegardError, match="this model has no attention: there is nothing to look at"
             ):
@@ -104,13 +106,13 @@ class Stopping:
 
 def test_coverage_needs_something_to_look_at() -> None:
     with pytest.raises(regard.RegardError) as refused:
-        load_recipe("rnn", ["decode.coverage=0.2"])
+        load_recipe("rnn", {"decode.coverage": 0.2})
     assert 'decode.coverage: this counts what was looked at, and model.attention is "none"' in str(
         refused.value
     )
 
 
 def test_one_line_of_the_recipe_changes_the_model() -> None:
-    recipe = load_recipe("rnn", ["model.attention=luong"])
+    recipe = load_recipe("rnn", {"model.attention": "luong"})
     assert recipe.model.score == "general"
     assert recipe.model.encoder_size == recipe.model.hidden

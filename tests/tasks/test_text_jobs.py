@@ -13,9 +13,11 @@ from support.small_texts import SMALL
 
 import regard
 from regard.cli import asking, looking
+from regard.config import parse_assignments
 from regard.errors import RegardError
-from regard.tasks import load_classifier, load_tagger
-from regard.viz.payload import Looked
+from regard.tasks.classification.model import Classifier
+from regard.tasks.tagging.model import Tagger
+from regard.viz.payload import AttentionMaps
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(recipe: str, files: Path, out: Path, *more: str, **options):
-    return regard.train(recipe, out, [f"data.path={files}", *SMALL, *more], **options)
+    return regard.train(
+        recipe, out, overrides=parse_assignments([f"data.path={files}", *SMALL, *more]), **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +66,7 @@ def test_the_run_folder_is_complete_and_opens_elsewhere(sentiment, tmp_path: Pat
 
 
 def test_an_answer_does_not_depend_on_the_batch(sentiment) -> None:
-    model = load_classifier(sentiment.folder)
+    model = Classifier.load(sentiment.folder)
     texts = [text for text, _ in small_texts.labelled(40, 5)]
     together = [each.probability for each in model.classify(texts)]
     alone = [model.classify([text])[0].probability for text in texts]
@@ -85,7 +89,7 @@ def test_looking_into_a_text(sentiment, tmp_path: Path, capsys: pytest.CaptureFi
     assert told[1] == "text, from top to bottom, looks at text"
     out = tmp_path / "looked.json"
     looking.run(sentiment.folder, "a red", out, "old house", "encoder.rollout", None, words=False)
-    found = Looked.from_json(json.loads(out.read_text()))
+    found = AttentionMaps.from_json(json.loads(out.read_text()))
     assert found.source == ["[CLS]", "a", "red", "[SEP]", "old", "house", "[SEP]"]
     assert list(found.layers) == ["encoder.rollout"]
     looking.run(sentiment.folder, "a red house", tmp_path / "looked.html", None, None, 1, words=True)
@@ -217,10 +221,8 @@ def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Pa
     rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert all("next_accuracy" in row for row in rows if row["kind"] == "valid")
     out = tmp_path / "tuned"
-    regard.train(
-        "sentiment", out, audience=Audience(),
-        assignments=[f"data.path={files}", "data.train=train.tsv", f"model.start={run.folder}", "train.epochs=1"],
-    )  # fmt: skip
+    overrides = {"data.path": files, "data.train": "train.tsv", "model.start": run.folder, "train.epochs": 1}
+    regard.train("sentiment", out, overrides=overrides, audience=Audience())
     assert any(line.startswith("weights: from") and line.endswith("fresh: labels") for line in told)
     assert any(line.startswith("labels: 1") for line in told)
     tuned = regard.load(out)
@@ -255,7 +257,9 @@ def test_mistakes_are_one_sentence(
     article = {"paragraphs": [{"context": "a red house", "qas": [asked]}]}
     (files / "elsewhere.json").write_text(json.dumps({"data": [article]}))
     with pytest.raises(RegardError, match=sentence):
-        regard.train(recipe, tmp_path / "run", [f"data.path={files}", *assignments])
+        regard.train(
+            recipe, tmp_path / "run", overrides=parse_assignments([f"data.path={files}", *assignments])
+        )
 
 
 BAD = {
@@ -282,6 +286,6 @@ def test_bad_examples_are_told_by_file_and_line_when_a_run_is_measured(
 def test_a_run_to_start_from_must_hold_a_bert_of_these_sizes(sentiment, files: Path, tmp_path: Path) -> None:
     common = [f"data.path={files}", "data.train=train.tsv", f"model.start={sentiment.folder}"]
     with pytest.raises(RegardError, match=r"model\.layers: .* has 1, not 3; leave it out"):
-        regard.train("sentiment", tmp_path / "run", [*common, "model.layers=3"])
+        regard.train("sentiment", tmp_path / "run", overrides=parse_assignments([*common, "model.layers=3"]))
     with pytest.raises(RegardError, match="not one that tags words"):
-        load_tagger(sentiment.folder)
+        Tagger.load(sentiment.folder)

@@ -8,8 +8,8 @@ import pytest
 from support.small_translation import train
 
 import regard
-from regard.decoding import Chance, Options
-from regard.tasks.translation.model import LoadedTranslator
+from regard.decoding import BeamSearchConfig, SamplingConfig
+from regard.tasks.translation.model import Translator
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +18,11 @@ def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def model(run) -> LoadedTranslator:
+def model(run) -> Translator:
     return regard.load(run.folder)
 
 
-def test_it_learns_to_translate(run, model: LoadedTranslator) -> None:
+def test_it_learns_to_translate(run, model: Translator) -> None:
     assert run.quality.bleu > 95
     assert model.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
 
@@ -42,19 +42,19 @@ def test_the_run_folder_is_complete(run) -> None:
     assert {"loss", "rate", "tokens_per_second", "minutes"} <= rows[0].keys()
 
 
-def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: LoadedTranslator) -> None:
+def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: Translator) -> None:
     moved = tmp_path / "elsewhere"
     shutil.copytree(run.folder, moved)
     assert regard.load(moved).translate(["zwei drei."]) == model.translate(["zwei drei."])
 
 
-def test_lines_come_back_line_for_line(model: LoadedTranslator) -> None:
+def test_lines_come_back_line_for_line(model: Translator) -> None:
     texts = ["eins.", "", "zwei drei.", "   ", "vier."]
-    streamed = [each.text for some in model.translator.stream(iter(texts), window=2) for each in some]
+    streamed = [each.text for some in model.pipeline.stream(iter(texts), window=2) for each in some]
     assert streamed == ["one.", "", "two three.", "", "four."]
 
 
-def test_sizes_out_of_range_are_refused(model: LoadedTranslator) -> None:
+def test_sizes_out_of_range_are_refused(model: Translator) -> None:
     for sizes in ({"beam": 0}, {"beam": 257}, {"batch_size": 0}, {"batch_size": 65_537}):
         [(name, size)] = sizes.items()
         with pytest.raises(
@@ -64,22 +64,22 @@ def test_sizes_out_of_range_are_refused(model: LoadedTranslator) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 5])
-def test_text_and_scores_do_not_depend_on_the_batch(model: LoadedTranslator, corpus: Path, beam: int) -> None:
+def test_text_and_scores_do_not_depend_on_the_batch(model: Translator, corpus: Path, beam: int) -> None:
     texts = (corpus / "n.de").read_text("utf-8").splitlines()[:150]
     found = [
-        model.translator.translate(texts, Options(beam=beam, nbest=beam), batch_size=size)
+        model.pipeline.translate(texts, BeamSearchConfig(beam=beam, nbest=beam), batch_size=size)
         for size in (1, 7, 64)
     ]
     assert found[0] == found[1] == found[2]
 
 
-def test_chance_does_not_see_batches_or_windows(model: LoadedTranslator, corpus: Path) -> None:
+def test_chance_does_not_see_batches_or_windows(model: Translator, corpus: Path) -> None:
     texts = (corpus / "n.de").read_text("utf-8").splitlines()[:40]
     drawn = [
         [
             each.text
-            for some in model.translator.stream(
-                texts, chance=Chance(7, temperature=3), window=window, batch_size=size
+            for some in model.pipeline.stream(
+                texts, chance=SamplingConfig(7, temperature=3), window=window, batch_size=size
             )
             for each in some
         ]
@@ -87,11 +87,13 @@ def test_chance_does_not_see_batches_or_windows(model: LoadedTranslator, corpus:
     ]
     assert drawn[0] == drawn[1] == drawn[2]
     assert drawn[0] != [
-        each.text for some in model.translator.stream(texts, chance=Chance(8, temperature=3)) for each in some
+        each.text
+        for some in model.pipeline.stream(texts, chance=SamplingConfig(8, temperature=3))
+        for each in some
     ]
 
 
-def test_a_long_text_is_told_and_split_cut_or_refused(model: LoadedTranslator) -> None:
+def test_a_long_text_is_told_and_split_cut_or_refused(model: Translator) -> None:
     text = "eins zwei drei vier fünf. " * 60
     with pytest.warns(UserWarning, match="line 2 has 361 tokens, the model allows 256: translated in parts"):
         _, split = model.translate(["acht.", text], beam=1)
@@ -102,13 +104,13 @@ def test_a_long_text_is_told_and_split_cut_or_refused(model: LoadedTranslator) -
         model.translate([text], long="refuse")
 
 
-def test_prefixes_are_kept(model: LoadedTranslator) -> None:
-    found = model.translator.translate(["drei vier.", "eins."], prefixes=["seven", ""])
+def test_prefixes_are_kept(model: Translator) -> None:
+    found = model.pipeline.translate(["drei vier.", "eins."], prefixes=["seven", ""])
     assert found[0].text.startswith("seven")
     assert found[1].text == "one."
 
 
-def test_attention_names_layers_and_sums_to_one(model: LoadedTranslator) -> None:
+def test_attention_names_layers_and_sums_to_one(model: Translator) -> None:
     looked = model.attention("drei vier.")
     assert list(looked.layers) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
     assert looked.source[:2] == ["drei", "vier"]
@@ -119,7 +121,7 @@ def test_attention_names_layers_and_sums_to_one(model: LoadedTranslator) -> None
     assert looked.alignment().shape == (len(looked.target), len(looked.source))
 
 
-def test_evaluate_gives_every_number(model: LoadedTranslator, run) -> None:
+def test_evaluate_gives_every_number(model: Translator, run) -> None:
     found = model.evaluate(model.test_pairs())
     assert found.quality == run.quality
     assert found.loss == pytest.approx(run.loss, rel=1e-4)

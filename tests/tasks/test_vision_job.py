@@ -10,6 +10,7 @@ from support.small_images import SMALL, write_folders, write_idx
 
 import regard
 from regard.cli import asking, evaluating, looking
+from regard.config import parse_assignments
 from regard.errors import RegardError
 
 
@@ -19,7 +20,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train(path: Path, out: Path, *more: str, **options):
-    return regard.train("vit", out, [f"data.path={path}", *SMALL, *more], **options)
+    return regard.train(
+        "vit", out, overrides=parse_assignments([f"data.path={path}", *SMALL, *more]), **options
+    )
 
 
 @pytest.fixture(scope="module")

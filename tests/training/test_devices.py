@@ -81,7 +81,7 @@ def test_training_refuses_it_before_a_folder_is_made(tmp_path: Path) -> None:
             regard.train(
                 recipe,
                 tmp_path / recipe,
-                [*(f"{key}={value}" for key, value in given.items()), "train.device=mps"],
+                overrides={**given, "train.device": "mps"},
             )
         assert not (tmp_path / recipe).exists()
 

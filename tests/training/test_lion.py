@@ -69,7 +69,7 @@ def test_a_parameter_without_a_gradient_stays_and_has_no_state() -> None:
 
 
 def test_recipes_choose_it_and_decay_leaves_norms_biases_and_embeddings_alone() -> None:
-    train = load_recipe("picturebook", ["train.optimiser=lion", "train.weight_decay=0.1"]).train
+    train = load_recipe("picturebook", {"train.optimiser": "lion", "train.weight_decay": 0.1}).train
     assert isinstance(train, LoopSettings)
     model = build(TransformerModel(size="tiny", share="none"), 50, 50, 0)
     optimiser = make_optimiser(model, train)

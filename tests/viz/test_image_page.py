@@ -9,13 +9,13 @@ from support.chromium import Opened
 
 from regard.errors import RegardError
 from regard.viz.figure import save_as
-from regard.viz.images import SeenImage, draw_groups, draw_seen, image_page, joined
-from regard.viz.payload import Layer, Looked, Side
+from regard.viz.images import ImageAttention, draw_groups, draw_seen, image_page, joined
+from regard.viz.payload import AttentionMaps, Layer, Side
 
 Open = Callable[..., Opened]
 
 
-def seen(before: int = 1, groups: bool = True) -> SeenImage:
+def seen(before: int = 1, groups: bool = True) -> ImageAttention:
     """Two rows of three patches; in head 0 every token looks at the patch after it, in head 1 at all of them."""
     names = [*["[CLASS]"] * before, *(f"{row},{column}" for row in range(2) for column in range(3))]
     side = Side.of_words("patches", "a.png", names)
@@ -25,8 +25,8 @@ def seen(before: int = 1, groups: bool = True) -> SeenImage:
     layers = {f"encoder.{number}.self": Layer(side, side, weights) for number in range(2)}
     pixels = np.arange(8 * 12 * 3, dtype=np.uint8).reshape(8, 12, 3)
     merged = [np.array([0, 1, 2, 3, 4, 4]), np.array([0, 0, 1, 0, 2, 2])]
-    return SeenImage(
-        "a.png: seven, 93%", pixels, 2, 3, before, Looked(side, side, layers), merged if groups else ()
+    return ImageAttention(
+        "a.png: seven, 93%", pixels, 2, 3, before, AttentionMaps(side, side, layers), merged if groups else ()
     )
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_cut_off(opened: Open, width: int) -> None:
 
 def test_what_stands_in_a_name_is_text(opened: Open) -> None:
     told = seen()
-    evil = SeenImage("<img src=x onerror=alert(1)></script>", told.pixels, 2, 3, 1, told.looked)
+    evil = ImageAttention("<img src=x onerror=alert(1)></script>", told.pixels, 2, 3, 1, told.looked)
     page = opened(image_page(evil))
     assert page.page.locator("#image-title").text_content() == "<img src=x onerror=alert(1)></script>"
     assert page.complaints == []

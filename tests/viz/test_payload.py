@@ -10,7 +10,7 @@ from support import made_by_hand
 from regard.errors import RegardError
 from regard.viz.measures import distance, entropy, rollout
 from regard.viz.page import page
-from regard.viz.payload import Layer, Looked, Side
+from regard.viz.payload import AttentionMaps, Layer, Side
 
 
 def test_joining_sums_what_a_word_gets_and_averages_how_it_looks() -> None:
@@ -34,12 +34,12 @@ def test_labels_are_bare_at_a_words_start() -> None:
 def test_alignment_takes_the_last_cross_attention_but_one() -> None:
     read = made_by_hand.READ
     heads = {f"decoder.{n}.cross": Layer(read, read, np.full((2, 5, 5), n / 10)) for n in range(3)}
-    assert Looked(read, read, heads).alignment() == pytest.approx(0.1)
+    assert AttentionMaps(read, read, heads).alignment() == pytest.approx(0.1)
     with pytest.raises(RegardError, match="no attention"):
-        Looked(read, read, {}).alignment()
+        AttentionMaps(read, read, {}).alignment()
     with pytest.raises(RegardError, match="no attention"):
-        page(Looked(read, read, {}))
-    encoder = Looked(read, read, {"encoder.0.self": heads["decoder.0.cross"]})
+        page(AttentionMaps(read, read, {}))
+    encoder = AttentionMaps(read, read, {"encoder.0.self": heads["decoder.0.cross"]})
     with pytest.raises(RegardError, match="no cross-attention"):
         encoder.alignment()
     assert '"name":"encoder.rollout"' in page(encoder)  # such a model has a page all the same
@@ -48,7 +48,7 @@ def test_alignment_takes_the_last_cross_attention_but_one() -> None:
 def test_json_there_and_back() -> None:
     looked = made_by_hand.small()
     text = json.dumps(looked.as_json())
-    again = Looked.from_json(json.loads(text))
+    again = AttentionMaps.from_json(json.loads(text))
     assert (again.read, again.written, list(again.layers)) == (looked.read, looked.written, list(looked.layers))
     for name, layer in looked.layers.items():
         assert (again.layers[name].left, again.layers[name].right) == (layer.left, layer.right)
@@ -86,7 +86,7 @@ STRANGERS = [
 @pytest.mark.parametrize(("content", "words"), STRANGERS, ids=[words for _, words in STRANGERS])
 def test_a_strangers_file_is_refused_with_a_sentence(content, words: str) -> None:
     with pytest.raises(RegardError, match=rf"this is not what `regard look -o looked\.json` writes: .*{words}"):
-        Looked.from_json(content)
+        AttentionMaps.from_json(content)
 
 
 def test_entropy_by_its_formula() -> None:

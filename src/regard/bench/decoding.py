@@ -11,7 +11,7 @@ import torch
 from regard.bench.rounds import timed_rounds
 from regard.data.corpus import read_lines
 from regard.errors import RegardError
-from regard.tasks import load_translator
+from regard.tasks.translation.model import Translator
 
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
 """Sentences in a call, and beam size. One: each waits for the one before it, as when somebody types."""
@@ -52,8 +52,8 @@ def decoding_speed(run: Path, source: Path, *, quick: bool = False) -> DecodingS
     Raises:
         RegardError: the run does not translate, or the file holds no sentence.
     """
-    loaded = load_translator(run)
-    loaded.translator.freeze()
+    loaded = Translator.load(run)
+    loaded.pipeline.freeze()
     lines = [line for line in read_lines(source) if line.strip()]
     if not lines:
         raise RegardError(f"{source}: there is no sentence in this file")
@@ -62,7 +62,7 @@ def decoding_speed(run: Path, source: Path, *, quick: bool = False) -> DecodingS
         options = loaded.options(beam)
         some = lines[: SENTENCES[batch_size]]
         for first in range(0, len(some), batch_size):
-            loaded.translator.translate(some[first : first + batch_size], options, batch_size=batch_size)
+            loaded.pipeline.translate(some[first : first + batch_size], options, batch_size=batch_size)
 
     works: list[Callable[[], object]] = [partial(translate, *case) for case in CASES]
     times = timed_rounds(works, 3 if quick else 7)

@@ -10,8 +10,8 @@ from functools import partial
 from torch import nn
 
 from regard.bench.rounds import speedup, timed_rounds
-from regard.decoding.diffusion import PaintOptions
-from regard.tasks.diffusion.model import LoadedPainter
+from regard.decoding.diffusion import DiffusionConfig
+from regard.tasks.diffusion.model import ImageGenerator
 
 TEXT_SHARE = 0.83
 """Of the time in attention, as the text has it for a model that paints at full size."""
@@ -73,7 +73,7 @@ class Profile:
 
 
 def profile(
-    loaded: LoadedPainter,
+    loaded: ImageGenerator,
     pictures: int = 16,
     steps: int = 10,
     rounds: int = 5,
@@ -101,7 +101,7 @@ def attention_in(parts: list[Part]) -> float:
     return sum(part.share for part in parts if part.name.endswith("attention"))
 
 
-def parts_of(loaded: LoadedPainter, prompts: list[str], options: PaintOptions) -> list[Part]:
+def parts_of(loaded: ImageGenerator, prompts: list[str], options: DiffusionConfig) -> list[Part]:
     """The time of each part while the prompts are painted, most first at each resolution; the rest is last."""
     with timed(named_parts(loaded)) as times:
         whole = loaded.paint(prompts, options=options).seconds
@@ -113,7 +113,7 @@ def parts_of(loaded: LoadedPainter, prompts: list[str], options: PaintOptions) -
     ]
 
 
-def named_parts(loaded: LoadedPainter) -> Iterator[tuple[tuple[str, int], nn.Module]]:
+def named_parts(loaded: ImageGenerator) -> Iterator[tuple[tuple[str, int], nn.Module]]:
     """What the model is made of, by kind and resolution."""
     for stage in loaded.model.stages():
         yield ("convolutions", stage.side), stage.block

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 from regard.bench.rounds import speedup, timed_rounds
-from regard.bench.subjects import Subject, subject_of
 from regard.engine.allocator import tuned_allocator
 from regard.engine.forward import encode
 from regard.nn import Merging, Pruning, Reducer, operations
+from regard.tasks import load
+from regard.tasks.reduction_subject import Subject
 
 GONE = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8)
 """Shares of the tokens that are gone before the last layer."""
@@ -120,7 +121,7 @@ class Found:
 
 def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tell = print) -> Found:
     """Measure a run that labels texts or images, or tags words; a few minutes, or about one if quick."""
-    subject = subject_of(run, data, QUICK if quick else 0)
+    subject = opened(run, data, QUICK if quick else 0)
     rounds, apart = (2, 3) if quick else (7, 1)
     ways = ways_of(subject)
     numbers = range(0, len(ways), apart)  # quick: all tokens, half of them in two ways, and pruned
@@ -159,6 +160,16 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
 
 
 Way = tuple[str, tuple[float, ...], Reducer]
+
+
+def opened(run: Path, data: Path | None, most: int) -> Subject:
+    """The run, measured on at most `most` examples; 0 means all.
+
+    Raises:
+        RegardError: the run has no tokens to reduce, or no examples.
+    """
+    loaded = load(run)
+    return loaded.spec.reduction_subject(loaded, data, most)
 
 
 def ways_of(subject: Subject) -> list[Way]:
@@ -225,7 +236,7 @@ def memory_of(run: Path, data: Path | None, number: int) -> float:
 
 def main() -> None:
     run, data, number = sys.argv[1:]
-    subject = subject_of(Path(run), Path(data) if data else None, QUICK)
+    subject = opened(Path(run), Path(data) if data else None, QUICK)
     by = ways_of(subject)[int(number)][2]
     with contextlib.suppress(OSError):  # reset the peak where that is possible: loading took memory, too
         Path("/proc/self/clear_refs").write_text("5")

@@ -15,13 +15,16 @@ from regard.cli.translating import standard_input
 from regard.data.lines import numbered_lines
 from regard.engine.allocator import tuned_allocator
 from regard.errors import RegardError
-from regard.tasks import load, load_answerer, load_encoder, load_tagger, must_be
-from regard.tasks.classification.task import Judged
-from regard.tasks.encoder.model import LoadedClassifier
+from regard.tasks import load
+from regard.tasks.classification.model import Classifier
+from regard.tasks.classification.task import LabelPrediction
+from regard.tasks.encoder.model import Encoder
 from regard.tasks.encoder.reduction import amounts_of
-from regard.tasks.image_classification.model import LoadedVision
-from regard.tasks.question_answering.task import Answered
-from regard.tasks.tagging.task import TaggedWords
+from regard.tasks.image_classification.model import ImageClassifier
+from regard.tasks.question_answering.model import QuestionAnswerer
+from regard.tasks.question_answering.task import AnswerSpan
+from regard.tasks.tagging.model import Tagger
+from regard.tasks.tagging.task import TaggedSentence
 
 WINDOW = 512
 """Lines that are read before they are answered together."""
@@ -35,12 +38,15 @@ def classify(
 ) -> None:
     """A label and its share for each line, or for each image; pairs are two texts with a tab between."""
     opened = load(run)
-    if merge is not None and isinstance(opened, LoadedVision | LoadedClassifier):
-        opened.merge(amounts_of(merge))
-    if isinstance(opened, LoadedVision):
-        classify_images(opened, files, output, as_json)
+    if opened.spec.reads == "image":
+        images = ImageClassifier.of(opened)
+        if merge is not None:
+            images.merge(amounts_of(merge))
+        classify_images(images, files, output, as_json)
         return
-    loaded = must_be(LoadedClassifier, opened, run, "labels texts or images")
+    loaded = Classifier.of(opened, "labels texts or images")
+    if merge is not None:
+        loaded.merge(amounts_of(merge))
 
     def answer(lines: list[Line]) -> Iterator[str]:
         pairs = loaded.pairs if loaded.pairs is not None else "\t" in lines[0][1]
@@ -51,7 +57,7 @@ def classify(
     write(answer, files, output)
 
 
-def classify_images(loaded: LoadedVision, files: list[Path], output: Path | None, as_json: bool) -> None:
+def classify_images(loaded: ImageClassifier, files: list[Path], output: Path | None, as_json: bool) -> None:
     """A label and its share for each file; more than one has its name before them."""
     if not files:
         raise RegardError(f"{loaded.folder.path} labels images: give their files")
@@ -72,7 +78,7 @@ def tag(
     run: Path, files: list[Path], output: Path | None, words: bool, as_json: bool, merge: str | None = None
 ) -> None:
     """Words with their tags in columns, a blank line after each line's words."""
-    loaded = load_tagger(run)
+    loaded = Tagger.load(run)
     if merge is not None:
         loaded.merge(amounts_of(merge))
 
@@ -93,7 +99,7 @@ def answer(
     as_json: bool,
 ) -> None:
     """An answer and its share for each line: a question and its paragraph with a tab between."""
-    loaded = load_answerer(run)
+    loaded = QuestionAnswerer.load(run)
 
     def reply(lines: list[Line]) -> Iterator[str]:
         for found in loaded.answer([two(line, "a question and its paragraph") for line in lines]):
@@ -110,7 +116,7 @@ def answer(
 
 def embed(run: Path, files: list[Path], output: Path | None, as_json: bool) -> None:
     """A vector for each line: numbers with tabs between, JSON, or one array where the output is a .npy file."""
-    loaded = load_encoder(run)
+    loaded = Encoder.load(run)
     if output is not None and output.suffix == ".npy":
         vectors = [loaded.embed([line for _, line in lines]) for lines in windows(files)]
         with output.open("wb") as out:
@@ -171,16 +177,16 @@ def two(line: Line, what: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def label_line(judged: Judged) -> str:
+def label_line(judged: LabelPrediction) -> str:
     return f"{judged.label}\t{judged.probability:.4f}\n"
 
 
-def columns(found: TaggedWords) -> str:
+def columns(found: TaggedSentence) -> str:
     rows = zip(found.words, found.tags, found.probabilities, strict=True)
     return "".join(f"{word}\t{tag}\t{share:.4f}\n" for word, tag, share in rows) + "\n"
 
 
-def answer_line(found: Answered, as_json: bool) -> str:
+def answer_line(found: AnswerSpan, as_json: bool) -> str:
     return json_line(asdict(found)) if as_json else f"{found.answer}\t{found.probability:.4f}\n"
 
 

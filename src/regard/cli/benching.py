@@ -11,7 +11,7 @@ from regard.bench import reduction as reducing
 from regard.bench.decoding import decoding_speed
 from regard.bench.painting import profile
 from regard.errors import RegardError
-from regard.tasks import load_painter
+from regard.tasks.diffusion.model import ImageGenerator
 from regard.viz.figure import save_as
 from regard.viz.reduction import draw_reduction
 
@@ -60,7 +60,7 @@ def reduction(
 
 def painting(names: list[str], output: Path | None, *, quick: bool, print_json: bool) -> None:
     """Time profile of a painting run, and the speed-up by merging."""
-    measured = profile(load_painter(only_run(names, "paint RUN")), rounds=3 if quick else 7)
+    measured = profile(ImageGenerator.load(only_run(names, "paint RUN")), rounds=3 if quick else 7)
     write(
         {**asdict(measured), "attention": measured.attention},
         measured.as_text(),

@@ -11,10 +11,10 @@ from typing import IO
 
 from regard.cli.translating import standard_input
 from regard.data.corpus import read_lines
-from regard.decoding.sampling import Chance
-from regard.decoding.writer import Wish, Written, samples
+from regard.decoding.sampling import SamplingConfig
+from regard.decoding.writer import Completion, GenerationConfig, samples
 from regard.errors import RegardError, memory_hint
-from regard.tasks import load_writer
+from regard.tasks.language_modeling.model import LanguageModel
 from regard.viz.terminal import harmless
 
 WINDOW = 256
@@ -26,14 +26,14 @@ def run(
     prompts: list[str],
     file: Path | None,
     output: Path | None,
-    wish: Wish,
+    wish: GenerationConfig,
     count: int,
     as_json: bool,
 ) -> None:
     """Go on with the prompts given, or with each line of a file or of standard input."""
     if prompts and file is not None:
         raise RegardError("prompts are given as arguments or in a file, not both")
-    loaded = load_writer(folder)
+    loaded = LanguageModel.load(folder)
     wishes = samples(wish, count)
     where = nullcontext(sys.stdout) if output is None else output.open("w", encoding="utf-8", newline="\n")
     with memory_hint(memory_advice(wish)), where as out:
@@ -71,11 +71,11 @@ def windows(prompts: list[str], file: Path | None) -> Iterator[list[str]]:
         yield some
 
 
-def line_of(text: Written) -> str:
+def line_of(text: Completion) -> str:
     return json.dumps(asdict(text), ensure_ascii=False) + "\n"
 
 
-def apart(text: Written, first: bool, out: IO[str]) -> str:
+def apart(text: Completion, first: bool, out: IO[str]) -> str:
     """A prompt with its text, an empty line before all but the first."""
     return ("" if first else "\n") + shown(text.prompt + text.text, out) + "\n"
 
@@ -95,23 +95,23 @@ def wish_of(
     repetition: float,
     stop: list[str],
     batch_size: int,
-) -> Wish:
+) -> GenerationConfig:
     """What was asked for; chance and search are two ways, and one is chosen."""
     if beam is not None:
         given = {"--seed": seed, "--temperature": temperature, "--top-k": top_k, "--top-p": top_p}
         for name, value in given.items():
             if value is not None:
                 raise RegardError(f"--beam searches for the likeliest text, and {name} is for drawing one")
-    chance = Chance(
+    chance = SamplingConfig(
         1 if seed is None else seed,
         1.0 if temperature is None else temperature,
         top_k or 0,
         1.0 if top_p is None else top_p,
     )
-    return Wish(tokens, chance, beam or 0, repetition, tuple(stop), batch_size)
+    return GenerationConfig(tokens, chance, beam or 0, repetition, tuple(stop), batch_size)
 
 
-def memory_advice(wish: Wish) -> str:
+def memory_advice(wish: GenerationConfig) -> str:
     """What to lower where memory does not suffice."""
     beam = f", --beam (now {wish.beam})" if wish.beam else ""
     return f"Lower --batch-size (now {wish.batch_size}){beam} or --tokens (now {wish.tokens})."

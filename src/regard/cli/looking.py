@@ -12,14 +12,12 @@ from regard.cli import looking_at_images
 from regard.cli.terminal import plain_warnings
 from regard.errors import RegardError
 from regard.tasks import load
-from regard.tasks.diffusion.model import LoadedPainter
-from regard.tasks.image_classification.model import LoadedVision
-from regard.tasks.kernel_regression.task import LoadedKernel
+from regard.tasks.image_classification.model import ImageClassifier
 from regard.viz.choice import check_head, chosen_layer, every_layer
 from regard.viz.figure import save_as
 from regard.viz.heads import draw_heads, draw_matrix
 from regard.viz.page import page
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 from regard.viz.terminal import harmless, shaded
 
 KINDS = {".html": "page", ".svg": "picture", ".png": "picture", ".json": "payload"}
@@ -29,14 +27,14 @@ KINDS = {".html": "page", ".svg": "picture", ".png": "picture", ".json": "payloa
 class View:
     """What is to be seen of a payload: a layer, which may have been asked for by name, and perhaps one head."""
 
-    looked: Looked
+    looked: AttentionMaps
     name: str
     layer: Layer
     asked: bool
     head: int | None
 
     @classmethod
-    def of(cls, looked: Looked, layer: str | None, head: int | None, words: bool) -> "View":
+    def of(cls, looked: AttentionMaps, layer: str | None, head: int | None, words: bool) -> "View":
         name = chosen_layer(looked, layer)
         seen = every_layer(looked)[name]
         check_head(name, seen, head)
@@ -59,21 +57,17 @@ def run(
     if output is not None and output.suffix not in KINDS:
         raise RegardError(f"{output}: what was looked at is written as .html, .json, .png or .svg")
     loaded = load(folder)
-    if isinstance(loaded, LoadedVision):
+    if loaded.spec.reads == "image":
         if target is not None or words:
             raise RegardError(f"--target and --words are for texts; {folder} reads images")
-        looking_at_images.run(loaded, text, output, layer, head, merge)
+        looking_at_images.run(ImageClassifier.of(loaded), text, output, layer, head, merge)
         return
     if merge is not None:
         raise RegardError("--merge shows patches of an image, which this model does not read")
     if not text.strip():
         raise RegardError("there is no text to look into")
-    if isinstance(loaded, LoadedPainter):
-        raise RegardError(f"{folder} holds a painting model: `regard paint` shows what it paints")
-    if isinstance(loaded, LoadedKernel):
-        raise RegardError(f"{folder} holds a kernel model, which reads no text")
     with plain_warnings():
-        looked = loaded.attention(text, target)
+        looked = loaded.spec.attention(loaded, text, target)
         view = View.of(looked, layer, head, words)
         if output is not None and output.suffix == ".html":
             write(output, page(looked, layer, head, words=words))
@@ -95,13 +89,13 @@ def picture(view: View) -> Figure:
     return draw_matrix(view.layer.weights.mean(0), view.layer, "Who looked where")
 
 
-def payload(view: View) -> Looked:
+def payload(view: View) -> AttentionMaps:
     """All of it, or the one layer or head that was asked for."""
     if not view.asked and view.head is None:
         return view.looked
     weights = view.layer.weights if view.head is None else view.layer.weights[view.head : view.head + 1]
     only = Layer(view.layer.left, view.layer.right, weights)
-    return Looked(view.looked.read, view.looked.written, {view.name: only})
+    return AttentionMaps(view.looked.read, view.looked.written, {view.name: only})
 
 
 def write(output: Path, text: str) -> None:

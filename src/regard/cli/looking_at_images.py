@@ -8,15 +8,15 @@ from rich.console import Console
 from regard import storage
 from regard.errors import RegardError
 from regard.tasks.encoder.reduction import amounts_of
-from regard.tasks.image_classification.model import LoadedVision
+from regard.tasks.image_classification.model import ImageClassifier
 from regard.viz.choice import check_head, chosen_layer, every_layer
 from regard.viz.figure import save_as
-from regard.viz.images import SeenImage, draw_groups, draw_seen, image_page
+from regard.viz.images import ImageAttention, draw_groups, draw_seen, image_page
 from regard.viz.terminal import harmless, shaded
 
 
 def run(
-    loaded: LoadedVision,
+    loaded: ImageClassifier,
     image: str,
     output: Path | None,
     layer: str | None,
@@ -41,7 +41,7 @@ def run(
     print(f"{'page' if output.suffix == '.html' else 'written'}: {output}")
 
 
-def in_shades(seen: SeenImage, name: str | None, head: int | None) -> str:
+def in_shades(seen: ImageAttention, name: str | None, head: int | None) -> str:
     """What the class token, or the mean of all patches, looked at, row by row of patches."""
     name = chosen_layer(seen.looked, name)
     layer = every_layer(seen.looked)[name]

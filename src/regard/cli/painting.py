@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError
-from regard.tasks import load_painter
+from regard.tasks.diffusion.model import ImageGenerator
 
 KINDS = (".png", ".svg")
 
@@ -17,7 +17,7 @@ def run(
     """Paint `count` pictures for each prompt, write them, and say where; `way` is what `options` takes."""
     if output.suffix not in KINDS:
         raise RegardError(f"{output}: pictures are written as {' or '.join(KINDS)}")
-    loaded = load_painter(folder)
+    loaded = ImageGenerator.load(folder)
     painted = loaded.paint(prompts, count, seed, loaded.options(**way))
     painted.save(output)
     pictures = len(prompts) * count

@@ -8,21 +8,21 @@ from dataclasses import asdict
 from pathlib import Path
 
 from regard.data.corpus import read_lines
-from regard.decoding import Chance, Options, Policy, Translation
+from regard.decoding import BeamSearchConfig, Policy, SamplingConfig, Translation
 from regard.decoding.translator import WINDOW
 from regard.errors import RegardError, memory_hint
-from regard.tasks.engines import LoadedEngine
+from regard.tasks.engines import ExportedTranslator
 from regard.tasks.shares import write_in_shares
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator, memory_advice
 from regard.training.distributed import joined, processes
 
 
 def run(
-    loaded: LoadedTranslator | LoadedEngine,
+    loaded: Translator | ExportedTranslator,
     files: list[Path],
     output: Path | None,
-    options: Options,
-    chance: Chance | None,
+    options: BeamSearchConfig,
+    chance: SamplingConfig | None,
     batch_size: int | None,
     long: Policy,
     as_json: bool,
@@ -35,8 +35,8 @@ def run(
     batch_size = batch_size or loaded.recipe.decode.batch_size
     with joined() as world, memory_hint(memory_advice(batch_size, options.beam)):
         lines = (line for file in files for line in read_lines(file)) if files else standard_input(typed)
-        loaded.translator.freeze()
-        windows = loaded.translator.stream(
+        loaded.pipeline.freeze()
+        windows = loaded.pipeline.stream(
             lines,
             options,
             batch_size=batch_size,
@@ -56,11 +56,6 @@ def run(
                 out.write(text)
                 if typed:
                     out.flush()
-
-
-def memory_advice(batch_size: int, beam: int) -> str:
-    """What to lower where memory does not suffice."""
-    return f"Lower --batch-size (now {batch_size}) or --beam (now {beam})."
 
 
 def check_shares(files: list[Path], output: Path | None) -> None:

@@ -1,10 +1,10 @@
 """Recipes: everything a run depends on, as frozen dataclasses read from TOML.
 
-`load_recipe("kernel", ["train.steps=500"])` reads a shipped recipe or a file and lays assignments over it;
+`load_recipe("kernel", {"train.steps": 500})` reads a shipped recipe or a file and overrides values of it;
 `to_toml(recipe)` writes the resolved copy that goes into the run folder.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from regard.config.bert import BertModel
@@ -14,7 +14,7 @@ from regard.config.kernel import CurveData, KernelModel, KernelRecipe, KernelTra
 from regard.config.language import LanguageData, LanguageRecipe, LanguageText
 from regard.config.recipe_files import read_table, shipped_recipes
 from regard.config.reduction import Reduction
-from regard.config.schema import one_of, override, to_toml
+from regard.config.schema import one_of, override, parse_assignments, to_toml
 from regard.config.texts import (
     AnsweringRecipe,
     ClassificationRecipe,
@@ -92,6 +92,7 @@ __all__ = [
     "VisionTrain",
     "VitModel",
     "load_recipe",
+    "parse_assignments",
     "read_recipe",
     "shipped_recipes",
     "to_toml",
@@ -112,9 +113,9 @@ RECIPES = (
 )
 
 
-def load_recipe(name: str, assignments: Iterable[str] = ()) -> Recipe:
-    """A recipe by the name of a shipped one or the path of a TOML file, with `key=value` laid over it."""
-    return read_recipe(override(read_table(name), assignments))
+def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe by the name of a shipped one or the path of a TOML file, with other values for some keys."""
+    return read_recipe(override(read_table(name), overrides or {}))
 
 
 def read_recipe(table: Mapping[str, Any]) -> Recipe:

@@ -6,6 +6,7 @@ a `__post_init__` that raises ValueError for values that are impossible together
 
 import dataclasses
 import math
+import os
 import tomllib
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -226,22 +227,38 @@ def dotted(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def override(table: Mapping[str, Any], assignments: Iterable[str]) -> dict[str, Any]:
-    """The table with `key.path=value` assignments laid over it; it is not changed itself."""
-    result = copy_tables(table)
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Overrides as typed on a command line, `key.path=value`; of a key given twice the last one counts."""
+    overrides: dict[str, Any] = {}
     for assignment in assignments:
         path, equals, raw = assignment.partition("=")
         path = path.strip()
         if not equals or not all(path.split(".")):
             raise RecipeError(f"{assignment!r} is not of the form key=value, such as train.steps=500")
+        overrides.pop(path, None)
+        overrides[path] = Typed(raw, read_value(raw.strip()))
+    return overrides
+
+
+def override(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with other values at some paths, `train.steps`; it is not changed itself."""
+    result = copy_tables(table)
+    for path, value in overrides.items():
         *sections, key = path.split(".")
         place = result
         for depth, section in enumerate(sections):
             place = place.setdefault(section, {})
             if not isinstance(place, dict):
                 raise RecipeError(f"{path}: {'.'.join(sections[: depth + 1])} is a value, not a table")
-        place[key] = Typed(raw, read_value(raw.strip()))
+        place[key] = as_toml(value)
     return result
+
+
+def as_toml(value: Any) -> Any:
+    """A value of Python in a type that TOML has: paths are text, tuples are lists."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return [as_toml(each) for each in value] if isinstance(value, tuple) else value
 
 
 def copy_tables(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,21 +3,21 @@
 from regard.decoding.engine import Engine
 from regard.decoding.fitting import Policy, Tell
 from regard.decoding.limits import Limits
-from regard.decoding.sampling import Chance, sample
-from regard.decoding.search import Options, search
-from regard.decoding.translator import Translation, Translator
+from regard.decoding.sampling import SamplingConfig, sample
+from regard.decoding.search import BeamSearchConfig, search
+from regard.decoding.translator import Translation, TranslationPipeline
 from regard.nn.seq2seq import Hypothesis
 
 __all__ = [
-    "Chance",
+    "BeamSearchConfig",
     "Engine",
     "Hypothesis",
     "Limits",
-    "Options",
     "Policy",
+    "SamplingConfig",
     "Tell",
     "Translation",
-    "Translator",
+    "TranslationPipeline",
     "sample",
     "search",
 ]

@@ -18,7 +18,7 @@ TellNoise = Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True)
-class PaintOptions:
+class DiffusionConfig:
     """How pictures are painted."""
 
     sampler: Literal["ddim", "ddpm"] = "ddim"
@@ -39,7 +39,9 @@ class PaintOptions:
 
 
 @torch.inference_mode()
-def paint(model: Unet, prompts: Tensor, nothing: Tensor, options: PaintOptions, seeds: Sequence[int]) -> Tensor:
+def paint(
+    model: Unet, prompts: Tensor, nothing: Tensor, options: DiffusionConfig, seeds: Sequence[int]
+) -> Tensor:
     """A picture for each prompt (prompts, words), from -1 to 1: (prompts, 1, side, side).
 
     `nothing` (1, words) is the prompt that says nothing. The same seed gives the same picture, whatever is
@@ -73,7 +75,7 @@ def times_of(all_steps: int, steps: int) -> list[int]:
     return [round(each) for each in torch.linspace(all_steps - 1, 0, steps, dtype=torch.float64).tolist()]
 
 
-def guided(model: Unet, prompts: Tensor, nothing: Tensor, options: PaintOptions) -> TellNoise:
+def guided(model: Unet, prompts: Tensor, nothing: Tensor, options: DiffusionConfig) -> TellNoise:
     """The noise that a model tells: with the prompt, without it, or beyond the one from the other."""
     count = len(prompts)
     if options.guidance == 0:

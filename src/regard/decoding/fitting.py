@@ -33,10 +33,7 @@ class Fitting:
 
     def too_long(self, text: str) -> int | None:
         """How many tokens the text has, if that is more than the model has places for."""
-        if len(text.encode()) < self.longest:  # a token is at least a byte, so this need not be counted
-            return None
-        tokens = len(self.tokenizer.encode(text)) + 1
-        return tokens if tokens > self.longest else None
+        return too_long(self.tokenizer, text, self.longest)
 
     def halves(self, text: str) -> list[str]:
         """Cut near the middle, after a sentence's end where there is one, until each part fits."""
@@ -49,3 +46,11 @@ class Fitting:
         ends = [place for place in range(1, len(words)) if words[place - 1][-1] in ".!?;:,"]
         middle = min(ends or range(1, len(words)), key=lambda place: abs(place - len(words) / 2))
         return self.halves(" ".join(words[:middle])) + self.halves(" ".join(words[middle:]))
+
+
+def too_long(tokenizer: Tokenizer, text: str, longest: int) -> int | None:
+    """How many tokens a text has with the `</s>` after it, if that is more than `longest`."""
+    if len(text.encode()) < longest:  # a token is at least a byte, so this need not be counted
+        return None
+    tokens = len(tokenizer.encode(text)) + 1
+    return tokens if tokens > longest else None

@@ -13,7 +13,7 @@ from regard.nn.seq2seq import Decodable, Hypothesis
 
 
 @dataclass(frozen=True)
-class Chance:
+class SamplingConfig:
     """How a translation is drawn: the same seed draws the same text for the same line."""
 
     seed: int
@@ -34,7 +34,7 @@ class Drawing:
     """Texts that grow by a token at each step, each with a chance of its own."""
 
     def __init__(
-        self, model: Decodable, source: Tensor, limits: Limits, chance: Chance, seeds: Sequence[int]
+        self, model: Decodable, source: Tensor, limits: Limits, chance: SamplingConfig, seeds: Sequence[int]
     ) -> None:
         self.model, self.limits, self.chance = model, limits, chance
         self.chances = [torch.Generator().manual_seed(seed) for seed in seeds]
@@ -64,7 +64,12 @@ class Drawing:
 
 @torch.inference_mode()
 def sample(
-    model: Decodable, source: Tensor, limits: Limits, chance: Chance, numbers: Sequence[int], longest: int = 256
+    model: Decodable,
+    source: Tensor,
+    limits: Limits,
+    chance: SamplingConfig,
+    numbers: Sequence[int],
+    longest: int = 256,
 ) -> list[Hypothesis]:
     """One translation drawn for each source sentence (batch, length); `numbers` tell the sentences apart."""
     drawing = Drawing(model, source, limits, chance, [chance.seed + number for number in numbers])
@@ -80,7 +85,7 @@ def sample(
     return [finished(row, float(score), limits.end) for row, score in zip(written, total, strict=True)]
 
 
-def draw(scores: Tensor, chances: list[torch.Generator], chance: Chance) -> tuple[Tensor, Tensor]:
+def draw(scores: Tensor, chances: list[torch.Generator], chance: SamplingConfig) -> tuple[Tensor, Tensor]:
     """A token for each row, each with its own chance, and its log probability."""
     if chance.top_k:
         least = scores.topk(min(chance.top_k, scores.size(1))).values[:, -1:]

@@ -21,7 +21,7 @@ FOURS = 4
 
 
 @dataclass(frozen=True)
-class Options:
+class BeamSearchConfig:
     """What beam search looks for.
 
     Raises:
@@ -49,7 +49,7 @@ def search(
     model: Decodable,
     source: Tensor,
     limits: Limits,
-    options: Options,
+    options: BeamSearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """The `nbest` translations of each source sentence (batch, length), best first.
@@ -94,7 +94,7 @@ class Beams:
     """The open and the finished translations of every sentence, step by step."""
 
     def __init__(
-        self, source: Tensor, options: Options, limits: Limits, prefixes: Sequence[Sequence[int]]
+        self, source: Tensor, options: BeamSearchConfig, limits: Limits, prefixes: Sequence[Sequence[int]]
     ) -> None:
         self.options, self.limits = options, limits
         self.prefixes = prefixes

@@ -14,8 +14,8 @@ from torch import nn
 from regard.decoding.engine import Engine
 from regard.decoding.fitting import Fitting, Policy, Tell
 from regard.decoding.limits import Limits
-from regard.decoding.sampling import Chance, sample
-from regard.decoding.search import Options, search
+from regard.decoding.sampling import SamplingConfig, sample
+from regard.decoding.search import BeamSearchConfig, search
 from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
@@ -35,8 +35,19 @@ class Translation:
     others: tuple["Translation", ...] = ()
 
 
-class Translator:
-    """A model, or an engine that runs one, with its two vocabularies."""
+@dataclass(frozen=True)
+class TranslatedPart:
+    """A text that fits the model, what was found for it, best first, and that as text."""
+
+    source_ids: list[int]
+    """Without `</s>`; more than were searched where the text was cut."""
+    hypotheses: list[Hypothesis]
+    """None of an empty text."""
+    translation: Translation
+
+
+class TranslationPipeline:
+    """A model, or an engine that runs one, with its two vocabularies: texts in, translations out."""
 
     def __init__(
         self,
@@ -74,11 +85,11 @@ class Translator:
     def translate(
         self,
         texts: Sequence[str],
-        options: Options | None = None,
+        options: BeamSearchConfig | None = None,
         *,
         batch_size: int = 64,
         prefixes: Sequence[str] | None = None,
-        chance: Chance | None = None,
+        chance: SamplingConfig | None = None,
         long: Policy = "split",
         tell: Tell = warnings.warn,
         first_line: int = 1,
@@ -87,8 +98,7 @@ class Translator:
 
         A text longer than the model allows is told with its line and split, cut or refused.
         """
-        fitting = Fitting(self.source, self.longest, long, tell)
-        parts = [fitting.parts(text, line) for line, text in enumerate(texts, start=first_line)]
+        parts = [self.parts(text, long, tell, line) for line, text in enumerate(texts, start=first_line)]
         # A prefix belongs to the first part of its text.
         demanded = [
             prefix if place == 0 else ""
@@ -98,19 +108,25 @@ class Translator:
         if chance is not None:  # a line is drawn the same whatever window it is in
             chance = replace(chance, seed=chance.seed + first_line - 1)
         flat = [each for pieces in parts for each in pieces]
-        found = iter(self._fitting(flat, options, batch_size, demanded, chance))
+        found = self.translate_parts(flat, options, batch_size=batch_size, prefixes=demanded, chance=chance)
+        translations = iter([part.translation for part in found])
         return [
-            together(text, list(islice(found, len(pieces)))) for text, pieces in zip(texts, parts, strict=True)
+            join_parts(text, list(islice(translations, len(pieces))))
+            for text, pieces in zip(texts, parts, strict=True)
         ]
+
+    def parts(self, text: str, long: Policy = "split", tell: Tell = warnings.warn, line: int = 1) -> list[str]:
+        """The text itself where it fits, else its parts in order; what is done to it is told with its line."""
+        return Fitting(self.source, self.longest, long, tell).parts(text, line)
 
     def stream(
         self,
         lines: Iterable[str],
-        options: Options | None = None,
+        options: BeamSearchConfig | None = None,
         *,
         batch_size: int = 64,
         window: int = WINDOW,
-        chance: Chance | None = None,
+        chance: SamplingConfig | None = None,
         long: Policy = "split",
         tell: Tell = warnings.warn,
         share: tuple[int, int] = (0, 1),
@@ -128,31 +144,35 @@ class Translator:
             line += len(chunk)
             number += 1
 
-    def _fitting(
+    def translate_parts(
         self,
         texts: Sequence[str],
-        options: Options | None,
-        batch_size: int,
-        prefixes: Sequence[str],
-        chance: Chance | None,
-    ) -> list[Translation]:
-        """Translations of texts that fit."""
+        options: BeamSearchConfig | None = None,
+        *,
+        batch_size: int = 64,
+        prefixes: Sequence[str] = (),
+        chance: SamplingConfig | None = None,
+    ) -> list[TranslatedPart]:
+        """Translations of texts that fit, with the ids that were read and found."""
         encoded = self.source.encode_batch(list(texts))
         begun = self.target.encode_batch(list(prefixes)) if any(prefixes) else None
         found = self.search_ids(encoded, options, batch_size=batch_size, begun=begun, chance=chance)
-        return [self.worded(text, each) for text, each in zip(texts, found, strict=True)]
+        return [
+            TranslatedPart(ids, hypotheses, self.worded(text, hypotheses))
+            for text, ids, hypotheses in zip(texts, encoded, found, strict=True)
+        ]
 
     def search_ids(
         self,
         encoded: list[list[int]],
-        options: Options | None = None,
+        options: BeamSearchConfig | None = None,
         *,
         batch_size: int = 64,
         begun: list[list[int]] | None = None,
-        chance: Chance | None = None,
+        chance: SamplingConfig | None = None,
     ) -> list[list[Hypothesis]]:
         """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
-        options = options or Options()
+        options = options or BeamSearchConfig()
         options = replace(options, longest=min(options.longest, self.longest))  # places that the model has
         limits = self.limits(options)
         if self.engine is not None:
@@ -178,7 +198,12 @@ class Translator:
         return [found.get(number, []) for number in range(len(encoded))]
 
     def by_engine(
-        self, engine: Engine, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+        self,
+        engine: Engine,
+        encoded: list[list[int]],
+        limits: Limits,
+        options: BeamSearchConfig,
+        batch_size: int,
     ) -> list[list[Hypothesis]]:
         """All sentences at once: an engine makes its own batches."""
         numbers = [number for number, ids in enumerate(encoded) if ids]
@@ -189,7 +214,12 @@ class Translator:
         return [found.get(number, []) for number in range(len(encoded))]
 
     def by_native_search(
-        self, native: NativeSearch, encoded: list[list[int]], limits: Limits, options: Options, batch_size: int
+        self,
+        native: NativeSearch,
+        encoded: list[list[int]],
+        limits: Limits,
+        options: BeamSearchConfig,
+        batch_size: int,
     ) -> dict[int, list[Hypothesis]]:
         """Batches of similar length, each by one thread; the long ones first, so that all end together."""
         order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: -len(encoded[n]))
@@ -229,7 +259,7 @@ class Translator:
         """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
         return 1 if self.native_search() is None else torch.get_num_threads()
 
-    def limits(self, options: Options) -> Limits:
+    def limits(self, options: BeamSearchConfig) -> Limits:
         never = (self.target.begin, self.target.padding, self.target.unknown)
         return Limits(self.target.begin, self.target.end, never, options.no_repeat)
 
@@ -248,7 +278,7 @@ class Translator:
         return Translation(text, best.text, best.score, tuple(others))
 
 
-def together(text: str, parts: list[Translation]) -> Translation:
+def join_parts(text: str, parts: list[Translation]) -> Translation:
     """One translation from those of a text's parts."""
     if len(parts) == 1:
         return parts[0]

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard.decoding.limits import Limits
-from regard.decoding.sampling import Chance, Drawing
-from regard.decoding.search import Options, search
+from regard.decoding.sampling import Drawing, SamplingConfig
+from regard.decoding.search import BeamSearchConfig, search
 from regard.decoding.translator import same_length
 from regard.engine.generate import native_gpt
 from regard.errors import RegardError
@@ -21,12 +21,12 @@ HALF = "\ufffd"
 
 
 @dataclass(frozen=True)
-class Wish:
+class GenerationConfig:
     """What to write, and how."""
 
     tokens: int = 200
     """The most tokens to write."""
-    chance: Chance = field(default_factory=lambda: Chance(1))
+    chance: SamplingConfig = field(default_factory=lambda: SamplingConfig(1))
     """How it is drawn: texts with the same prompt and the same seed are the same."""
     beam: int = 0
     """So many texts kept open in a search for the likeliest; 0 means that it is drawn."""
@@ -47,7 +47,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Written:
+class Completion:
     """What was written after a prompt, and why it ends: end, stop or length."""
 
     prompt: str
@@ -65,17 +65,19 @@ class Writer:
         self.module = model
         self.tokenizer, self.longest, self.device = tokenizer, longest, device
 
-    def write(self, prompts: Sequence[str], wish: Wish) -> list[Written]:
+    def write(self, prompts: Sequence[str], wish: GenerationConfig) -> list[Completion]:
         """What comes after each prompt, the same as for each alone."""
         found = {number: whole for number, _, whole in self.events(prompts, wish) if whole is not None}
         return [found[number] for number in range(len(prompts))]
 
-    def stream(self, prompt: str, wish: Wish) -> Iterator[str]:
+    def stream(self, prompt: str, wish: GenerationConfig) -> Iterator[str]:
         """The same text, piece by piece as it comes."""
         return (piece for _, piece, _ in self.events([prompt], wish) if piece)
 
     @torch.inference_mode()
-    def events(self, prompts: Sequence[str], wish: Wish) -> Iterator[tuple[int, str, Written | None]]:
+    def events(
+        self, prompts: Sequence[str], wish: GenerationConfig
+    ) -> Iterator[tuple[int, str, Completion | None]]:
         """The number of a prompt, a piece of its text, and at last the whole."""
         encoded = self.encoded(prompts)
         self.check_stops(wish)
@@ -88,8 +90,8 @@ class Writer:
                 yield numbers[place], piece, whole
 
     def drawn(
-        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
-    ) -> Iterator[tuple[int, str, Written | None]]:
+        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: GenerationConfig
+    ) -> Iterator[tuple[int, str, Completion | None]]:
         seeds = [wish.chance.seed] * len(texts)
         drawing = Drawing(model, source, self.limits(wish), wish.chance, seeds)
         going = list(range(len(texts)))
@@ -104,17 +106,17 @@ class Writer:
             going = [going[row] for row in kept]
 
     def searched(
-        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: Wish
-    ) -> Iterator[tuple[int, str, Written | None]]:
+        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: GenerationConfig
+    ) -> Iterator[tuple[int, str, Completion | None]]:
         """A search knows its text when it is done: one piece."""
-        options = Options(beam=wish.beam, longest=wish.tokens)
+        options = BeamSearchConfig(beam=wish.beam, longest=wish.tokens)
         for place, found in enumerate(search(model, source, self.limits(wish), options)):
             text = texts[place]
             ids = (*found[0].ids, self.tokenizer.end)
             pieces = [text.add(token) for token in ids if text.whole is None]
             yield place, "".join(pieces), text.whole
 
-    def limits(self, wish: Wish) -> Limits:
+    def limits(self, wish: GenerationConfig) -> Limits:
         tokenizer = self.tokenizer
         never: tuple[int, ...] = ()
         if isinstance(tokenizer, LetterTokenizer):  # text made of letters has no symbols in it, and no end
@@ -136,7 +138,7 @@ class Writer:
                 )
         return found
 
-    def check_stops(self, wish: Wish) -> None:
+    def check_stops(self, wish: GenerationConfig) -> None:
         for stop in wish.stop:
             if unseen := self.unseen(stop):
                 raise RegardError(f"the stop string {stop!r} cannot occur: the model never saw {unseen!r}")
@@ -151,13 +153,13 @@ class Writer:
 class Unfolding:
     """A text that becomes known token by token; what may yet turn out otherwise is held back."""
 
-    def __init__(self, prompt: str, tokenizer: Tokenizer, wish: Wish) -> None:
+    def __init__(self, prompt: str, tokenizer: Tokenizer, wish: GenerationConfig) -> None:
         self.prompt, self.tokenizer, self.wish = prompt, tokenizer, wish
         self.pending: list[int] = []  # tokens whose letters are not complete
         self.held = ""  # letters that could be the beginning of a stop string
         self.told: list[str] = []
         self.tokens = 0
-        self.whole: Written | None = None
+        self.whole: Completion | None = None
 
     def add(self, token: int) -> str:
         """Take a token; give the piece of text that is certain now."""
@@ -198,11 +200,11 @@ class Unfolding:
             self.held += self.tokenizer.decode(self.pending)
         piece, self.held = self.held, ""
         self.told.append(piece)
-        self.whole = Written(self.prompt, "".join(self.told), self.tokens, why)
+        self.whole = Completion(self.prompt, "".join(self.told), self.tokens, why)
         return piece
 
 
-def samples(wish: Wish, count: int) -> list[Wish]:
+def samples(wish: GenerationConfig, count: int) -> list[GenerationConfig]:
     """The same wish with other seeds: the first is as it was."""
     check_range("samples", count, 1, MAX_SAMPLES)
     chance = wish.chance

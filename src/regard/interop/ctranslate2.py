@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import storage
-from regard.decoding import Engine, Hypothesis, Limits, Options
+from regard.decoding import BeamSearchConfig, Engine, Hypothesis, Limits
 from regard.errors import RegardError
 from regard.interop.packages import needed
 from regard.nn import (
@@ -29,7 +29,7 @@ from regard.nn.transformer import Decoder, Encoder, Transformer
 from regard.tokenization import SPECIALS, Tokenizer
 
 Quantization = Literal["int8"]
-LONGEST = Options().longest
+LONGEST = BeamSearchConfig().longest
 """The most tokens a search writes: as many places must be known."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 PATIENCE = 2
@@ -163,7 +163,7 @@ class CTranslate2(Engine):
         self.name = f"CTranslate2 {package.__version__}, {self.engine.compute_type}"
 
     def search(
-        self, sentences: Sequence[Sequence[int]], limits: Limits, options: Options, batch_size: int
+        self, sentences: Sequence[Sequence[int]], limits: Limits, options: BeamSearchConfig, batch_size: int
     ) -> list[list[Hypothesis]]:
         if options.coverage:
             raise RegardError("CTranslate2 has no penalty on coverage such as ours; decode.coverage must be 0")
@@ -189,7 +189,7 @@ class CTranslate2(Engine):
             raise RegardError(f"CTranslate2 cannot run this model: {one_line(problem)}") from None
         return [self.ranked(each, limits, options, room) for each, room in zip(found, rooms, strict=True)]
 
-    def ranked(self, found: Any, limits: Limits, options: Options, room: int) -> list[Hypothesis]:
+    def ranked(self, found: Any, limits: Limits, options: BeamSearchConfig, room: int) -> list[Hypothesis]:
         """Their hypotheses by our score: the log probability over the length, the end counted.
 
         One limit of length holds for all they translate at once; what is too long for its own is cut.

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard import storage
 from regard.config import TransformerModel, TranslationRecipe, read_recipe, to_toml
-from regard.decoding import Options
+from regard.decoding import BeamSearchConfig
 from regard.errors import RegardError
 from regard.interop.folders import expect, read_config
 from regard.interop.tokenizer_files import read_tokenizer
@@ -99,7 +99,7 @@ def write(model: Seq2SeqModel, recipe: TranslationRecipe, folder: Path) -> None:
     config = check(recipe.model)
     assert isinstance(model, Transformer)
     words = len(model.output_bias)
-    places = max(config.longest, Options().longest)
+    places = max(config.longest, BeamSearchConfig().longest)
     folder.mkdir(parents=True, exist_ok=True)
     told = {**config_of(config, words), "regard": to_toml(recipe)}
     storage.write_text(folder / CONFIG, json.dumps(told, indent=2) + "\n")
@@ -182,7 +182,7 @@ def config_of(config: TransformerModel, words: int) -> dict[str, Any]:
         "activation_dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
         "scale_embedding": True,
-        "max_position_embeddings": max(config.longest, Options().longest),
+        "max_position_embeddings": max(config.longest, BeamSearchConfig().longest),
         "is_encoder_decoder": True,
         "tie_word_embeddings": True,
         "share_encoder_decoder_embeddings": True,
@@ -203,7 +203,7 @@ def generation_of(recipe: TranslationRecipe) -> dict[str, Any]:
         "eos_token_id": Tokenizer.end,
         "pad_token_id": Tokenizer.padding,
         "decoder_start_token_id": Tokenizer.begin,
-        "max_length": Options().longest,
+        "max_length": BeamSearchConfig().longest,
         "num_beams": decode.beam,
         "length_penalty": decode.length_penalty,
         "no_repeat_ngram_size": decode.no_repeat,

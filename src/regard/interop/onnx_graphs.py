@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from regard.decoding import Options
+from regard.decoding import BeamSearchConfig
 from regard.errors import RegardError
 from regard.nn import KeyValue, KvCacheStep, LayerState, Sinusoidal, padding_mask
 from regard.nn.recurrent import as_state
@@ -247,7 +247,7 @@ def prepared(model: Transformer, longest: int) -> Transformer:
     """The model with as many sinusoids as may be asked for: a trace cannot make more of them."""
     for stack in (model.encoder, model.decoder):
         if isinstance(stack.position, Sinusoidal):
-            stack.position = Sinusoidal(stack.position.d_model, max(longest, Options().longest) + 1)
+            stack.position = Sinusoidal(stack.position.d_model, max(longest, BeamSearchConfig().longest) + 1)
     return model
 
 

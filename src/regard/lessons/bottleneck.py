@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.config import RnnModel
 from regard.data.batches import Batch
-from regard.decoding import Limits, Options, search
+from regard.decoding import BeamSearchConfig, Limits, search
 from regard.lessons.lesson import Progress, Table
 from regard.nn import Packed, Recorder
 from regard.nn.build import build
@@ -175,7 +175,7 @@ def batch_of(task: Task, lines: int, length: int, chance: torch.Generator) -> Ba
 def share_exact(model: nn.Module, test: Batch) -> float:
     """The share of lines that greedy search writes without a mistake."""
     limits = Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN))
-    found = search(model, test.source.padded(PADDING), limits, Options(beam=1))  # type: ignore[arg-type]  # `start` and `step` by its class
+    found = search(model, test.source.padded(PADDING), limits, BeamSearchConfig(beam=1))  # type: ignore[arg-type]  # `start` and `step` by its class
     wanted: Sequence[Sequence[int]] = test.labels.padded(PADDING)[:, :-1].tolist()
     right = [bool(best) and list(best[0].ids) == line for best, line in zip(found, wanted, strict=True)]
     return sum(right) / len(right)

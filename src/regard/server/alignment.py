@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 FAINT = 0.01
 """A weight below this is not told: nobody would see it."""
@@ -18,7 +18,7 @@ class Aligned:
     links: list[tuple[int, int, float]]
 
 
-def aligned(looked: Looked) -> Aligned:
+def aligned(looked: AttentionMaps) -> Aligned:
     """The words of one sentence, without the end that both sides have."""
     layer = looked.layers[looked.aligning].in_words()
     weights = layer.weights.mean(0)[:-1, :-1]

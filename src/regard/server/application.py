@@ -20,14 +20,15 @@ from regard.server.house import House, Refused
 from regard.server.messages import Asked, AttentionAsked, TranslateAsked, sentence_of
 from regard.server.reading_routes import ASKED as READING
 from regard.server.reading_routes import reading_routes
+from regard.server.tokenize_routes import ASKED as TOKENIZING
+from regard.server.tokenize_routes import tokenize_routes
 from regard.server.translation_routes import attention_routes, translation_routes
-from regard.server.translator import ServedTranslator
 from regard.server.watch import Watch
 from regard.server.writing_routes import ASKED as WRITING
 from regard.server.writing_routes import writing_routes
 
 OWN: dict[str, type[Asked]] = {"/translate": TranslateAsked, "/attention": AttentionAsked}
-ASKED: dict[str, type[Asked]] = {**OWN, **READING, **WRITING}
+ASKED: dict[str, type[Asked]] = {**OWN, **READING, **WRITING, **TOKENIZING}
 """What the body of a route holds, to say what is wrong with one."""
 
 DEEPEST = 100
@@ -63,11 +64,12 @@ def application(house: House, rules: Rules) -> Application:
         redoc_url=None,
     )
     locked = [Security(HTTPBearer(auto_error=False))] if rules.token else []
-    if any(isinstance(model, ServedTranslator) for model in house.models.values()):
+    if "/translate" in house.routes():
         routes.include_router(translation_routes(house), dependencies=locked)
     routes.include_router(reading_routes(house), dependencies=locked)
     routes.include_router(writing_routes(house), dependencies=locked)
     routes.include_router(attention_routes(house), dependencies=locked)
+    routes.include_router(tokenize_routes(house), dependencies=locked)
     routes.include_router(about_routes(house), dependencies=locked)
     routes.include_router(page_routes())
     tell_errors(routes, house)

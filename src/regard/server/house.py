@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import RegardError, did_you_mean
 from regard.limits import SERVER_MAX_BEAM
@@ -16,11 +16,19 @@ from regard.server.views import Views
 from regard.server.watch import standard_error
 from regard.server.writer import ServedWriter
 from regard.tasks import load
-from regard.tasks.encoder.model import LoadedEncoder
-from regard.tasks.language_modeling.model import LoadedWriter
-from regard.tasks.translation.model import LoadedTranslator
 
 Served = ServedTranslator | ServedReader | ServedWriter
+ServedModel = TypeVar("ServedModel", ServedTranslator, ServedReader, ServedWriter)
+
+SERVED: dict[str, type[ServedTranslator] | type[ServedReader] | type[ServedWriter]] = {
+    "/translate": ServedTranslator,
+    "/classify": ServedReader,
+    "/tag": ServedReader,
+    "/answer": ServedReader,
+    "/embed": ServedReader,
+    "/generate": ServedWriter,
+}
+"""How a model is queued, by the first of its task's routes."""
 
 
 class Refused(Exception):
@@ -52,12 +60,20 @@ class House:
             raise Refused(404, f"model: there is no model of this name{hint}; served: {', '.join(self.models)}")
         return self.models[name]
 
-    def translator(self, name: str | None) -> ServedTranslator:
-        """The model of that name, which must translate; the first that does where none is named."""
-        able = [model for model in self.models.values() if isinstance(model, ServedTranslator)]
-        model = able[0] if name is None else self.model(name)
-        if not isinstance(model, ServedTranslator):
-            raise Refused(422, f"model: {name} does not translate; of {', '.join(each.name for each in able)}")
+    def routes(self) -> set[str]:
+        """The routes that some model answers."""
+        return {route for model in self.models.values() for route in model.loaded.spec.routes}
+
+    def serving(self, kind: type[ServedModel], route: str, name: str | None, cannot: str) -> ServedModel:
+        """The model of that name, or the first one, that answers a route; another one `cannot`, as it says."""
+        able = {
+            each.name: each
+            for each in self.models.values()
+            if isinstance(each, kind) and route in each.loaded.spec.routes
+        }
+        model = next(iter(able.values())) if name is None else able.get(self.model(name).name)
+        if model is None:
+            raise Refused(422, f"model: {name} {cannot}; of {', '.join(able)}")
         return model
 
     def too_slow(self) -> str:
@@ -91,25 +107,15 @@ def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -
     def batched(name: str, size: int) -> None:
         metrics.batches.observe(name, number=size)
 
-    def translated(name: str, sentences: int, tokens: int) -> None:
+    def counted(name: str, sentences: int, tokens: int) -> None:
         metrics.sentences.add(name, number=sentences)
         metrics.tokens.add(name, number=tokens)
 
     for name, folder in runs.items():
-        loaded = load(folder)
-        told = partial(batched, name)
-        if isinstance(loaded, LoadedTranslator):
-            models[name] = ServedTranslator(
-                name, loaded, room=room, batch=batch, batched=told, translated=partial(translated, name)
-            )
-        elif isinstance(loaded, LoadedEncoder):
-            models[name] = ServedReader(
-                name, loaded, room=room, batch=batch, batched=told, read=partial(translated, name, tokens=0)
-            )
-        elif isinstance(loaded, LoadedWriter):
-            models[name] = ServedWriter(
-                name, loaded, room=room, batch=batch, batched=told, written=partial(translated, name)
-            )
-        else:
+        loaded: Any = load(folder)
+        if not loaded.spec.routes:
             raise RegardError(f"{folder} holds a {loaded.recipe.task} model, which is not served")
+        models[name] = SERVED[loaded.spec.routes[0]](
+            name, loaded, room=room, batch=batch, batched=partial(batched, name), counted=partial(counted, name)
+        )
     return House(models, metrics, seconds)

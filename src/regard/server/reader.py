@@ -3,15 +3,18 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+import numpy as np
 
 from regard.errors import RegardError
 from regard.server.batcher import Batcher
 from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
-from regard.tasks.encoder.model import LoadedAnswerer, LoadedClassifier, LoadedEncoder, LoadedTagger
+from regard.tasks.encoder.model import Encoder
 from regard.viz.page import page
 
 Verb = Literal["classify", "tag", "answer", "embed"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
 
 
 @dataclass(frozen=True)
@@ -27,39 +30,31 @@ class ServedReader:
     def __init__(
         self,
         name: str,
-        loaded: LoadedEncoder,
+        loaded: Encoder,
         *,
         room: int,
         batch: int,
         batched: Callable[[int], object],
-        read: Callable[[int], object],
+        counted: Callable[[int, int], object],
     ) -> None:
-        self.name, self.loaded, self.told = name, loaded, read
+        self.name, self.loaded, self.counted = name, loaded, counted
         self.card = card_of(loaded.folder)
         loaded.attention(".")  # everything is made that the first request would wait for
         self.batcher = Batcher(self.work, room=room, batch=batch, told=batched)
 
     @property
     def task(self) -> str:
-        return self.loaded.recipe.task
+        return self.loaded.spec.name
 
     @property
     def verbs(self) -> tuple[Verb, ...]:
         """What it can be asked: what it was trained for, and vectors, which every BERT has."""
-        match self.loaded:
-            case LoadedClassifier():
-                return "classify", "embed"
-            case LoadedTagger():
-                return "tag", "embed"
-            case LoadedAnswerer():
-                return "answer", "embed"
-            case _:
-                return ("embed",)
+        return tuple(verb for verb in VERBS if f"/{verb}" in self.loaded.spec.routes)
 
     @property
     def pairs(self) -> bool | None:
         """Whether it labels pairs of texts; None where it may take both."""
-        return self.loaded.pairs if isinstance(self.loaded, LoadedClassifier) else False
+        return self.loaded.pairs
 
     def about(self) -> dict[str, Any]:
         """What a client may want to know."""
@@ -78,12 +73,12 @@ class ServedReader:
 
     def note(self, text: str, pair: str | None = None) -> str | None:
         """What there is to say about a text of which only the beginning is read."""
-        tokens, longest = self.loaded.tokens(text, pair), self.loaded.longest
+        tokens, longest = len(self.loaded.input_ids(text, pair)), self.loaded.longest
         return f"{tokens} tokens; the model read {longest} of them" if tokens > longest else None
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the model has no places for."""
-        tokens, longest = self.loaded.tokens(text, target), self.loaded.recipe.model.longest
+        tokens, longest = len(self.loaded.input_ids(text, target)), self.loaded.recipe.model.longest
         if tokens > longest:
             raise RegardError(f"the text has {tokens} tokens, the model can look at {longest} at once")
 
@@ -91,23 +86,15 @@ class ServedReader:
         """What the queue's thread does with a batch."""
         match way:
             case Read():
-                self.told(len(items))
+                self.counted(len(items), 0)
                 return self.read(way.verb, items)
             case Look():
                 return [self.look(way, text, target) for text, target in items]
 
     def read(self, verb: Verb, items: list[Any]) -> Sequence[Any]:
         """An answer for each item; the routes ask only what the model does."""
-        loaded = self.loaded
-        match verb, loaded:
-            case "classify", LoadedClassifier():
-                return loaded.classify(items)
-            case "tag", LoadedTagger():
-                return loaded.tag(items)
-            case "answer", LoadedAnswerer():
-                return loaded.answer(items)
-            case _:
-                return [vector.tolist() for vector in loaded.embed(items)]
+        answers: Sequence[Any] = getattr(self.loaded, verb)(items)
+        return answers.tolist() if isinstance(answers, np.ndarray) else answers
 
     def look(self, way: Look, text: str, pair: str | None) -> bytes | RegardError:
         """The payload as JSON, or the viewer's page."""

@@ -15,9 +15,9 @@ from regard.server.house import House, Refused
 from regard.server.messages import REFUSALS, Asked
 from regard.server.reader import Read, ServedReader, Verb
 from regard.server.waiting import attended
-from regard.tasks.classification.task import Judged
-from regard.tasks.question_answering.task import Answered
-from regard.tasks.tagging.task import TaggedWords
+from regard.tasks.classification.task import LabelPrediction
+from regard.tasks.question_answering.task import AnswerSpan
+from regard.tasks.tagging.task import TaggedSentence
 
 ASKED: dict[str, type[Asked]] = {
     "/classify": told.ClassifyAsked,
@@ -30,14 +30,14 @@ ASKED: dict[str, type[Asked]] = {
 
 def reading_routes(house: House) -> APIRouter:
     router = APIRouter(tags=["reading"])
-    verbs = {verb for model in house.models.values() if isinstance(model, ServedReader) for verb in model.verbs}
-    if "classify" in verbs:
+    routes = house.routes()
+    if "/classify" in routes:
         add_classify(router, house)
-    if "tag" in verbs:
+    if "/tag" in routes:
         add_tag(router, house)
-    if "answer" in verbs:
+    if "/answer" in routes:
         add_answer(router, house)
-    if "embed" in verbs:
+    if "/embed" in routes:
         add_embed(router, house)
     return router
 
@@ -50,7 +50,7 @@ def add_classify(router: APIRouter, house: House) -> None:
         texts, pairs = listed(asked.text), None if asked.pair is None else listed(asked.pair)
         check_pairs(model, texts, pairs)
         items = texts if pairs is None else list(zip(texts, pairs, strict=True))
-        found: list[Judged] = await answers(house, model, "classify", items, request)
+        found: list[LabelPrediction] = await answers(house, model, "classify", items, request)
         notes = await notes_of(model, texts, pairs)
         rows = [{**vars(each), "note": note} for each, note in zip(found, notes, strict=True)]
         return json_answer({"model": model.name, "classifications": rows})
@@ -61,7 +61,7 @@ def add_tag(router: APIRouter, house: House) -> None:
     async def tag(asked: told.TagAsked, request: Request) -> Response:
         """Find the names in one text or many."""
         model, texts = reader(house, asked.model, "tag"), listed(asked.text)
-        found: list[TaggedWords] = await answers(house, model, "tag", texts, request)
+        found: list[TaggedSentence] = await answers(house, model, "tag", texts, request)
         rows = [told_tags(text, each) for text, each in zip(texts, found, strict=True)]
         return json_answer({"model": model.name, "texts": rows})
 
@@ -74,7 +74,7 @@ def add_answer(router: APIRouter, house: House) -> None:
         check_full("question", questions)
         check_full("paragraph", [asked.paragraph])
         items = [(question, asked.paragraph) for question in questions]
-        found: list[Answered] = await answers(house, model, "answer", items, request)
+        found: list[AnswerSpan] = await answers(house, model, "answer", items, request)
         rows = [
             {"answer": each.answer, "place": (each.start, each.end), "probability": each.probability}
             for each in found
@@ -95,13 +95,7 @@ def add_embed(router: APIRouter, house: House) -> None:
 
 def reader(house: House, name: str | None, verb: Verb) -> ServedReader:
     """The model of that name, or the first that can be asked for this."""
-    able = [model for model in house.models.values() if isinstance(model, ServedReader) and verb in model.verbs]
-    if name is None:
-        return able[0]
-    model = house.model(name)
-    if model in able:
-        return model
-    raise Refused(422, f"model: {name} cannot be asked for /{verb}; of {', '.join(each.name for each in able)}")
+    return house.serving(ServedReader, f"/{verb}", name, f"cannot be asked for /{verb}")
 
 
 async def answers(
@@ -150,7 +144,7 @@ def check_full(key: str, texts: list[str]) -> None:
             raise RegardError(f"{key}: number {number} is empty")
 
 
-def told_tags(text: str, found: TaggedWords) -> dict[str, Any]:
+def told_tags(text: str, found: TaggedSentence) -> dict[str, Any]:
     """A text's words and names as JSON, with where they stand."""
     where = places(text, found.words)
     words = [

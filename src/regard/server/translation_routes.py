@@ -41,7 +41,7 @@ def translation_routes(house: House) -> APIRouter:
     )
     async def translate(asked: TranslateAsked, request: Request) -> Response:
         """Translate one text or many."""
-        model = house.translator(asked.model)
+        model = house.serving(ServedTranslator, "/translate", asked.model, "does not translate")
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         sentences = await in_sentences(model, texts, asked.long)
         items = [part for each in sentences for part in each.parts]

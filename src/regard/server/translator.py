@@ -5,18 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.decoding import Options, Policy, Translation
-from regard.decoding.fitting import Fitting
-from regard.decoding.translator import together
+from regard.decoding import BeamSearchConfig, Policy, Translation
+from regard.decoding.fitting import too_long
+from regard.decoding.translator import TranslatedPart, join_parts
 from regard.errors import RegardError
 from regard.server.alignment import Aligned, aligned, joined
 from regard.server.batcher import Batcher
 from regard.tasks.metrics_log import whole_rows
 from regard.tasks.run_folder import RunFolder
-from regard.tasks.translation.model import LoadedTranslator
-from regard.tokenization import Tokenizer
+from regard.tasks.translation.model import Translator
 from regard.viz.page import page
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 EXAMPLES, LONGEST_EXAMPLE = 4, 120
 LARGEST_CARD = 1 << 16
@@ -29,7 +28,7 @@ LARGEST_LOOK = 1_000_000
 class Search:
     """How sentences are to be translated; those of one way go in one batch."""
 
-    options: Options
+    options: BeamSearchConfig
     attention: bool
 
 
@@ -64,25 +63,26 @@ class ServedTranslator:
     def __init__(
         self,
         name: str,
-        loaded: LoadedTranslator,
+        loaded: Translator,
         *,
         room: int,
         batch: int,
         batched: Callable[[int], object],
-        translated: Callable[[int, int], object],
+        counted: Callable[[int, int], object],
     ) -> None:
-        self.name, self.loaded, self.translated = name, loaded, translated
+        self.name, self.loaded, self.counted = name, loaded, counted
         self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
         self.attentive = self.warm_up()
-        loaded.translator.freeze()
-        threads = loaded.translator.searchers
+        loaded.pipeline.freeze()
+        threads = loaded.pipeline.searchers
         self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched, cost=self.cost)
 
     def warm_up(self) -> bool:
         """Have everything made that the first request would wait for; whether translations can be aligned."""
-        fitting = self.fitting(self.loaded.vocabulary.source, "refuse", [])
-        short = (text for text in self.examples if fitting.too_long(text) is None)
-        looked = self.loaded.attention(next(short, "."))
+        loaded = self.loaded
+        source, longest = loaded.vocabulary.source, loaded.recipe.model.longest
+        short = (text for text in self.examples if too_long(source, text, longest) is None)
+        looked = loaded.attention(next(short, "."))
         return any(name.endswith("cross") for name in looked.layers)
 
     def about(self) -> dict[str, Any]:
@@ -106,8 +106,8 @@ class ServedTranslator:
     def sentences(self, text: str, number: int, long: Policy) -> Sentences:
         """The text in parts that fit; a text that is refused for its length is told by its number."""
         notes: list[str] = []
-        fitting = self.fitting(self.loaded.vocabulary.source, long, notes)
-        return Sentences(fitting.parts(text, number), notes[0] if notes else None)
+        parts = self.loaded.pipeline.parts(text, long, notes.append, number)
+        return Sentences(parts, notes[0] if notes else None)
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the model has no places for."""
@@ -116,11 +116,8 @@ class ServedTranslator:
             ("text", vocabulary.source, text),
             ("target", vocabulary.target, target),
         ):
-            if (tokens := self.fitting(tokenizer, "refuse", []).too_long(words or "")) is not None:
+            if (tokens := too_long(tokenizer, words or "", longest)) is not None:
                 raise RegardError(f"the {what} has {tokens} tokens, the model can look at {longest} at once")
-
-    def fitting(self, tokenizer: Tokenizer, long: Policy, notes: list[str]) -> Fitting:
-        return Fitting(tokenizer, self.loaded.recipe.model.longest, long, notes.append)
 
     def cost(self, way: Search | Look) -> float:
         """Time of a sentence relative to the model's usual beam size."""
@@ -136,22 +133,23 @@ class ServedTranslator:
 
     def translate(self, way: Search, sentences: list[str]) -> list[Found]:
         """Sentences that fit."""
-        translator = self.loaded.translator
-        encoded = translator.source.encode_batch(sentences)
-        found = translator.search_ids(encoded, way.options, batch_size=len(sentences))
-        self.translated(len(sentences), sum(len(best[0].ids) for best in found if best))
-        worded = [translator.worded(*each) for each in zip(sentences, found, strict=True)]
-        return [Found(each, self.alignment(each) if way.attention else None) for each in worded]
+        parts = self.loaded.pipeline.translate_parts(sentences, way.options, batch_size=len(sentences))
+        self.counted(len(parts), sum(len(part.hypotheses[0].ids) for part in parts if part.hypotheses))
+        return [Found(part.translation, self.alignment(part) if way.attention else None) for part in parts]
 
-    def alignment(self, translation: Translation) -> Aligned | None:
-        """Who looked where; nothing for a sentence that was cut, since not all of it was looked at."""
+    def alignment(self, part: TranslatedPart) -> Aligned | None:
+        """Attention between the words of a sentence and its translation, with the ids that were searched.
+
+        None for a sentence that was cut, since the model did not read all of it.
+        """
+        translation = part.translation
         if not translation.text:
             return Aligned([], [], [])
-        try:
-            self.check_look(translation.source, translation.text)
-        except RegardError:
+        target_ids = part.hypotheses[0].ids
+        if max(len(part.source_ids), len(target_ids)) >= self.loaded.recipe.model.longest:
             return None
-        return aligned(self.loaded.attention(translation.source, translation.text))
+        looked = self.loaded.attention_of_ids(translation.source, part.source_ids, translation.text, target_ids)
+        return aligned(looked)
 
     def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:
         """The payload as JSON, or the viewer's page; made here, where no other request waits for it."""
@@ -168,16 +166,16 @@ class ServedTranslator:
 
 def put_together(text: str, parts: Sequence[Found]) -> Found:
     """One answer from those of a text's parts."""
-    translation = together(text, [part.translation for part in parts])
+    translation = join_parts(text, [part.translation for part in parts])
     alignments = [part.alignment for part in parts if part.alignment is not None]
     return Found(translation, joined(alignments) if alignments else None)
 
 
-def weights_in(looked: Looked) -> int:
+def weights_in(looked: AttentionMaps) -> int:
     return sum(layer.weights.size for layer in looked.layers.values())
 
 
-def examples_of(loaded: LoadedTranslator) -> list[str]:
+def examples_of(loaded: Translator) -> list[str]:
     """A few sentences of the kind the model was trained on: those its last validations translated."""
     path = loaded.folder.file("metrics.jsonl")
     rows = reversed(whole_rows(path)) if path.is_file() else ()

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.decoding.writer import Wish, Written
+from regard.decoding.writer import Completion, GenerationConfig
 from regard.errors import RegardError
 from regard.server.batcher import Batcher
 from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
-from regard.tasks.language_modeling.model import LoadedWriter
+from regard.tasks.language_modeling.model import LanguageModel
 from regard.viz.page import page
 
 
@@ -17,7 +17,7 @@ from regard.viz.page import page
 class Stream:
     """A text is to be told piece by piece; each item is a prompt, and whom to tell."""
 
-    wish: Wish
+    wish: GenerationConfig
 
 
 class ServedWriter:
@@ -26,14 +26,14 @@ class ServedWriter:
     def __init__(
         self,
         name: str,
-        loaded: LoadedWriter,
+        loaded: LanguageModel,
         *,
         room: int,
         batch: int,
         batched: Callable[[int], object],
-        written: Callable[[int, int], object],
+        counted: Callable[[int, int], object],
     ) -> None:
-        self.name, self.loaded, self.told = name, loaded, written
+        self.name, self.loaded, self.counted = name, loaded, counted
         self.card = card_of(loaded.folder)
         self.batcher = Batcher(self.work, room=room, batch=batch, told=batched, cost=self.cost)
 
@@ -55,7 +55,7 @@ class ServedWriter:
             "card": self.card,
         }
 
-    def check(self, prompts: Sequence[str], wish: Wish) -> None:
+    def check(self, prompts: Sequence[str], wish: GenerationConfig) -> None:
         """Refuse what the model cannot go on with before it waits in the queue with others."""
         self.loaded.writer.encoded(prompts)
         self.loaded.writer.check_stops(wish)
@@ -64,29 +64,29 @@ class ServedWriter:
         """Refuse to look into what the window has no places for."""
         self.loaded.writer.encoded([text + (target or "")])
 
-    def cost(self, way: Wish | Stream | Look) -> float:
+    def cost(self, way: GenerationConfig | Stream | Look) -> float:
         """Time of a text relative to sampling one."""
-        return float(way.beam) if isinstance(way, Wish) else 1.0
+        return float(way.beam) if isinstance(way, GenerationConfig) else 1.0
 
-    def work(self, way: Wish | Stream | Look, items: list[Any]) -> Sequence[Any]:
+    def work(self, way: GenerationConfig | Stream | Look, items: list[Any]) -> Sequence[Any]:
         """What the queue's thread does with a batch."""
         match way:
-            case Wish():
+            case GenerationConfig():
                 found = self.loaded.write(items, way)
-                self.told(len(found), sum(each.tokens for each in found))
+                self.counted(len(found), sum(each.tokens for each in found))
                 return found
             case Stream():
                 return [self.streamed(way.wish, *item) for item in items]
             case Look():
                 return [self.look(way, text, target) for text, target in items]
 
-    def streamed(self, wish: Wish, prompt: str, tell: Callable[[str], bool]) -> Written | None:
+    def streamed(self, wish: GenerationConfig, prompt: str, tell: Callable[[str], bool]) -> Completion | None:
         """Tell a text as it is written; nothing more is written once nobody listens."""
         for _, piece, whole in self.loaded.writer.events([prompt], wish):
             if piece and not tell(piece):
                 return None
             if whole is not None:
-                self.told(1, whole.tokens)
+                self.counted(1, whole.tokens)
                 return whole
         return None
 

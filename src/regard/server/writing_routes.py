@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from regard.decoding.sampling import Chance
-from regard.decoding.writer import Wish, Written
+from regard.decoding.sampling import SamplingConfig
+from regard.decoding.writer import Completion, GenerationConfig
 from regard.limits import SERVER_MAX_BEAM, SERVER_MAX_TOKENS
 from regard.server.answers import OWN_MISTAKE, encoded, json_answer
 from regard.server.batcher import Gone
@@ -62,9 +62,11 @@ class GenerateAsked(Asked):
         default=[], description="a list of at most 8 texts: end before the first of them"
     )
 
-    def wish(self, batch: int) -> Wish:
-        chance = Chance(self.seed, self.temperature, self.top_k, self.top_p)
-        return Wish(self.tokens, chance, self.beam, self.repetition_penalty, tuple(self.stop), batch)
+    def wish(self, batch: int) -> GenerationConfig:
+        chance = SamplingConfig(self.seed, self.temperature, self.top_k, self.top_p)
+        return GenerationConfig(
+            self.tokens, chance, self.beam, self.repetition_penalty, tuple(self.stop), batch
+        )
 
 
 class Continuation(BaseModel):
@@ -88,7 +90,7 @@ ASKED: dict[str, type[Asked]] = {"/generate": GenerateAsked}
 
 def writing_routes(house: House) -> APIRouter:
     router = APIRouter(tags=["writing"])
-    if not any(isinstance(model, ServedWriter) for model in house.models.values()):
+    if "/generate" not in house.routes():
         return router
 
     @router.post(
@@ -104,7 +106,7 @@ def writing_routes(house: House) -> APIRouter:
     )
     async def generate(asked: GenerateAsked, request: Request) -> Response:
         """Go on with one text or many."""
-        model = writer(house, asked.model)
+        model = house.serving(ServedWriter, "/generate", asked.model, "writes no texts")
         prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
         wish = asked.wish(model.batcher.batch)
         await run_in_threadpool(model.check, prompts, wish)
@@ -119,21 +121,12 @@ def writing_routes(house: House) -> APIRouter:
     return router
 
 
-def writer(house: House, name: str | None) -> ServedWriter:
-    """The model of that name, which must go on with texts; the first that does where none is named."""
-    able = [model for model in house.models.values() if isinstance(model, ServedWriter)]
-    model = able[0] if name is None else house.model(name)
-    if not isinstance(model, ServedWriter):
-        raise Refused(422, f"model: {name} writes no texts; of {', '.join(each.name for each in able)}")
-    return model
-
-
-def told(found: Written) -> dict[str, Any]:
+def told(found: Completion) -> dict[str, Any]:
     return {"text": found.text, "tokens": found.tokens, "why": found.why}
 
 
 async def pieces(
-    house: House, model: ServedWriter, prompt: str, wish: Wish, request: Request
+    house: House, model: ServedWriter, prompt: str, wish: GenerationConfig, request: Request
 ) -> AsyncIterator[bytes]:
     """A piece a line, and the whole at last; where it cannot go on, the last line says why."""
     loop, coming, listening = asyncio.get_running_loop(), asyncio.Queue[str | None](), [True]
@@ -164,10 +157,10 @@ async def pieces(
             ended.cancel()
 
 
-async def last_of(answers: AsyncIterator[Any], coming: "asyncio.Queue[str | None]") -> Written | None:
+async def last_of(answers: AsyncIterator[Any], coming: "asyncio.Queue[str | None]") -> Completion | None:
     """The one answer; whoever waits for pieces is told that there are no more."""
     try:
-        found: Written | None = await anext(answers)
+        found: Completion | None = await anext(answers)
         return found
     finally:
         coming.put_nowait(None)

@@ -11,11 +11,10 @@ from regard.config import TranslationRecipe
 from regard.data.corpus import Pair
 from regard.errors import RegardError
 from regard.metrics import Paired, significance
-from regard.tasks import load_translator
 from regard.tasks.history import History, read_history
 from regard.tasks.metrics_log import Audience, Nobody
 from regard.tasks.training import count_parameters
-from regard.tasks.translation.model import Evaluation, LoadedTranslator, pairs_of_files
+from regard.tasks.translation.model import Evaluation, Translator, pairs_of_files
 from regard.tasks.translation.task import is_tokenised
 
 WAY_OUT = "give --source and --target to compare them on sentences of your own"
@@ -128,7 +127,7 @@ def compare(
 
 
 def measured(
-    name: str, loaded: LoadedTranslator, pairs: Sequence[Pair], beam: int | None, audience: Audience
+    name: str, loaded: Translator, pairs: Sequence[Pair], beam: int | None, audience: Audience
 ) -> Evaluation:
     """One run's scores; one sentence goes ahead, so that what is set up once is not in the time."""
     audience.say(f"translating {len(pairs):,} sentences with {name} ...")
@@ -137,7 +136,7 @@ def measured(
 
 
 def compared(
-    loaded: LoadedTranslator, beam: int | None, evaluation: Evaluation, paired: Paired, audience: Audience
+    loaded: Translator, beam: int | None, evaluation: Evaluation, paired: Paired, audience: Audience
 ) -> Compared:
     """One run with what its folder tells of its training."""
     metrics = loaded.folder.path / "metrics.jsonl"
@@ -155,7 +154,7 @@ def compared(
     )
 
 
-def open_runs(folders: Sequence[Path]) -> dict[str, LoadedTranslator]:
+def open_runs(folders: Sequence[Path]) -> dict[str, Translator]:
     """The runs by name, in the order given."""
     if len(folders) < 2:
         raise RegardError(f"a comparison needs at least two runs, not {len(folders)}")
@@ -166,7 +165,7 @@ def open_runs(folders: Sequence[Path]) -> dict[str, LoadedTranslator]:
             also = "" if seen[place] == folder else f", also as {seen[place]}"
             raise RegardError(f"the run {folder} is given twice{also}; a comparison needs different ones")
         seen[place] = folder
-    return {name: load_translator(folder) for name, folder in zip(short_names(folders), folders, strict=True)}
+    return {name: Translator.load(folder) for name, folder in zip(short_names(folders), folders, strict=True)}
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
@@ -186,7 +185,7 @@ def direction(recipe: TranslationRecipe) -> str:
     return f"{recipe.data.source_language} to {recipe.data.target_language}"
 
 
-def shared_split(opened: dict[str, LoadedTranslator]) -> list[Pair]:
+def shared_split(opened: dict[str, Translator]) -> list[Pair]:
     """The test split of all runs; a data section that several have is read once."""
     (first, model), *others = opened.items()
     splits = {model.recipe.data: split_of(first, model)}
@@ -201,7 +200,7 @@ def shared_split(opened: dict[str, LoadedTranslator]) -> list[Pair]:
     return splits[model.recipe.data]
 
 
-def split_of(name: str, loaded: LoadedTranslator) -> list[Pair]:
+def split_of(name: str, loaded: Translator) -> list[Pair]:
     try:
         return loaded.test_pairs()
     except RegardError as problem:
@@ -209,7 +208,7 @@ def split_of(name: str, loaded: LoadedTranslator) -> list[Pair]:
         raise RegardError(f"the test split of {name} cannot be read ({reason}); {WAY_OUT}") from None
 
 
-def check_scores_mean_the_same(opened: dict[str, LoadedTranslator], pairs: Sequence[Pair]) -> None:
+def check_scores_mean_the_same(opened: dict[str, Translator], pairs: Sequence[Pair]) -> None:
     """Refuse runs whose scores would be of different things: other references, or other tokens in them."""
     (first, model), *others = opened.items()
     references = model.references(pairs)

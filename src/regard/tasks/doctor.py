@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.config import RnnModel, TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build
-from regard.decoding import Limits, Options, search
+from regard.decoding import BeamSearchConfig, Limits, search
 from regard.engine import describe, find_library
 from regard.metrics import measure
 from regard.nn import Packed, Residual
@@ -162,7 +162,10 @@ def cached_equals_full_decoding() -> str:
 def text_independent_of_the_batch() -> str:
     model = small_model()
     source = batch_of(some_pairs([8] * 13)).source.padded(PADDING)
-    limits, options = Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN)), Options(beam=4, nbest=4, longest=20)
+    limits, options = (
+        Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN)),
+        BeamSearchConfig(beam=4, nbest=4, longest=20),
+    )
     whole = search(model, source, limits, options)
     alone = [search(model, source[row : row + 1], limits, options)[0] for row in range(13)]
     texts = [[[each.ids for each in found] for found in way] for way in (whole, alone)]

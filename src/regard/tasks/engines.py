@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from regard.config import TranslationRecipe, load_recipe
-from regard.decoding import Options, Translator
+from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.errors import RegardError
 from regard.interop import ctranslate2, onnx
 from regard.interop.folders import expect, kind_of
-from regard.tasks import load_translator
 from regard.tasks.formats import words_of, write
-from regard.tasks.translation.model import LoadedTranslator, options_for
+from regard.tasks.translation.model import Translator, options_for
 from regard.tasks.translation.vocabulary import Vocabulary
 
 EngineName = Literal["ctranslate2", "onnx"]
@@ -22,8 +21,8 @@ FILES: dict[EngineName, str] = {
 }
 
 
-class LoadedEngine:
-    """What `LoadedTranslator` is for a run, for an export: the same text in and out, by another engine."""
+class ExportedTranslator:
+    """What `Translator` is for a run, for an export: the same text in and out, by another engine."""
 
     def __init__(self, folder: Path, engine: EngineName) -> None:
         expect(folder, engine, FILES[engine])
@@ -40,16 +39,16 @@ class LoadedEngine:
                     f"{folder / onnx.STEP} scores {model.vocabulary} ids, and its vocabulary has {target.size}"
                 )
         self.name = model.name
-        self.translator = Translator(model, source, target, self.recipe.model.longest)
+        self.pipeline = TranslationPipeline(model, source, target, self.recipe.model.longest)
 
-    def options(self, beam: int | None = None, nbest: int = 1) -> Options:
+    def options(self, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
         """The recipe's way of searching, with another beam or more results."""
         return options_for(self.recipe, beam, nbest)
 
 
 def open_engine(
     folder: Path, engine: EngineName | Literal["regard"] | None, beside: Sequence[Path] = ()
-) -> LoadedTranslator | LoadedEngine:
+) -> Translator | ExportedTranslator:
     """A run or an export, with the engine named, else with the one it is made for.
 
     A run that another engine is to run is exported first, into a place that is gone afterwards. Runs `beside`
@@ -63,14 +62,14 @@ def open_engine(
             raise RegardError(f"{folder} is an export, which --engine {kind} runs; expected was a run folder")
         if kind == "huggingface":
             raise RegardError(f"{folder} is a Hugging Face folder; `regard import` makes a run of one")
-        return load_translator(folder, *beside)
+        return Translator.load(folder, *beside)
     if beside:
         raise RegardError(f"--with is for runs that regard itself runs, not for {engine}")
     if kind != "run":
-        return LoadedEngine(folder, engine)
+        return ExportedTranslator(folder, engine)
     with tempfile.TemporaryDirectory() as place:
-        write(load_translator(folder), engine, Path(place))
-        return LoadedEngine(Path(place), engine)
+        write(Translator.load(folder), engine, Path(place))
+        return ExportedTranslator(Path(place), engine)
 
 
 def recipe_in(folder: Path) -> TranslationRecipe:

@@ -1,7 +1,7 @@
 """The model card of an export: what it is, how another tool uses it, and what its check found."""
 
 from regard.config import GptModel, TranslationRecipe
-from regard.tasks.checks import Check
+from regard.tasks.export_check import Check
 from regard.tasks.formats import Format
 from regard.tasks.model_card import harmless
 

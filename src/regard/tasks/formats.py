@@ -9,7 +9,7 @@ from regard.config import to_toml
 from regard.errors import RegardError
 from regard.interop import ctranslate2, marian, onnx, tokenizer_files
 from regard.interop.ctranslate2 import Quantization
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator
 from regard.tokenization import Tokenizer
 
 Format = Literal["ctranslate2", "onnx", "huggingface"]
@@ -18,7 +18,7 @@ __all__ = ["Format", "Quantization", "words_of", "write"]
 
 
 def write(
-    loaded: LoadedTranslator,
+    loaded: Translator,
     to: Format,
     folder: Path,
     quantization: Quantization | None = None,

@@ -9,18 +9,17 @@ from matplotlib.figure import Figure
 
 from regard.data.corpus import Pair
 from regard.errors import RegardError
-from regard.tasks import load_translator
 from regard.tasks.environment import environment
 from regard.tasks.history import history_of, number
 from regard.tasks.metrics_log import Audience, Nobody, read_journal
 from regard.tasks.training import count_parameters
-from regard.tasks.translation.model import Evaluation, LoadedTranslator
+from regard.tasks.translation.model import Evaluation, Translator
 from regard.viz.comparison import draw_lengths
 from regard.viz.curves import draw_training
 from regard.viz.document import Document
 from regard.viz.figure import canvas
 from regard.viz.heads import draw_matrix
-from regard.viz.payload import Looked
+from regard.viz.payload import AttentionMaps
 
 Rows = list[dict[str, Any]]
 
@@ -41,7 +40,7 @@ class Measured:
 
 def report(run: str | Path, version: str, audience: Audience | None = None) -> str:
     """The page of a run folder, as HTML; `version` is regard's own."""
-    loaded = load_translator(run)
+    loaded = Translator.load(run)
     rows = journal_of(loaded.folder.file("metrics.jsonl"))
     measured = measure(loaded, audience or Nobody())
     name = Path(run).resolve().name
@@ -80,7 +79,7 @@ def journal_of(path: Path) -> Rows:
     return rows
 
 
-def measure(loaded: LoadedTranslator, audience: Audience) -> Measured:
+def measure(loaded: Translator, audience: Audience) -> Measured:
     try:
         pairs = loaded.test_pairs()
     except RegardError as problem:
@@ -89,7 +88,7 @@ def measure(loaded: LoadedTranslator, audience: Audience) -> Measured:
     return Measured(pairs, loaded.evaluate(pairs))
 
 
-def add_scores(page: Document, loaded: LoadedTranslator, measured: Measured) -> None:
+def add_scores(page: Document, loaded: Translator, measured: Measured) -> None:
     found = measured.evaluation
     if found is None:
         page.section("Scores", f"{measured.missing} What the model card says of the time it was:")
@@ -175,7 +174,7 @@ def sentences(pairs: Sequence[Pair], rows: Rows) -> list[str]:
     return [sample["source"] for sample in samples[-1][: len(LENGTHS)]] if samples else []
 
 
-def add_attention(page: Document, loaded: LoadedTranslator, texts: Sequence[str]) -> None:
+def add_attention(page: Document, loaded: Translator, texts: Sequence[str]) -> None:
     page.section("Attention", "Which source words each translated word looked at.")
     if not texts:
         page.paragraph("There is no sentence to show: the test data is gone, and no validation left samples.")
@@ -188,12 +187,12 @@ def add_attention(page: Document, loaded: LoadedTranslator, texts: Sequence[str]
         page.picture(draw_aligned(looked), f"Alignment of “{text}”", small=True)
 
 
-def draw_aligned(looked: Looked) -> Figure:
+def draw_aligned(looked: AttentionMaps) -> Figure:
     layer = looked.layers[looked.aligning].in_words()
     return draw_matrix(layer.weights.mean(0), layer, looked.aligning)
 
 
-def text_of(loaded: LoadedTranslator, name: str) -> str:
+def text_of(loaded: Translator, name: str) -> str:
     try:
         return loaded.folder.file(name).read_text("utf-8")
     except (OSError, ValueError):

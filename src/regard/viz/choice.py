@@ -2,17 +2,17 @@
 
 from regard.errors import RegardError, did_you_mean
 from regard.viz.measures import rollout
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 
 
-def every_layer(looked: Looked) -> dict[str, Layer]:
+def every_layer(looked: AttentionMaps) -> dict[str, Layer]:
     """What was recorded, and the rollout over it; a model that recorded nothing is told so."""
     if not looked.layers:
         raise RegardError("this model has no attention: there is nothing to look at")
     return {**looked.layers, **rollout(looked)}
 
 
-def chosen_layer(looked: Looked, name: str | None = None) -> str:
+def chosen_layer(looked: AttentionMaps, name: str | None = None) -> str:
     """The layer of that name; without one, the layer that aligns best, or the last where none aligns."""
     layers = every_layer(looked)
     if name is None:

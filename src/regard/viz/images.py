@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from regard.viz.choice import check_head, chosen_layer, every_layer
 from regard.viz.figure import COLOURS, INK, canvas
 from regard.viz.page import drawing, viewer_data
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 
 SCRIPTS = ("payload", "state", "colours", "controls", "image")
 OVER = "#ff8c14"
@@ -20,7 +20,7 @@ OVER = "#ff8c14"
 
 
 @dataclass(frozen=True, eq=False)
-class SeenImage:
+class ImageAttention:
     """An image as a model saw it, and where it looked."""
 
     title: str
@@ -31,7 +31,7 @@ class SeenImage:
     """Of patches."""
     before: int
     """Tokens before the patches: a class token, or none."""
-    looked: Looked
+    looked: AttentionMaps
     groups: Sequence[np.ndarray] = ()
     """After each layer that merged, which token each patch became: (patches,)."""
 
@@ -43,7 +43,7 @@ class SeenImage:
         return looked
 
 
-def image_page(seen: SeenImage, layer: str | None = None, head: int | None = None) -> str:
+def image_page(seen: ImageAttention, layer: str | None = None, head: int | None = None) -> str:
     """The image in an HTML page: a patch that is pointed at lights up what it looked at, in every head."""
     layers = every_layer(seen.looked)
     opened = layer or list(layers)[-1]
@@ -72,7 +72,7 @@ def image_page(seen: SeenImage, layer: str | None = None, head: int | None = Non
     return drawing("image.html", "Where it looked", "image", styles, SCRIPTS, data)
 
 
-def draw_seen(seen: SeenImage, name: str | None = None, head: int | None = None) -> Figure:
+def draw_seen(seen: ImageAttention, name: str | None = None, head: int | None = None) -> Figure:
     """The image, the rollout over it, and the heads of a layer, the last unless named; or one head alone."""
     layers = every_layer(seen.looked)
     name = chosen_layer(seen.looked, name)
@@ -101,7 +101,7 @@ def title(axes: Axes, text: str) -> None:
     axes.set_title(text, loc="left", color=INK, fontsize=9, parse_math=False)
 
 
-def lay(axes: Axes, seen: SeenImage, weights: np.ndarray) -> None:
+def lay(axes: Axes, seen: ImageAttention, weights: np.ndarray) -> None:
     """The image, darkened, and the weights over it, the strongest full."""
     height, width, _ = seen.pixels.shape
     axes.imshow(seen.pixels // 2, interpolation="nearest")
@@ -112,7 +112,7 @@ def lay(axes: Axes, seen: SeenImage, weights: np.ndarray) -> None:
     axes.imshow(colours, extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="nearest")
 
 
-def draw_groups(seen: SeenImage) -> Figure:
+def draw_groups(seen: ImageAttention) -> Figure:
     """The image, and after each layer that merged, patches that are one token in one colour, lines between."""
     across = min(4, 1 + len(seen.groups))
     down = -(-(1 + len(seen.groups)) // across)
@@ -128,7 +128,7 @@ def draw_groups(seen: SeenImage) -> Figure:
     return figure
 
 
-def joined(seen: SeenImage, groups: np.ndarray) -> np.ndarray:
+def joined(seen: ImageAttention, groups: np.ndarray) -> np.ndarray:
     """The pixels, with the mean colour of the group where patches have become one."""
     high, wide = seen.pixels.shape[0] // seen.rows, seen.pixels.shape[1] // seen.columns
     each = groups.reshape(seen.rows, seen.columns).repeat(high, 0).repeat(wide, 1)
@@ -139,7 +139,7 @@ def joined(seen: SeenImage, groups: np.ndarray) -> np.ndarray:
     return found
 
 
-def outline(axes: Axes, seen: SeenImage, groups: np.ndarray) -> None:
+def outline(axes: Axes, seen: ImageAttention, groups: np.ndarray) -> None:
     """Lines where neighbouring patches are not one token."""
     high, wide = seen.pixels.shape[0] / seen.rows, seen.pixels.shape[1] / seen.columns
     style: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.8}

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 
 
 def entropy(weights: np.ndarray) -> np.ndarray:
@@ -26,7 +26,7 @@ def distance(weights: np.ndarray) -> np.ndarray:
     return far
 
 
-def rollout(looked: Looked) -> dict[str, Layer]:
+def rollout(looked: AttentionMaps) -> dict[str, Layer]:
     """What each token has of each token read, through all layers of a stack (Abnar & Zuidema 2020).
 
     A layer's mean head and what goes past it in the residual, half each, multiplied from layer to layer. A
@@ -35,7 +35,7 @@ def rollout(looked: Looked) -> dict[str, Layer]:
     return {f"{stack}.rollout": rolled(layers) for stack, layers in stacks(looked).items()}
 
 
-def stacks(looked: Looked) -> dict[str, list[Layer]]:
+def stacks(looked: AttentionMaps) -> dict[str, list[Layer]]:
     """The layers in which tokens look at each other, by the stack they belong to, from the lowest up."""
     found: dict[str, list[Layer]] = defaultdict(list)
     for name, layer in looked.layers.items():

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.viz.choice import check_head, chosen_layer, every_layer
 from regard.viz.measures import distance, entropy
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 
 VIEWER = files("regard.viz") / "viewer"
 SCRIPTS = (
@@ -25,7 +25,9 @@ NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
 """The content security policy of a page, before what it may use is added."""
 
 
-def page(looked: Looked, layer: str | None = None, head: int | None = None, *, words: bool = False) -> str:
+def page(
+    looked: AttentionMaps, layer: str | None = None, head: int | None = None, *, words: bool = False
+) -> str:
     """The payload as an HTML page: words that light up, heat map, head view, all heads, numbers.
 
     It opens at a layer and head, unless given the mean head of the layer that aligns best; by token or by word.
@@ -74,7 +76,7 @@ def inert(content: Any) -> str:
     return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def viewer_data(looked: Looked) -> dict[str, Any]:
+def viewer_data(looked: AttentionMaps) -> dict[str, Any]:
     """The payload with all that the page shows; weights are packed, for 500 tokens have millions."""
     sides = looked.sides()
     return {

@@ -16,7 +16,7 @@ LONGEST_PROMPT = 28
 
 
 @dataclass(frozen=True, eq=False)
-class Painted:
+class GeneratedImages:
     """What was painted; it shows itself in a notebook."""
 
     prompts: list[str]

@@ -75,7 +75,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class AttentionMaps:
     """Who looked where while a model read and wrote; it shows itself in a notebook."""
 
     read: Side
@@ -111,10 +111,10 @@ class Looked:
         mean: np.ndarray = self.layers[self.aligning].weights.mean(0)
         return mean
 
-    def in_words(self) -> "Looked":
+    def in_words(self) -> "AttentionMaps":
         """The same with subwords joined into words."""
         layers = {name: layer.in_words() for name, layer in self.layers.items()}
-        return Looked(self.read.in_words(), self.written.in_words(), layers)
+        return AttentionMaps(self.read.in_words(), self.written.in_words(), layers)
 
     def sides(self) -> list[Side]:
         """Every row of tokens, each once, what was read and written first."""
@@ -143,7 +143,7 @@ class Looked:
         }
 
     @classmethod
-    def from_json(cls, content: Any) -> "Looked":
+    def from_json(cls, content: Any) -> "AttentionMaps":
         """What `as_json` wrote, each part checked: a file from a stranger is refused with a sentence."""
         try:
             if not isinstance(content, dict) or content.get("format") != FORMAT:

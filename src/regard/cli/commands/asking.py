@@ -66,12 +66,12 @@ def translate(
     regard translate exported/ctranslate2 input.de --engine ctranslate2
     """
     from regard.cli import translating
-    from regard.decoding import Chance
+    from regard.decoding import SamplingConfig
     from regard.tasks.engines import open_engine
 
     translating.check_shares(files or [], output)
     loaded = open_engine(run, engine, beside or [])
-    chance = None if seed is None else Chance(seed, temperature)
+    chance = None if seed is None else SamplingConfig(seed, temperature)
     translating.run(loaded, files or [], output, loaded.options(beam, nbest), chance, batch_size, long, as_json)
 
 

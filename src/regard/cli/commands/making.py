@@ -34,16 +34,19 @@ def train(
     """
     from regard.cli import results
     from regard.cli.terminal import Terminal
+    from regard.config import parse_assignments
     from regard.tasks import train as train_recipe
 
     with Terminal() as terminal:
-        run = train_recipe(recipe, out, assignments or [], resume=resume, audience=terminal)
+        run = train_recipe(
+            recipe, out, overrides=parse_assignments(assignments or []), resume=resume, audience=terminal
+        )
     if run is None:  # not the first process of several
         return
     if as_json:
         print(json.dumps(run.as_json()))
     else:
-        results.print_run(run)
+        results.print_summary(run.summary())
 
 
 def remember(

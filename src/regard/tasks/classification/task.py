@@ -14,7 +14,7 @@ from regard.data.labelled import Columns, Labelled, balance, check_labels, label
 from regard.metrics import score_labels
 from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import MakeObjective, Measured, TextRun, asked
+from regard.tasks.encoder.training import MakeObjective, TaskRun, TaskScores, asked
 from regard.tasks.metrics_log import Audience
 from regard.tokenization import BertTokenizer, MarkedTokenizer
 from regard.training.objectives import ClassObjective, GptClassObjective
@@ -22,7 +22,7 @@ from regard.training.objectives import ClassObjective, GptClassObjective
 
 def train(
     recipe: ClassificationRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation examples."""
     return texts.train(recipe, Classification, out, audience, resume=resume)
 
@@ -77,7 +77,7 @@ class Classification:
             tokenizer, [each.text for each in examples], [each.pair for each in examples], self.longest, numbers
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> TaskScores:
         gold = [each.label for each in self.splits[split]]
         examples, _ = self.examples(tokenizer, split)
         shares = probabilities(model, examples)
@@ -86,7 +86,7 @@ class Classification:
         scores = score_labels(gold, found)
         loss = float(-np.log(np.maximum(right, 1e-12)).mean())
         rows = [asdict(each) for each in scores.by_label]
-        return Measured({**scores.numbers(), "loss": loss}, len(gold), rows)
+        return TaskScores({**scores.numbers(), "loss": loss}, len(gold), rows)
 
 
 def encode_texts(
@@ -136,7 +136,7 @@ def probabilities(model: nn.Module, examples: Sequence[Example]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Judged:
+class LabelPrediction:
     """A text's label, and the share of every label, the largest first."""
 
     label: str
@@ -144,7 +144,7 @@ class Judged:
     probabilities: dict[str, float]
 
 
-def judged(labels: Sequence[str], shares: np.ndarray) -> Judged:
+def judged(labels: Sequence[str], shares: np.ndarray) -> LabelPrediction:
     order = np.argsort(-shares, kind="stable")
     ranked = {labels[place]: float(shares[place]) for place in order}
-    return Judged(labels[order[0]], float(shares[order[0]]), ranked)
+    return LabelPrediction(labels[order[0]], float(shares[order[0]]), ranked)

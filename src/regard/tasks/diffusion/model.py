@@ -9,18 +9,22 @@ import torch
 
 from regard import tokenization
 from regard.config import PaintRecipe
-from regard.decoding.diffusion import PaintOptions
+from regard.decoding.diffusion import DiffusionConfig
 from regard.errors import RegardError, did_you_mean
 from regard.tasks.diffusion.task import build_unet, options_of, painted
+from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import split
 from regard.training.devices import choose_device
-from regard.viz.painting import Painted
+from regard.viz.painting import GeneratedImages
 
 
-class LoadedPainter:
-    """What `regard.load` gives for a run that paints."""
+class ImageGenerator(LoadedModel):
+    """A diffusion model that makes images of prompts."""
+
+    does = "paints"
+    recipe: PaintRecipe
 
     def __init__(self, folder: RunFolder, recipe: PaintRecipe) -> None:
         self.folder, self.recipe = folder, recipe
@@ -39,14 +43,14 @@ class LoadedPainter:
             self.tokenizer.tokens(each for each in range(self.tokenizer.size) if each not in specials)
         )
 
-    def options(self, **given: Any) -> PaintOptions:
+    def options(self, **given: Any) -> DiffusionConfig:
         """The recipe's way of painting, with what is given and not None: sampler, steps, guidance, merge."""
         known = {name: value for name, value in given.items() if value is not None}
         return replace(options_of(self.recipe), **known)
 
     def paint(
-        self, prompts: Sequence[str], each: int = 1, seed: int = 1, options: PaintOptions | None = None
-    ) -> Painted:
+        self, prompts: Sequence[str], each: int = 1, seed: int = 1, options: DiffusionConfig | None = None
+    ) -> GeneratedImages:
         """So many pictures for each prompt; the same seed gives the same pictures."""
         if not prompts:
             raise RegardError("there is no prompt to paint")
@@ -54,7 +58,7 @@ class LoadedPainter:
             self.check(prompt)
         begun = time.perf_counter()
         found = painted(self.model, self.tokenizer, prompts, options or self.options(), each, seed)
-        return Painted(list(prompts), found, time.perf_counter() - begun)
+        return GeneratedImages(list(prompts), found, time.perf_counter() - begun)
 
     def check(self, prompt: str) -> None:
         """Refuse a prompt that says nothing, or has words that this model never read."""

@@ -12,12 +12,12 @@ from regard.config import PaintRecipe, UnetModel, VitModel
 from regard.data.diffusion import PaintBatches
 from regard.data.images import Images, Part, labels_of, open_images
 from regard.data.prompts import prompts_for, usual_prompt, vocabulary_texts
-from regard.decoding.diffusion import PaintOptions, paint
+from regard.decoding.diffusion import DiffusionConfig, paint
 from regard.errors import RecipeError, RegardError
 from regard.nn import Packed
 from regard.nn.unet import Unet
 from regard.tasks import training
-from regard.tasks.encoder.training import Measured, TextRun
+from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.metrics_log import Audience, Journal, read_journal
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
@@ -40,7 +40,7 @@ SHOWN = 8
 
 def train(
     recipe: PaintRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test pictures, or on those held out."""
     if recipe.data.path is None:
         raise RecipeError("data.path: this key is missing; it is the folder with the pictures")
@@ -96,7 +96,7 @@ class PaintTask:
     def validation(self, journal: Journal) -> Callable[[nn.Module, int], Scores]:
         return lambda model, step: self.measure(model, "valid").scores
 
-    def measure(self, model: nn.Module, split: str) -> Measured:
+    def measure(self, model: nn.Module, split: str) -> TaskScores:
         """The loss, with the same noise in the same pictures each time."""
         objective = self.objective(model, torch.float32)
         total, pictures = 0.0, 0
@@ -104,12 +104,12 @@ class PaintTask:
             torch.manual_seed(self.settings.seed)
             for batch in self.cut(split, TOGETHER).once():
                 total, pictures = total + float(objective(batch)), pictures + batch.rows
-        return Measured({"loss": total / pictures}, pictures, [])
+        return TaskScores({"loss": total / pictures}, pictures, [])
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
+    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
         on = "test" if "test" in self.splits else "validation"
         measured = self.measure(model, "test" if on == "test" else "valid")
-        result = TextRun.of(folder, self.recipe.task, on, measured, training, model)
+        result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         assert isinstance(model, Unet)
         save_picture(draw_training(read_journal(folder.path / "metrics.jsonl"), "loss"), folder.path / "curves")
         shown = [usual_prompt(label) for label in self.labels[:10]]
@@ -119,7 +119,7 @@ class PaintTask:
         folder.write_config(self.recipe)
         return result
 
-    def card(self, result: TextRun, engine: str) -> str:
+    def card(self, result: TaskRun, engine: str) -> str:
         paint = self.recipe.paint
         facts = {
             "parameters": result.parameters,
@@ -172,16 +172,16 @@ def build_unet(model: UnetModel, tokenizer: Tokenizer) -> Unet:
     return Unet(model, tokenizer.size, tokenizer.padding)
 
 
-def options_of(recipe: PaintRecipe) -> PaintOptions:
+def options_of(recipe: PaintRecipe) -> DiffusionConfig:
     """The recipe's way of painting."""
-    return PaintOptions(recipe.paint.sampler, recipe.paint.steps, recipe.paint.guidance)
+    return DiffusionConfig(recipe.paint.sampler, recipe.paint.steps, recipe.paint.guidance)
 
 
 def painted(
     model: Unet,
     tokenizer: Tokenizer,
     prompts: Sequence[str],
-    options: PaintOptions,
+    options: DiffusionConfig,
     each: int,
     seed: int,
     together: int = 32,

@@ -1,60 +1,60 @@
-"""A model that reads, opened: vectors for texts, labels, tags, answers, and where it looked."""
+"""A BERT of any task, opened, or a GPT that labels: vectors for texts, scores, and attention weights."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from regard.config import (
-    AnsweringRecipe,
-    ClassificationRecipe,
-    EncoderRecipe,
-    LanguageRecipe,
-    PretrainingRecipe,
-    TaggingRecipe,
-)
+from regard.config import EncoderRecipe
 from regard.errors import RegardError
 from regard.nn import Merging, Recorder
 from regard.nn.bert import Bert, BertReader
 from regard.nn.gpt import Gpt
-from regard.tasks.classification.task import Classification, Judged, encode_texts, judged, probabilities
+from regard.tasks.classification.task import encode_texts
 from regard.tasks.encoder.run_folder import TextFolder, embed_settings
-from regard.tasks.encoder.training import Measured, TrainedRecipe, Work, asked, file_of
-from regard.tasks.language_modeling.task import Language
-from regard.tasks.masked_lm.task import Pretraining
-from regard.tasks.question_answering.task import Answered, Answering, spans, windows_of
-from regard.tasks.tagging.task import TaggedWords, Tagging, encode_words, tagged, word_shares
+from regard.tasks.encoder.training import TaskScores, Work, asked, file_of
+from regard.tasks.loaded_model import TextModel
 from regard.tasks.translation.model import side
-from regard.tokenization import split
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 
 Texts = Sequence[str | tuple[str, str]]
 """Texts, or pairs of them."""
 
 
-class LoadedEncoder:
-    """What `regard.load` gives for every run that holds a BERT, or a GPT that labels."""
+class Encoder(TextModel):
+    """A run that holds a BERT with any head or none, or a GPT that labels."""
+
+    does = "makes vectors of texts"
+    recipe: Any
 
     def __init__(self, opened: TextFolder) -> None:
-        assert not isinstance(opened.recipe, LanguageRecipe)
         self.folder, self.recipe, self.labels = opened.folder, opened.recipe, opened.labels
         self.tokenizer = opened.tokenizer()
         self.model = opened.model()
         self.body = body_of(self.model)
 
     @property
+    def pairs(self) -> bool | None:
+        """Whether it labels pairs of texts; None where it takes single texts and pairs."""
+        return False
+
+    @property
     def longest(self) -> int:
         """The most tokens of a text or pair that are read, [CLS] and [SEP] among them."""
-        own = self.recipe.embed.longest if isinstance(self.recipe, EncoderRecipe) else self.recipe.data.longest
-        return min(self.recipe.model.longest, own or self.recipe.model.longest)
+        recipe: EncoderRecipe = self.recipe
+        return min(recipe.model.longest, recipe.embed.longest or recipe.model.longest)
 
-    def tokens(self, text: str, pair: str | None = None) -> int:
-        """How many tokens a text or pair has, [CLS] and [SEP] among them."""
+    def input_ids(self, text: str, pair: str | None = None) -> list[int]:
+        """The ids of a text or pair, [CLS] and [SEP] among them; for a GPT [START], [DELIM] and [EXTRACT]."""
         second = None if pair is None else self.tokenizer.encode(pair)
-        return len(self.tokenizer.joined(self.tokenizer.encode(text), second))
+        ids: list[int] = self.tokenizer.joined(self.tokenizer.encode(text), second)
+        return ids
 
     def merge(self, amounts: Sequence[float]) -> None:
         """Merge neighbouring tokens from now on: shares below 1, else numbers, for all layers or for each."""
@@ -75,32 +75,25 @@ class LoadedEncoder:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
-    def evaluate(self, file: Path | None = None) -> Measured:
+    def evaluate(self, file: Path | None = None) -> TaskScores:
         """Scores on a file in the form of the training's, or on the test or validation file of the recipe."""
-        if isinstance(self.recipe, EncoderRecipe):
-            raise RegardError(f"{self.folder.path} holds an encoder by itself, which has no scores")
-        work = work_of(self.recipe)
-        work.labels = self.labels
-        data = self.recipe.data
-        file = file or file_of(data, "test") or file_of(data, "valid")
-        if file is None:
-            raise RegardError(
-                f"{self.folder.path} has no test or validation file of its own: give one with --data"
-            )
-        work.open("test", file)
-        return work.measure(self.model, self.tokenizer, "test")
+        raise RegardError(f"{self.folder.path} holds an encoder by itself, which has no scores")
+
+    def own_texts(self, count: int) -> Texts:
+        """Some of the texts or pairs that the recipe names; none where it names no data."""
+        return []
 
     @torch.no_grad()
-    def attention(self, text: str, pair: str | None = None) -> Looked:
+    def attention(self, text: str, pair: str | None = None) -> AttentionMaps:
         """Where every layer and head looks while it reads a text or a pair.
 
         What is longer than the model has places for is told and cut.
         """
         (example,), cut = encode_texts(self.tokenizer, [text], [pair], self.recipe.model.longest)
         if cut:
+            tokens, longest = len(self.input_ids(text, pair)), self.recipe.model.longest
             warnings.warn(
-                f"the text has {self.tokens(text, pair)} tokens, the model allows {self.recipe.model.longest}: "
-                "the rest is left out",
+                f"the text has {tokens} tokens, the model allows {longest}: the rest is left out",
                 stacklevel=2,
             )
         device = next(self.body.parameters()).device
@@ -111,66 +104,55 @@ class LoadedEncoder:
         whole = text if pair is None else f"{text}\n{pair}"
         read = side("text" if pair is None else "texts", whole, self.tokenizer, example.ids.tolist())
         layers = {name: Layer(read, read, weights[0].float().cpu().numpy()) for name, weights in record.items()}
-        return Looked(read, read, layers)
+        return AttentionMaps(read, read, layers)
 
 
-class LoadedClassifier(LoadedEncoder):
-    """A BERT that labels texts, or pairs of texts."""
+class TrainedEncoder(Encoder, ABC):
+    """A run trained on examples with labels, tags, answers or hidden words."""
 
-    recipe: ClassificationRecipe
+    @abstractmethod
+    def work(self) -> Work:
+        """How the task reads examples and measures."""
 
     @property
-    def pairs(self) -> bool | None:
-        """Whether it labels pairs; nobody knows of one that was imported, so it takes both."""
-        return self.recipe.data.pairs if self.recipe.data.train else None
+    def reads_pairs(self) -> bool:
+        """Whether an example is a pair of texts."""
+        return False
 
-    def classify(self, texts: Texts) -> list[Judged]:
-        """The label of each text or pair, with the share of every label."""
-        first, second = sides(texts)
-        for number, (text, other) in enumerate(zip(first, second, strict=True), start=1):
-            if self.pairs not in (None, other is not None):
-                wanted = "pairs of texts" if self.pairs else "single texts"
-                raise RegardError(f"text {number}: {self.folder.path} was trained on {wanted}")
-            if not text.strip() or (other is not None and not other.strip()):
-                raise RegardError(f"text {number} is empty; there is nothing to label")
-        if not first:
-            return []
-        examples, _ = encode_texts(self.tokenizer, first, second, self.longest)
-        shares = probabilities(self.model, examples)
-        return [judged(self.labels, each) for each in shares]
+    @property
+    def longest(self) -> int:
+        """The most tokens of a text or pair that are read, [CLS] and [SEP] among them."""
+        allowed: int = self.recipe.model.longest
+        return min(allowed, self.recipe.data.longest or allowed)
 
+    def evaluate(self, file: Path | None = None) -> TaskScores:
+        """Scores on a file in the form of the training's, or on the test or validation file of the recipe."""
+        work = self.work_on(file)
+        return work.measure(self.model, self.tokenizer, "test")
 
-class LoadedTagger(LoadedEncoder):
-    """A BERT that tags words."""
-
-    recipe: TaggingRecipe
-
-    def tag(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[TaggedWords]:
-        """A tag for each word; a text that is not words yet is split into them by rule."""
-        words = [split(each) if isinstance(each, str) else list(each) for each in sentences]
-        if not words:
-            return []
-        stretches = encode_words(self.tokenizer, words, self.longest)
-        shares = word_shares(self.model, stretches, [len(each) for each in words])
-        return [tagged(each, self.labels, rows) for each, rows in zip(words, shares, strict=True)]
-
-
-class LoadedAnswerer(LoadedEncoder):
-    """A BERT that finds answers in paragraphs."""
-
-    recipe: AnsweringRecipe
-
-    def answer(self, questions: Sequence[tuple[str, str]]) -> list[Answered]:
-        """The answer to each question in its paragraph: pairs of (question, paragraph)."""
-        for number, (question, paragraph) in enumerate(questions, start=1):
-            if not question.strip() or not paragraph.strip():
-                raise RegardError(f"question {number}: question and paragraph must not be empty")
-        if not questions:
-            return []
+    def work_on(self, file: Path | None) -> Work:
+        """The task with a file as its test split, or the test or validation file of the recipe."""
         data = self.recipe.data
-        windows = windows_of(self.tokenizer, questions, data, self.longest)
-        contexts = [paragraph for _, paragraph in questions]
-        return spans(self.model, windows, contexts, data.longest_answer)[0]
+        file = file or file_of(data, "test") or file_of(data, "valid")
+        if file is None:
+            raise RegardError(
+                f"{self.folder.path} has no test or validation file of its own: give one with --data"
+            )
+        work = self.work()
+        work.labels = self.labels
+        work.open("test", file)
+        return work
+
+    def own_texts(self, count: int) -> Texts:
+        """Texts of the validation or training file; where examples are pairs, two and two of them."""
+        data = self.recipe.data
+        if not data.train:
+            return []
+        work, file = self.work(), file_of(data, "valid") or file_of(data, "train")
+        assert file is not None
+        work.open("train", file)
+        texts = list(islice(work.texts(), 2 * count))
+        return list(zip(texts[::2], texts[1::2], strict=False)) if self.reads_pairs else texts
 
 
 def body_of(model: nn.Module) -> Bert | Gpt:
@@ -184,31 +166,3 @@ def sides(texts: Texts) -> tuple[list[str], list[str | None]]:
     """First and second texts; None where there is no second."""
     first = [each if isinstance(each, str) else each[0] for each in texts]
     return first, [None if isinstance(each, str) else each[1] for each in texts]
-
-
-def work_of(recipe: TrainedRecipe) -> Work:
-    """What a recipe's task does."""
-    match recipe:
-        case ClassificationRecipe():
-            return Classification(recipe)
-        case TaggingRecipe():
-            return Tagging(recipe)
-        case AnsweringRecipe():
-            return Answering(recipe)
-        case PretrainingRecipe():
-            return Pretraining(recipe)
-        case LanguageRecipe():
-            return Language(recipe)
-
-
-def loaded_of(opened: TextFolder) -> LoadedEncoder:
-    """The object that answers for a run's task."""
-    match opened.recipe:
-        case ClassificationRecipe():
-            return LoadedClassifier(opened)
-        case TaggingRecipe():
-            return LoadedTagger(opened)
-        case AnsweringRecipe():
-            return LoadedAnswerer(opened)
-        case _:
-            return LoadedEncoder(opened)

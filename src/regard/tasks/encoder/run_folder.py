@@ -13,37 +13,24 @@ from regard import tokenization
 from regard.config import (
     BertModel,
     EmbedSettings,
-    EncoderRecipe,
     GptModel,
-    KernelRecipe,
     LanguageRecipe,
     LanguageText,
     NgramModel,
-    PaintRecipe,
     PieceSettings,
     Reduction,
     TextRecipe,
-    TranslationRecipe,
-    VisionRecipe,
 )
 from regard.errors import RecipeError, RegardError
-from regard.nn.build import Head, build_reader
+from regard.nn.build import build_reader
+from regard.tasks.encoder.spec import TextTaskSpec
+from regard.tasks.registry import spec_of
 from regard.tasks.run_folder import LARGEST_CONFIG, RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import BertTokenizer, GptTokenizer, LetterTokenizer, MarkedTokenizer, Tokenizer
 from regard.training.devices import choose_device
 
 LABELS = "labels.json"
-
-HEADS: dict[str, Head] = {
-    "encoder": "none",
-    "pretraining": "pretraining",
-    "classification": "classes",
-    "tagging": "tags",
-    "answering": "span",
-    "language": "language",
-}
-"""The head of each task."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,7 @@ class TextFolder:
 
     @property
     def labels(self) -> list[str]:
-        return read_labels(self.folder.path) if self.recipe.task in ("classification", "tagging") else []
+        return read_labels(self.folder.path) if text_spec_of(self.recipe).has_labels else []
 
     def tokenizer(self) -> Any:
         return load_tokenizer(self.folder.path, self.config, self.recipe.task)
@@ -72,7 +59,7 @@ class TextFolder:
         tokenizer, labels = self.tokenizer(), self.labels
 
         def fresh() -> nn.Module:
-            head = HEADS[self.recipe.task]
+            head = text_spec_of(self.recipe).head
             sizes = tokenizer.size, tokenizer.padding, len(labels)
             pooling = embed_settings(self.recipe).pooling
             return build_reader(self.config, head, *sizes, reduction_of(self.recipe), pooling)
@@ -84,6 +71,13 @@ class TextFolder:
         return model.to(choose_device()).eval()
 
 
+def text_spec_of(recipe: TextRecipe | LanguageRecipe) -> TextTaskSpec[Any, Any]:
+    """The task of a recipe for a BERT or a GPT."""
+    spec = spec_of(recipe)
+    assert isinstance(spec, TextTaskSpec)
+    return spec
+
+
 def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:
     """What a recipe says of fewer tokens; some tasks have no such section."""
     return getattr(recipe, "reduce", None)
@@ -91,14 +85,14 @@ def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:
 
 def embed_settings(recipe: TextRecipe | LanguageRecipe) -> EmbedSettings:
     """How `embed` makes vectors; only an imported encoder has settings of its own."""
-    return recipe.embed if isinstance(recipe, EncoderRecipe) else EmbedSettings()
+    return getattr(recipe, "embed", EmbedSettings())
 
 
 def open_texts(path: Path) -> TextFolder:
     """A finished run whose model is a BERT or a GPT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
-    if isinstance(recipe, KernelRecipe | TranslationRecipe | VisionRecipe | PaintRecipe):
+    if not isinstance(recipe, TextRecipe | LanguageRecipe):
         raise RegardError(f"{path} holds a {recipe.task} model, not a BERT or a GPT")
     return TextFolder(folder, recipe)
 

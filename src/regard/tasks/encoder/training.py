@@ -39,6 +39,7 @@ from regard.tasks.encoder.run_folder import (
 )
 from regard.tasks.metrics_log import Audience, Journal, read_journal
 from regard.tasks.model_card import text_card
+from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.vocabulary import JOINT
@@ -58,7 +59,7 @@ MakeObjective = Callable[[nn.Module, float, torch.dtype], HeadObjective]
 
 
 @dataclass(frozen=True)
-class Measured:
+class TaskScores:
     """A model measured on examples."""
 
     scores: Scores
@@ -66,30 +67,51 @@ class Measured:
     rows: list[dict[str, Any]]
     """Label by label, where there are labels."""
 
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    def summary(self, note: str = "examples") -> Summary:
+        """The scores in one line, and label by label where there are labels."""
+        scores = "   ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.scores.items())
+        line = f"{scores}   ({self.examples:,} {note})"
+        if not self.rows:
+            return Summary((line,))
+        rows = [
+            tuple(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values())
+            for row in self.rows
+        ]
+        return Summary((line,), ResultTable(tuple(self.rows[0]), rows))
+
 
 @dataclass(frozen=True)
-class TextRun:
+class TaskRun:
     """What `regard train` made of a recipe for a BERT, a GPT or a Vision Transformer, or counts of tokens."""
 
     folder: Path
     task: str
     on: str
     """What it was measured on: test or validation."""
-    measured: Measured
+    measured: TaskScores
     minutes: float
     steps: int
     parameters: int
 
     @staticmethod
     def of(
-        folder: RunFolder, task: str, on: str, measured: Measured, training: Training, model: nn.Module
-    ) -> "TextRun":
+        folder: RunFolder, task: str, on: str, measured: TaskScores, training: Training, model: nn.Module
+    ) -> "TaskRun":
         """A training that has ended."""
         minutes = training.seconds / 60
-        return TextRun(folder.path, task, on, measured, minutes, training.step, count_parameters(model))
+        return TaskRun(folder.path, task, on, measured, minutes, training.step, count_parameters(model))
 
     def as_json(self) -> dict[str, object]:
         return {"run": str(self.folder), **asdict(self.measured), **self._rest()}
+
+    def summary(self) -> Summary:
+        measured = self.measured.summary(
+            f"{self.on} examples, {self.steps:,} steps, {self.minutes:.1f} minutes"
+        )
+        return replace(measured, last_lines=(f"run:     {self.folder}",))
 
     def _rest(self) -> dict[str, object]:
         return {
@@ -130,7 +152,7 @@ class Work(Protocol):
     def encode(self, tokenizer: Any, tell: Callable[[str], object]) -> Source:
         """The training examples; what became of long ones is told."""
 
-    def measure(self, model: nn.Module, tokenizer: Any, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: Any, split: str) -> TaskScores:
         """Scores on the validation or test examples; `loss` is among them."""
 
 
@@ -201,11 +223,11 @@ class TextTask:
         kept = kept_share(token_counts(bert, batches, first_only=True))
         return with_worth(scores, self.recipe.train.best_by, kept, reduce)
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
+    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
         split = "test" if "test" in self.work.splits else "valid"
         measured = self.work.measure(model, self.tokenizer, split)
         on = "test" if split == "test" else "validation"
-        result = TextRun.of(folder, self.recipe.task, on, measured, training, model)
+        result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         rows = read_journal(folder.path / "metrics.jsonl")
         scores = [name for name in ("accuracy", "next_accuracy") if "next_accuracy" in measured.scores]
         picture = draw_training(rows, *(scores or [next(iter(measured.scores))]))
@@ -214,7 +236,7 @@ class TextTask:
         folder.write_config(self.recipe)
         return result
 
-    def card(self, result: TextRun, engine: str) -> str:
+    def card(self, result: TaskRun, engine: str) -> str:
         data = self.recipe.data
         facts = {
             "parameters": result.parameters,
@@ -235,7 +257,7 @@ def train(
     audience: Audience | None,
     *,
     resume: bool,
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train a recipe into a folder; `make` gives the work of its task."""
     assert not isinstance(recipe.model, NgramModel)
     recipe = replace(recipe, model=started(recipe.model))  # type: ignore[arg-type]  # the same kind of model

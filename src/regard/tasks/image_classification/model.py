@@ -13,22 +13,26 @@ from regard.data.images import Images, InFolders, check_labels, open_images, ope
 from regard.data.pictures import look_at, read_picture
 from regard.errors import RegardError
 from regard.nn import Merging, Recorder
-from regard.tasks.classification.task import Judged, judged
-from regard.tasks.encoder.training import Measured
+from regard.tasks.classification.task import LabelPrediction, judged
+from regard.tasks.encoder.training import TaskScores
 from regard.tasks.image_classification.task import fresh_vit, measure, probabilities
+from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
-from regard.viz.images import SeenImage
-from regard.viz.payload import Layer, Looked, Side
+from regard.viz.images import ImageAttention
+from regard.viz.payload import AttentionMaps, Layer, Side
 
 
-class LoadedVision:
-    """What `regard.load` gives for a run that labels images."""
+class ImageClassifier(LoadedModel):
+    """A Vision Transformer that labels images."""
+
+    does = "labels images"
+    recipe: VisionRecipe
 
     def __init__(self, folder: RunFolder, recipe: VisionRecipe) -> None:
         self.folder, self.recipe = folder, recipe
         self.model, self.labels = fresh_vit(folder, recipe)
 
-    def classify(self, images: Sequence[str | Path]) -> list[Judged]:
+    def classify(self, images: Sequence[str | Path]) -> list[LabelPrediction]:
         """The label of each image file, with the share of every label."""
         model, paths = self.recipe.model, [Path(each) for each in images]
         if not paths:
@@ -37,7 +41,7 @@ class LoadedVision:
         found = InFolders(Path(), pictures, [""] * len(paths), model.height, model.width, model.channels)
         return [judged(self.labels, each) for each in probabilities(self.model, found)]
 
-    def evaluate(self, folder: Path | None = None) -> Measured:
+    def evaluate(self, folder: Path | None = None) -> TaskScores:
         """Scores on a folder of labelled images, or on the test or validation images of the recipe."""
         return measure(self.model, self.images(folder), self.labels)
 
@@ -68,13 +72,13 @@ class LoadedVision:
         """Merge tokens from now on: shares below 1, else numbers, for each layer or one for all."""
         self.model.vit.reduction = Merging(tuple(amounts), first_stays=self.recipe.model.read == "class")
 
-    def seen(self, image: str | Path, amounts: Sequence[float] = ()) -> SeenImage:
+    def seen(self, image: str | Path, amounts: Sequence[float] = ()) -> ImageAttention:
         """An image with where the model looked, and with the patches that merging makes one."""
         model, pixels = self.recipe.model, self.pixels(image)
         shares = self.model(pixels).detach().float().softmax(-1)[0].cpu().numpy()
         found = judged(self.labels, shares)
         whole = pixels[0].mul(255).round().byte().cpu().numpy().transpose(1, 2, 0)
-        return SeenImage(
+        return ImageAttention(
             f"{Path(image).name}: {found.label}, {found.probability:.0%}",
             whole.repeat(3, 2) if model.channels == 1 else whole,
             model.rows,
@@ -104,11 +108,11 @@ class LoadedVision:
         return as_numbers(read[None]).to(next(self.model.parameters()).device)
 
     @torch.no_grad()
-    def attention(self, image: str | Path) -> Looked:
+    def attention(self, image: str | Path) -> AttentionMaps:
         """Where every layer and head looks while it reads an image; tokens are named by row and column."""
         model, record = self.recipe.model, Recorder()
         self.model(self.pixels(image), record)
         places = [f"{row},{column}" for row in range(model.rows) for column in range(model.columns)]
         side = Side.of_words("patches", Path(image).name, [*["[CLASS]"] * (model.read == "class"), *places])
         layers = {name: Layer(side, side, weights[0].float().cpu().numpy()) for name, weights in record.items()}
-        return Looked(side, side, layers)
+        return AttentionMaps(side, side, layers)

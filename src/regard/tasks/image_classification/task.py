@@ -21,7 +21,7 @@ from regard.nn.vit import VitClassifier
 from regard.tasks import training
 from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, with_worth
 from regard.tasks.encoder.run_folder import LABELS, read_labels, write_labels
-from regard.tasks.encoder.training import Measured, TextRun, bucket
+from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
 from regard.tasks.metrics_log import Audience, Journal, read_journal
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
@@ -38,7 +38,7 @@ BUDGET = 16384
 
 def train(
     recipe: VisionRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test images or on the validation images."""
     if recipe.data.path is None:
         raise RecipeError("data.path: this key is missing; it is the folder with the images")
@@ -107,17 +107,17 @@ class VisionTask:
             kept = kept_share(vit.reduced(pixels.to(vit.mean.device), vit.reduction).counts)
         return with_worth(scores, self.recipe.train.best_by, kept, self.recipe.reduce)
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TextRun:
+    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
         on = "test" if "test" in self.splits else "validation"
         measured = measure(model, self.splits["test" if on == "test" else "valid"], self.labels)
-        result = TextRun.of(folder, self.recipe.task, on, measured, training, model)
+        result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         picture = draw_training(read_journal(folder.path / "metrics.jsonl"), "accuracy")
         save_picture(picture, folder.path / "curves")
         folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)
         return result
 
-    def card(self, result: TextRun, engine: str) -> str:
+    def card(self, result: TaskRun, engine: str) -> str:
         facts = {
             "parameters": result.parameters,
             "engine": engine,
@@ -206,13 +206,13 @@ def probabilities(model: nn.Module, images: Images) -> np.ndarray:
     return np.concatenate(found)
 
 
-def measure(model: nn.Module, images: Images, labels: list[str]) -> Measured:
+def measure(model: nn.Module, images: Images, labels: list[str]) -> TaskScores:
     """Accuracy, macro-F1 and loss, and the scores of each label."""
     shares, gold = probabilities(model, images), numbers_of(images, labels)
     right = shares[np.arange(len(gold)), gold]
     scores = score_labels(images.labels, [labels[place] for place in shares.argmax(1)])
     loss = float(-np.log(np.maximum(right, 1e-12)).mean())
-    return Measured({**scores.numbers(), "loss": loss}, len(gold), [asdict(each) for each in scores.by_label])
+    return TaskScores({**scores.numbers(), "loss": loss}, len(gold), [asdict(each) for each in scores.by_label])
 
 
 def fresh_vit(folder: RunFolder, recipe: VisionRecipe) -> tuple[VitClassifier, list[str]]:

@@ -12,6 +12,8 @@ from regard.config import KernelRecipe
 from regard.data.curve import curve, points
 from regard.nn import Recorder
 from regard.nn.kernel_regression import KernelRegression
+from regard.tasks.loaded_model import LoadedModel
+from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
 from regard.training.schedule import constant
@@ -46,6 +48,17 @@ class KernelRun:
             "fits": [asdict(each) for each in self.fits],
             "pictures": [str(path) for path in self.pictures],
         }
+
+    def summary(self) -> Summary:
+        """The three kernels side by side, and where the pictures are."""
+        columns = ("kernel", "sharpness", "left-out error", "error against the curve")
+        rows = [
+            (fit.kernel, f"{fit.sharpness:.3f}", f"{fit.left_out_error:.4f}", curve_cell(fit))
+            for fit in self.fits
+        ]
+        table = ResultTable(columns, rows, "Kernel regression", numbers_right=True)
+        pictures = (f"picture: {path}" for path in self.pictures)
+        return Summary((), table, (*pictures, f"run:     {self.folder}"))
 
 
 def train(recipe: KernelRecipe, out: Path) -> KernelRun:
@@ -125,12 +138,15 @@ def curve_cell(fit: Fit) -> str:
     return "" if fit.curve_error is None else f"{fit.curve_error:.4f}"
 
 
-class LoadedKernel:
+class KernelRegressor(LoadedModel):
     """A trained kernel regression: predict y at new places, and see which points it looks at."""
+
+    does = "predicts points of a curve"
+    recipe: KernelRecipe
 
     def __init__(self, folder: RunFolder, recipe: KernelRecipe) -> None:
         weights = folder.weights()
-        self.recipe = recipe
+        self.folder, self.recipe = folder, recipe
         self.model = KernelRegression(len(weights.get("x", ())), recipe.model.kernel, recipe.model.sharpness)
         folder.write_weights_into(self.model)
 

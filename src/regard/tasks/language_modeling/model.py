@@ -7,28 +7,33 @@ from pathlib import Path
 import torch
 
 from regard.config import LanguageRecipe
-from regard.decoding.writer import Wish, Writer, Written
+from regard.decoding.writer import Completion, GenerationConfig, Writer
 from regard.errors import RegardError
 from regard.nn import Recorder
 from regard.nn.gpt import GptWriter
 from regard.nn.ngram import Ngram
 from regard.tasks.encoder.run_folder import TextFolder
-from regard.tasks.encoder.training import Measured, file_of
+from regard.tasks.encoder.training import TaskScores, file_of
 from regard.tasks.language_modeling.ngram import open_counts
 from regard.tasks.language_modeling.task import Language
+from regard.tasks.loaded_model import TextModel
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import side
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer, load
 from regard.training.devices import choose_device
-from regard.viz.payload import Layer, Looked
+from regard.viz.payload import AttentionMaps, Layer
 
 LOOKED_AT = 40
 """Tokens that are written to look into, where nothing else is said."""
 
 
-class LoadedWriter:
-    """What `regard.load` gives for a run that holds a GPT, or counts of tokens."""
+class LanguageModel(TextModel):
+    """A GPT, or counts of tokens, that goes on with texts."""
+
+    does = "goes on with a text"
+    recipe: LanguageRecipe
+    tokenizer: Tokenizer
 
     def __init__(self, folder: RunFolder, recipe: LanguageRecipe) -> None:
         self.folder, self.recipe = folder, recipe
@@ -37,19 +42,23 @@ class LoadedWriter:
         place = choose_device() if isinstance(self.model, GptWriter) else torch.device("cpu")
         self.writer = Writer(self.model, self.tokenizer, self.longest, place)
 
-    def generate(self, prompts: Sequence[str], wish: Wish | None = None) -> list[str]:
+    def input_ids(self, text: str) -> list[int]:
+        """The ids of a text; nothing stands around it."""
+        return self.tokenizer.encode(text)
+
+    def generate(self, prompts: Sequence[str], wish: GenerationConfig | None = None) -> list[str]:
         """What comes after each prompt; the prompt itself is not in it."""
         return [each.text for each in self.write(prompts, wish)]
 
-    def write(self, prompts: Sequence[str], wish: Wish | None = None) -> list[Written]:
+    def write(self, prompts: Sequence[str], wish: GenerationConfig | None = None) -> list[Completion]:
         """The same, with why each text ends."""
-        return self.writer.write(prompts, wish or Wish())
+        return self.writer.write(prompts, wish or GenerationConfig())
 
-    def stream(self, prompt: str, wish: Wish | None = None) -> Iterator[str]:
+    def stream(self, prompt: str, wish: GenerationConfig | None = None) -> Iterator[str]:
         """What comes after a prompt, piece by piece as it is written."""
-        return self.writer.stream(prompt, wish or Wish())
+        return self.writer.stream(prompt, wish or GenerationConfig())
 
-    def evaluate(self, file: Path | None = None) -> Measured:
+    def evaluate(self, file: Path | None = None) -> TaskScores:
         """Nats a token and bits a byte of a text, or of the test or validation text of the recipe."""
         work = Language(self.recipe)
         data = self.recipe.data
@@ -64,14 +73,14 @@ class LoadedWriter:
         return work.measure(self.model, self.tokenizer, "test")
 
     @torch.no_grad()
-    def attention(self, text: str, target: str | None = None) -> Looked:
+    def attention(self, text: str, target: str | None = None) -> AttentionMaps:
         """Where every layer and head looks while it goes on with a text, or with the given target."""
         if not isinstance(self.model, GptWriter):
             raise RegardError(f"{self.folder.path} holds {self.recipe.model}: it looks at nothing")
         if target is None:
-            room = max(1, self.model.gpt.max_length - len(self.tokenizer.encode(text)))
-            target = self.generate([text], Wish(tokens=min(LOOKED_AT, room)))[0]
-        prompt, said = self.tokenizer.encode(text), self.tokenizer.encode(target)
+            room = max(1, self.model.gpt.max_length - len(self.input_ids(text)))
+            target = self.generate([text], GenerationConfig(tokens=min(LOOKED_AT, room)))[0]
+        prompt, said = self.input_ids(text), self.input_ids(target)
         ids = [*prompt, *said]
         if len(ids) > self.model.gpt.max_length:
             warnings.warn(
@@ -86,7 +95,7 @@ class LoadedWriter:
         layers = {
             name: Layer(whole, whole, weights[0].float().cpu().numpy()) for name, weights in record.items()
         }
-        return Looked(whole, written, layers)
+        return AttentionMaps(whole, written, layers)
 
 
 def opened(folder: RunFolder, recipe: LanguageRecipe) -> tuple[GptWriter | Ngram, Tokenizer]:

@@ -12,7 +12,7 @@ from regard.data.windows import Windows
 from regard.errors import RegardError
 from regard.nn.ngram import Ngram, counted, from_tensors
 from regard.tasks.encoder.run_folder import learned
-from regard.tasks.encoder.training import TextRun, Work, read_splits
+from regard.tasks.encoder.training import TaskRun, Work, read_splits
 from regard.tasks.metrics_log import Audience, Nobody
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
@@ -28,7 +28,7 @@ class CountedWork(Work, Protocol):
 
 def count(
     recipe: LanguageRecipe, work: CountedWork, out: Path, audience: Audience | None, *, resume: bool
-) -> TextRun:
+) -> TaskRun:
     """Count into the folder `out`, and measure on the test file or on the validation text."""
     if resume:
         raise RegardError("counting is done in one go; there is nothing to resume")
@@ -48,7 +48,7 @@ def count(
         measured = work.measure(model, tokenizer, split)
         on = "test" if split == "test" else "validation"
         minutes = (time.perf_counter() - begun) / 60
-        result = TextRun(folder.path, recipe.task, on, measured, minutes, 0, runs_in(model))
+        result = TaskRun(folder.path, recipe.task, on, measured, minutes, 0, runs_in(model))
         folder.write("metrics.jsonl", json.dumps({"kind": "valid", "step": 0, **measured.scores}) + "\n")
         folder.write("README.md", card(recipe, result))
         folder.write_config(recipe)
@@ -73,7 +73,7 @@ def open_counts(folder: RunFolder, tokenizer: Tokenizer) -> Ngram:
         raise RegardError(f"{folder.file('model.safetensors')} does not hold counts: {problem}") from None
 
 
-def card(recipe: LanguageRecipe, result: TextRun) -> str:
+def card(recipe: LanguageRecipe, result: TaskRun) -> str:
     facts: dict[str, Any] = {
         "runs": result.parameters,
         "measured on": f"{result.measured.examples:,} {result.on} tokens",

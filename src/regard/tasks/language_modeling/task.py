@@ -17,7 +17,7 @@ from regard.nn.build import Head
 from regard.nn.ngram import Ngram
 from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import Measured, TextRun
+from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.language_modeling import ngram
 from regard.tasks.metrics_log import Audience
 from regard.tasks.translation.vocabulary import digest_of
@@ -33,7 +33,7 @@ WINDOWS = 20_000
 
 def train(
     recipe: LanguageRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation text."""
     if isinstance(recipe.model, NgramModel):
         return ngram.count(recipe, Language(recipe), out, audience, resume=resume)
@@ -105,11 +105,11 @@ class Language:
         rows = self.windows(tokenizer, split).rows
         return sum(int((row == tokenizer.unknown).sum()) for row in rows)
 
-    def measure(self, model: nn.Module, tokenizer: Tokenizer, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: Tokenizer, split: str) -> TaskScores:
         windows = self.windows(tokenizer, split)
         if isinstance(model, Ngram):
             nats, tokens = ngram.measured_counts(model, windows)
-            return Measured(self.scores(nats, tokens, windows.tokens, split), tokens, [])
+            return TaskScores(self.scores(nats, tokens, windows.tokens, split), tokens, [])
         objective = LanguageObjective(model)
         in_order, total, asked, count = windows.in_order(), 0.0, 0, 0
         with torch.no_grad():
@@ -118,7 +118,7 @@ class Language:
                 for batch in all_batches(some, TOKENS):
                     total += float(objective.loss(batch.to(objective.device)))
                     asked += batch.num_targets
-        return Measured(self.scores(total, asked, windows.tokens, split), count, [])
+        return TaskScores(self.scores(total, asked, windows.tokens, split), count, [])
 
     def scores(self, nats: float, asked: int, tokens: int, split: str) -> dict[str, float]:
         """Loss in nats a token, and in bits a byte, which does not depend on what a token is."""

@@ -19,7 +19,7 @@ from regard.nn.bert import BertPretrainer
 from regard.nn.build import Head
 from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import Measured, TextRun, bucket
+from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
 from regard.tasks.metrics_log import Audience
 from regard.tokenization import BertTokenizer
 from regard.training.objectives import PretrainingObjective
@@ -36,7 +36,7 @@ TEXTS = 20_000
 
 def train(
     recipe: PretrainingRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation documents."""
     return texts.train(recipe, Pretraining, out, audience, resume=resume)
 
@@ -113,7 +113,7 @@ class Pretraining:
             self.opened[split] = found
         return self.opened[split]
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
         documents, chance = self.documents(tokenizer, split), np.random.default_rng(self.seed)
         objective = PretrainingObjective(model)
         totals = np.zeros(6)
@@ -128,7 +128,7 @@ class Pretraining:
         if decisions:
             scores |= {"next_accuracy": right / decisions, "next_loss": loss / decisions}
         scores["loss"] = scores["word_loss"] + scores.get("next_loss", 0.0)
-        return Measured({name: float(each) for name, each in scores.items()}, len(documents), [])
+        return TaskScores({name: float(each) for name, each in scores.items()}, len(documents), [])
 
 
 def counted(model: BertPretrainer, objective: PretrainingObjective, batch: TextBatch) -> np.ndarray:

@@ -14,7 +14,7 @@ from regard.errors import RegardError
 from regard.metrics import score_answers
 from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import Measured, TextRun, asked
+from regard.tasks.encoder.training import TaskRun, TaskScores, asked
 from regard.tasks.metrics_log import Audience
 from regard.tokenization import BertTokenizer, Pieces
 from regard.training.objectives import SpanObjective
@@ -25,7 +25,7 @@ NOWHERE = (0, 0)
 
 def train(
     recipe: AnsweringRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation questions."""
     return texts.train(recipe, Answering, out, audience, resume=resume)
 
@@ -73,13 +73,13 @@ class Answering:
             [each.answers[0] for each in questions],
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
         questions, windows = self.splits[split], self.windows(tokenizer, split)
         contexts = [each.context for each in questions]
         best, loss = spans(model, windows, contexts, self.data.longest_answer)
         gold = [[answer.text for answer in each.answers] for each in questions]
         scores = score_answers(gold, [each.answer for each in best])
-        return Measured({**scores.numbers(), "loss": loss}, len(questions), [])
+        return TaskScores({**scores.numbers(), "loss": loss}, len(questions), [])
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def place_of(answer: Answer, context: Pieces) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerSpan:
     """An answer, how likely it is, and its letters in the paragraph: from `start` to before `end`."""
 
     answer: str
@@ -149,7 +149,7 @@ class Answered:
 
 def spans(
     model: nn.Module, windows: Sequence[Window], contexts: Sequence[str], longest_answer: int
-) -> tuple[list[Answered], float]:
+) -> tuple[list[AnswerSpan], float]:
     """The best answer to each question over all windows of its paragraph, and the mean loss of a window.
 
     The likelihood of a stretch is that of its two ends among all places of the paragraph.
@@ -174,7 +174,7 @@ def spans(
     for number, (score, start, end) in enumerate(best):
         total = sum(log_sum(side) for side in np.stack(mass[number], 1)) if mass[number] else 0.0
         share = float(np.exp(score - total)) if mass[number] else 0.0
-        answers.append(Answered(contexts[number][start:end], share, start, end))
+        answers.append(AnswerSpan(contexts[number][start:end], share, start, end))
     return answers, loss / max(1, len(windows))
 
 

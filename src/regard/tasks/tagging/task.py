@@ -16,7 +16,7 @@ from regard.engine.forward import run_tokens
 from regard.metrics import entities, score_entities
 from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import Measured, TextRun, batches_for
+from regard.tasks.encoder.training import TaskRun, TaskScores, batches_for
 from regard.tasks.metrics_log import Audience
 from regard.tokenization import BertTokenizer, Pieces
 from regard.training.objectives import TagObjective
@@ -24,7 +24,7 @@ from regard.training.objectives import TagObjective
 
 def train(
     recipe: TaggingRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
-) -> TextRun | None:
+) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation sentences."""
     return texts.train(recipe, Tagging, out, audience, resume=resume)
 
@@ -78,7 +78,7 @@ class Tagging:
             [[places[tag] for tag in each.tags] for each in sentences],
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> Measured:
+    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
         sentences, stretches = self.splits[split], self.stretches(tokenizer, split)
         shares = word_shares(model, stretches, [len(each.words) for each in sentences])
         found = [[self.labels[place] for place in each.argmax(1)] for each in shares]
@@ -88,7 +88,7 @@ class Tagging:
         )
         scores = score_entities([each.tags for each in sentences], found)
         loss = float(-np.log(np.maximum(right, 1e-12)).mean())
-        return Measured(
+        return TaskScores(
             {**scores.numbers(), "loss": loss}, len(sentences), [asdict(each) for each in scores.by_name]
         )
 
@@ -160,7 +160,7 @@ def word_shares(model: nn.Module, stretches: Sequence[Stretch], lengths: Sequenc
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedEntity:
     """A name found in a sentence: its words, its kind, and how sure its least sure word is."""
 
     name: str
@@ -172,20 +172,20 @@ class Named:
 
 
 @dataclass(frozen=True)
-class TaggedWords:
+class TaggedSentence:
     """A sentence with a tag and its share for each word, and the names they make."""
 
     words: list[str]
     tags: list[str]
     probabilities: list[float]
-    names: list[Named]
+    names: list[NamedEntity]
 
 
-def tagged(words: Sequence[str], labels: Sequence[str], shares: np.ndarray) -> TaggedWords:
+def tagged(words: Sequence[str], labels: Sequence[str], shares: np.ndarray) -> TaggedSentence:
     tags = [labels[place] for place in shares.argmax(1)] if len(words) else []
     sure = [float(each) for each in shares.max(1)] if len(words) else []
     names = [
-        Named(" ".join(words[first:after]), kind, first, after - 1, min(sure[first:after]))
+        NamedEntity(" ".join(words[first:after]), kind, first, after - 1, min(sure[first:after]))
         for first, after, kind in entities(tags)
     ]
-    return TaggedWords(list(words), tags, sure, names)
+    return TaggedSentence(list(words), tags, sure, names)

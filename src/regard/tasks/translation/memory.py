@@ -25,7 +25,7 @@ from regard.nn.knn import Datastore
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.tasks.metrics_log import Audience, Nobody
 from regard.tasks.run_folder import RunFolder
-from regard.tasks.translation.model import LoadedTranslator
+from regard.tasks.translation.model import Translator
 from regard.tasks.translation.neighbours import keep
 from regard.tasks.translation.vocabulary import Vocabulary
 
@@ -78,7 +78,7 @@ def remember(
     recipe = folder.read_recipe()
     if not isinstance(recipe, TranslationRecipe):
         raise RegardError(f"{run} holds a {recipe.task} model; only those that translate have neighbours")
-    loaded = LoadedTranslator(folder, recipe, remembering=False)
+    loaded = Translator(folder, recipe, remembering=False)
     data = recipe.data if source is None else of_files(recipe.data, source, target)
     neighbours, memory = found_in(ParallelCorpus(data), loaded, audience or Nobody())
     keep(folder, loaded.model, neighbours)
@@ -86,7 +86,7 @@ def remember(
 
 
 @torch.no_grad()
-def found_in(corpus: ParallelCorpus, loaded: LoadedTranslator, audience: Audience) -> tuple[Datastore, Memory]:
+def found_in(corpus: ParallelCorpus, loaded: Translator, audience: Audience) -> tuple[Datastore, Memory]:
     """The places of the training pairs, as many asked and as much believed as validation pairs have it."""
     model, vocabulary, longest = loaded.model, loaded.vocabulary, loaded.recipe.model.longest
     pairs = some_of(corpus, audience)

@@ -1,9 +1,10 @@
 """A trained translation model, opened: translate, measure, look inside."""
 
+import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -12,7 +13,7 @@ import torch
 from regard.config import TranslationRecipe
 from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
-from regard.decoding import Options, Policy, Translator
+from regard.decoding import BeamSearchConfig, Policy, TranslationPipeline
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, check_range
 from regard.metrics import Quality, by_length, measure
@@ -20,13 +21,16 @@ from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
 from regard.nn.knn import KnnModel
+from regard.tasks import load
+from regard.tasks.loaded_model import TextModel
+from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.neighbours import remembered
-from regard.tasks.translation.task import is_tokenised, mean_loss, options_of
+from regard.tasks.translation.task import is_tokenised, mean_loss, options_of, quality_lines
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
 from regard.training.devices import choose_device
-from regard.viz.payload import Layer, Looked, Side
+from regard.viz.payload import AttentionMaps, Layer, Side
 
 
 @dataclass(frozen=True)
@@ -41,24 +45,42 @@ class Evaluation:
     seconds: float
     """Spent on translating."""
 
+    def as_json(self) -> dict[str, object]:
+        return {
+            **asdict(self.quality),
+            "loss": self.loss,
+            "perplexity": math.exp(min(self.loss, 700)),
+            "by_length": self.by_length,
+        }
 
-class LoadedTranslator:
-    """What `regard.load` gives for a translation run, or for several that translate as one.
+    def summary(self) -> Summary:
+        rows = [(str(row["words"]), str(row["sentences"]), f"{row['bleu']:.2f}") for row in self.by_length]
+        return Summary(
+            quality_lines(self.quality, self.loss), ResultTable(("source words", "sentences", "BLEU"), rows)
+        )
+
+
+class Translator(TextModel):
+    """A translation run, or several that translate as one.
 
     Those `beside` it have a say in every word, and so have neighbours, where a run remembers sentences; what is
     looked into is this one.
     """
 
+    does = "translates"
+    recipe: TranslationRecipe
+
     def __init__(
         self,
         folder: RunFolder,
         recipe: TranslationRecipe,
-        beside: Sequence["LoadedTranslator"] = (),
+        beside: Sequence["Translator"] = (),
         *,
         remembering: bool = True,
     ) -> None:
         self.folder, self.recipe = folder, recipe
         self.vocabulary = Vocabulary.load(folder.path)
+        self.tokenizer = self.vocabulary.source
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
         with torch.device("meta"):  # nothing is believed, and no memory taken, before the shapes agree
             folder.check_weights(build(recipe.model, *sizes, self.vocabulary.source.padding))
@@ -74,14 +96,23 @@ class LoadedTranslator:
                     f"{other.folder.path} has another vocabulary than {folder.path}; models that translate "
                     "together need the same one, as trainings on the same data with other seeds have"
                 )
-        self.translator = Translator(
+        self.pipeline = TranslationPipeline(
             Ensemble([self.asked, *(each.asked for each in beside)]) if beside else self.asked,
             self.vocabulary.source,
             self.vocabulary.target,
             min([recipe.model.longest, *(each.recipe.model.longest for each in beside)]),
         )
 
-    def options(self, beam: int | None = None, nbest: int = 1) -> Options:
+    @classmethod
+    def load(cls, run: str | Path, *beside: str | Path) -> "Translator":
+        """Open a run folder that must hold a translation model, and others `beside` it that translate with it.
+
+        Raises:
+            RegardError: a folder holds no finished run, or one of another task.
+        """
+        return cls.of(load(run, *beside))
+
+    def options(self, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
         """The recipe's way of searching, with another beam or more results."""
         return options_for(self.recipe, beam, nbest)
 
@@ -97,8 +128,12 @@ class LoadedTranslator:
         if batch_size is None:
             batch_size = self.recipe.decode.batch_size
         check_range("batch_size", batch_size, 1, MAX_BATCH_SIZE)
-        found = self.translator.translate(texts, self.options(beam), batch_size=batch_size, long=long)
+        found = self.pipeline.translate(texts, self.options(beam), batch_size=batch_size, long=long)
         return [each.text for each in found]
+
+    def input_ids(self, text: str) -> list[int]:
+        """The ids of a source text and `</s>`."""
+        return [*self.tokenizer.encode(text), self.tokenizer.end]
 
     def test_pairs(self) -> list[Pair]:
         """The test split of the data the recipe names; it must still be there."""
@@ -128,7 +163,7 @@ class LoadedTranslator:
         )
 
     @torch.no_grad()
-    def attention(self, text: str, target: str | None = None) -> Looked:
+    def attention(self, text: str, target: str | None = None) -> AttentionMaps:
         """Where every layer and head looks while it translates the text, or writes the given target.
 
         What is longer than the model has places for is told and cut.
@@ -136,23 +171,31 @@ class LoadedTranslator:
         reading, writing = self.vocabulary.source, self.vocabulary.target
         source_ids = self.fitting_ids(reading, text, "text")
         if target is None:
-            [found] = self.translator.search_ids([source_ids], self.options())
-            target = self.translator.worded(text, found).text
+            [found] = self.pipeline.search_ids([source_ids], self.options())
+            target = self.pipeline.worded(text, found).text
             target_ids = list(found[0].ids[: self.recipe.model.longest - 1]) if found else []
         else:
             target_ids = self.fitting_ids(writing, target, "target")
-        device = self.translator.device
+        return self.attention_of_ids(text, source_ids, target, target_ids)
+
+    @torch.no_grad()
+    def attention_of_ids(
+        self, source: str, source_ids: Sequence[int], target: str, target_ids: Sequence[int]
+    ) -> AttentionMaps:
+        """Attention weights while the model reads one sentence of ids and writes another; both without ends."""
+        reading, writing = self.vocabulary.source, self.vocabulary.target
+        device = self.pipeline.device
         record = Recorder()
         self.model.hidden(
             torch.tensor([[*source_ids, reading.end]], device=device),
             torch.tensor([[writing.begin, *target_ids]], device=device),
             record,
         )
-        read = side("source", text, reading, [*source_ids, reading.end])
+        read = side("source", source, reading, [*source_ids, reading.end])
         written = side("translation", target, writing, [*target_ids, writing.end])
         before = side("translation so far", target, writing, [writing.begin, *target_ids])
         sides = {"encoder": (read, read), "cross": (written, read), "self": (written, before)}
-        return Looked(
+        return AttentionMaps(
             read,
             written,
             {
@@ -172,7 +215,7 @@ class LoadedTranslator:
         return ids[:places]
 
 
-def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> Options:
+def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
     """The recipe's options, with another beam or more results; the beam is at least as wide as these."""
     options = options_of(recipe.decode, beam, nbest)
     return replace(options, beam=max(options.beam, nbest))
@@ -192,6 +235,11 @@ def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> Side:
         for word, group in zip(words, groups, strict=True)
     )
     return Side(name, text, tuple(tokens), tuple(named), tuple(map(tuple, groups)))
+
+
+def memory_advice(batch_size: int, beam: int) -> str:
+    """What to lower where memory does not suffice."""
+    return f"Lower --batch-size (now {batch_size}) or --beam (now {beam})."
 
 
 def pairs_of_files(source: str | Path | None, target: str | Path | None) -> list[Pair] | None:

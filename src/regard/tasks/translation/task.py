@@ -12,13 +12,14 @@ from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
 from regard.data.store import TokenStore, open_or_build, store_key
-from regard.decoding import Options, Translator
+from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.metrics import Quality, measure
 from regard.nn.build import build
 from regard.storage import cache_folder
 from regard.tasks import training
 from regard.tasks.metrics_log import Audience, Journal, read_journal
 from regard.tasks.model_card import translation_card
+from regard.tasks.results import Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
@@ -52,6 +53,10 @@ class TranslationRun:
             "steps": self.steps,
             "parameters": self.parameters,
         }
+
+    def summary(self) -> Summary:
+        lines = quality_lines(self.quality, self.loss, f"{self.steps:,} steps, {self.minutes:.1f} minutes")
+        return Summary((*lines, f"run:     {self.folder}"))
 
 
 def train(
@@ -140,7 +145,7 @@ class Validation:
 def translate_and_measure(
     recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair], beam: int
 ) -> tuple[Quality, list[str]]:
-    translator = Translator(model, vocabulary.source, vocabulary.target, recipe.model.longest)
+    translator = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.longest)
     found = translator.translate(
         [source for source, _ in pairs], options_of(recipe.decode, beam), batch_size=recipe.decode.batch_size
     )
@@ -164,8 +169,15 @@ def mean_loss(
     return total / tokens
 
 
-def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) -> Options:
-    return Options(
+def quality_lines(quality: Quality, loss: float, note: str = "") -> tuple[str, str]:
+    """The scores in one line, and the signature that makes them comparable."""
+    notes = ", ".join([f"{quality.sentences:,} test sentences", *([note] if note else [])])
+    scores = f"BLEU {quality.bleu:.2f}   chrF {quality.chrf:.2f}   TER {quality.ter:.2f}   loss {loss:.3f}"
+    return f"{scores}   ({notes})", f"signature: {quality.signature}"
+
+
+def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
+    return BeamSearchConfig(
         beam=decode.beam if beam is None else beam,
         nbest=nbest,
         length_penalty=decode.length_penalty,

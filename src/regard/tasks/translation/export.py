@@ -1,52 +1,48 @@
-"""Whether an export of a translation model says what the run says: both translate the same sentences."""
+"""A translation model exported, and whether it says what the run says: both translate the same sentences."""
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from regard import storage
 from regard.data.batches import Batches
 from regard.data.corpus import read_lines
-from regard.decoding import Options, Translation, Translator
+from regard.decoding import BeamSearchConfig, Translation, TranslationPipeline
 from regard.errors import RegardError
 from regard.interop import by_transformers, marian
-from regard.tasks.engines import LoadedEngine
-from regard.tasks.formats import Format
+from regard.tasks.engines import ExportedTranslator
+from regard.tasks.export_card import export_card
+from regard.tasks.export_check import MOST, Check
+from regard.tasks.formats import Format, write
 from regard.tasks.metrics_log import whole_rows
-from regard.tasks.translation.model import LoadedTranslator
-
-MOST = 200
-"""Sentences that an export is checked with."""
+from regard.tasks.spec import ExportOptions
+from regard.tasks.translation.model import Translator
 
 
-@dataclass(frozen=True)
-class Check:
-    """What a model and its export said to the same sentences."""
-
-    engine: str
-    sentences: int
-    same: dict[str, int]
-    """How many of the answers are the same: greedily, with a beam."""
-    of: str
-    """What the largest difference is one of."""
-    difference: float
+def export(loaded: Translator, options: ExportOptions) -> Check:
+    """Write the model and its vocabulary, and translate the same sentences with both."""
+    sentences = sentences_of(loaded, options.source)
+    write(loaded, options.format, options.folder, options.quantization)
+    check = compared(loaded, options.format, options.folder, sentences)
+    storage.write_text(options.folder / "README.md", export_card(loaded.recipe, options.format, check))
+    return check
 
 
-def compared(loaded: LoadedTranslator, to: Format, folder: Path, sentences: Sequence[str]) -> Check:
+def compared(loaded: Translator, to: Format, folder: Path, sentences: Sequence[str]) -> Check:
     """The model and the export side by side."""
     if to == "huggingface":
         return compared_by_transformers(loaded, folder, sentences)
-    engine = LoadedEngine(folder, to)
+    engine = ExportedTranslator(folder, to)
     beam = beam_of(loaded)
     same: list[int] = []
     apart = 0.0
     for options in (loaded.options(1), loaded.options(beam)):
         both = zip(
-            translated(loaded.translator, sentences, options),
-            translated(engine.translator, sentences, options),
+            translated(loaded.pipeline, sentences, options),
+            translated(engine.pipeline, sentences, options),
             strict=True,
         )
         alike = [abs(one.score - other.score) for one, other in both if one.text == other.text]
@@ -56,10 +52,10 @@ def compared(loaded: LoadedTranslator, to: Format, folder: Path, sentences: Sequ
     return Check(engine.name, len(sentences), named(beam, same), what, apart)
 
 
-def compared_by_transformers(loaded: LoadedTranslator, folder: Path, sentences: Sequence[str]) -> Check:
+def compared_by_transformers(loaded: Translator, folder: Path, sentences: Sequence[str]) -> Check:
     """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
     beam = beam_of(loaded)
-    mine = [texts(loaded, loaded.translator, sentences, each) for each in (1, beam)]
+    mine = [texts(loaded, loaded.pipeline, sentences, each) for each in (1, beam)]
     logits: Callable[[Tensor, Tensor], Tensor]
     if by_transformers.is_installed():
         opened = by_transformers.OpenedTranslator(folder)
@@ -69,7 +65,7 @@ def compared_by_transformers(loaded: LoadedTranslator, folder: Path, sentences: 
         model = marian.read(folder).model
         name, logits = by_transformers.MISSING, model
         vocabulary, longest = loaded.vocabulary, loaded.recipe.model.longest
-        again = Translator(model, vocabulary.source, vocabulary.target, longest)
+        again = TranslationPipeline(model, vocabulary.source, vocabulary.target, longest)
         theirs = [texts(loaded, again, sentences, each) for each in (1, beam)]
     same = [sum(map(operator.eq, *both)) for both in zip(mine, theirs, strict=True)]
     apart = logits_apart(loaded, logits, sentences, mine[0])
@@ -80,18 +76,18 @@ def named(beam: int, same: Sequence[int]) -> dict[str, int]:
     return {"greedy": same[0], f"beam {beam}": same[1]}
 
 
-def beam_of(loaded: LoadedTranslator) -> int:
+def beam_of(loaded: Translator) -> int:
     """The recipe's beam; where it is greedy, the smallest that is not."""
     return max(2, loaded.recipe.decode.beam)
 
 
-def texts(loaded: LoadedTranslator, translator: Translator, sentences: Sequence[str], beam: int) -> list[str]:
-    return [each.text for each in translated(translator, sentences, loaded.options(beam))]
+def texts(loaded: Translator, pipeline: TranslationPipeline, sentences: Sequence[str], beam: int) -> list[str]:
+    return [each.text for each in translated(pipeline, sentences, loaded.options(beam))]
 
 
 @torch.inference_mode()
 def logits_apart(
-    loaded: LoadedTranslator,
+    loaded: Translator,
     theirs: Callable[[Tensor, Tensor], Tensor],
     sources: Sequence[str],
     targets: Sequence[str],
@@ -102,17 +98,19 @@ def logits_apart(
     for batch in Batches.of_pairs(pairs, 2048, loaded.recipe.model.longest):
         source = batch.source.padded(loaded.vocabulary.source.padding)
         target = batch.target.padded(loaded.vocabulary.target.padding)
-        device = loaded.translator.device
+        device = loaded.pipeline.device
         difference = loaded.model(source.to(device), target.to(device)).cpu() - theirs(source, target)
         apart = max(apart, float(batch.target.repacked(difference).values.abs().max()))
     return apart
 
 
-def translated(translator: Translator, sentences: Sequence[str], options: Options) -> list[Translation]:
-    return translator.translate(sentences, options, long="cut", tell=lambda told: None)
+def translated(
+    pipeline: TranslationPipeline, sentences: Sequence[str], options: BeamSearchConfig
+) -> list[Translation]:
+    return pipeline.translate(sentences, options, long="cut", tell=lambda told: None)
 
 
-def sentences_of(loaded: LoadedTranslator, source: str | Path | None) -> list[str]:
+def sentences_of(loaded: Translator, source: str | Path | None) -> list[str]:
     """Sentences to check with: those of a file, or those the run translated while it was trained."""
     if source is not None:
         found = [line for line in read_lines(Path(source)) if line.strip()]

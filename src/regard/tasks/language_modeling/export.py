@@ -1,4 +1,4 @@
-"""Whether an exported GPT writes what the run writes: both go on with the same texts."""
+"""A GPT exported, and whether it writes what the run writes: both go on with the same texts."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -7,12 +7,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from regard import storage
+from regard.config import GptModel
 from regard.data.corpus import read_lines
-from regard.decoding.writer import HALF, Wish, Writer
+from regard.decoding.writer import HALF, GenerationConfig, Writer
 from regard.errors import RegardError
 from regard.interop import by_transformers, gpt2
-from regard.tasks.checks import MOST, Check
-from regard.tasks.language_modeling.model import LoadedWriter
+from regard.nn.gpt import GptWriter
+from regard.tasks.export_card import writer_card
+from regard.tasks.export_check import MOST, Check
+from regard.tasks.language_modeling.model import LanguageModel
+from regard.tasks.spec import ExportOptions
 
 DRAWN = 20
 """Texts that the model writes itself, where none are given to check it with."""
@@ -20,11 +25,30 @@ TOKENS = 40
 """Tokens that are read of each text, and tokens that are written after it; less where the window is small."""
 
 
-def prompts_of(loaded: LoadedWriter, source: str | Path | None) -> list[str]:
+def export(loaded: LanguageModel, options: ExportOptions) -> Check:
+    """Write a GPT, and let both go on with the same texts."""
+    network = loaded.recipe.model
+    if (
+        options.format != "huggingface"
+        or not isinstance(loaded.model, GptWriter)
+        or not isinstance(network, GptModel)
+    ):
+        raise RegardError(f"{loaded.folder.path} holds {network}; a GPT can be exported to huggingface")
+    prompts = prompts_of(loaded, options.source)
+    gpt2.write(options.folder, loaded.model, network, loaded.tokenizer)
+    found = wrote_the_same(loaded, options.folder, prompts)
+    storage.write_text(options.folder / "README.md", writer_card(network, found))
+    return found
+
+
+def prompts_of(loaded: LanguageModel, source: str | Path | None) -> list[str]:
     """Texts to check with: the lines of a file, or what the model writes by chance after some of its words."""
     tokens = tokens_of(loaded)
     if source is None:
-        return [each.prompt + each.text for each in loaded.write(words_of(loaded), Wish(max(1, tokens - 1)))]
+        return [
+            each.prompt + each.text
+            for each in loaded.write(words_of(loaded), GenerationConfig(max(1, tokens - 1)))
+        ]
     encoded = map(loaded.tokenizer.encode, dict.fromkeys(read_lines(Path(source))))
     found = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MOST]
     if not found:
@@ -32,7 +56,7 @@ def prompts_of(loaded: LoadedWriter, source: str | Path | None) -> list[str]:
     return found
 
 
-def words_of(loaded: LoadedWriter) -> list[str]:
+def words_of(loaded: LanguageModel) -> list[str]:
     """Tokens from all over the vocabulary that are text by themselves."""
     tokenizer = loaded.tokenizer
     each = (tokenizer.decode([number]) for number in range(tokenizer.size))
@@ -40,14 +64,14 @@ def words_of(loaded: LoadedWriter) -> list[str]:
     return whole[:: max(1, len(whole) // DRAWN)][:DRAWN]
 
 
-def tokens_of(loaded: LoadedWriter) -> int:
+def tokens_of(loaded: LanguageModel) -> int:
     return TOKENS if loaded.longest is None else min(TOKENS, loaded.longest // 3)
 
 
 @torch.inference_mode()
-def wrote_the_same(loaded: LoadedWriter, folder: Path, prompts: Sequence[str]) -> Check:
+def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) -> Check:
     """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
-    wish = Wish(tokens_of(loaded), beam=1)
+    wish = GenerationConfig(tokens_of(loaded), beam=1)
     logits: Callable[[Tensor], Tensor]
     if by_transformers.is_installed():
         opened = by_transformers.OpenedWriter(folder)

@@ -1,15 +1,15 @@
-"""Whether an exported model that reads says what the run says: both get the same texts."""
+"""A BERT or a GPT that labels exported, and whether it says what the run says: both get the same texts."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from regard.config import ClassificationRecipe, EncoderRecipe
+from regard import storage
+from regard.config import BertModel
 from regard.data.corpus import read_lines
 from regard.data.examples import Example, all_batches
 from regard.errors import RegardError
@@ -17,12 +17,14 @@ from regard.interop import bert, by_transformers, onnx
 from regard.interop.onnx_readers import BertLike, said
 from regard.nn.bert import BertPretrainer
 from regard.nn.build import Head
-from regard.tasks.checks import MOST, Check
 from regard.tasks.classification.task import encode_texts
-from regard.tasks.encoder.model import LoadedEncoder, sides, work_of
-from regard.tasks.encoder.run_folder import HEADS, embed_settings
-from regard.tasks.encoder.training import file_of
+from regard.tasks.encoder.model import Encoder, sides
+from regard.tasks.encoder.run_folder import embed_settings, text_spec_of
+from regard.tasks.export_card import reader_card
+from regard.tasks.export_check import MOST, Check
+from regard.tasks.exporting import refuse_fewer_tokens, write_beside
 from regard.tasks.formats import Format
+from regard.tasks.spec import ExportOptions
 
 Texts = list[str | tuple[str, str]]
 Says = Callable[[Tensor, Tensor], Tensor]
@@ -31,35 +33,44 @@ SAID: dict[Head, str] = {"classes": "labels", "tags": "tags", "span": "answers",
 """What is counted where it is the same."""
 
 
-def texts_of(loaded: LoadedEncoder, source: str | Path | None) -> Texts:
+def export(loaded: Encoder, options: ExportOptions) -> Check:
+    """Write a BERT with any head, or a GPT that labels, and give both the same texts."""
+    recipe, body, to, folder = loaded.recipe, loaded.body, options.format, options.folder
+    refuse_fewer_tokens(loaded.folder.path, getattr(body, "reduction", None))
+    texts = texts_of(loaded, options.source)
+    if to == "onnx":
+        onnx.write_reader(loaded.model, folder)
+        write_beside(folder, recipe, loaded.labels, loaded.tokenizer)
+    elif to == "huggingface" and isinstance(recipe.model, BertModel):
+        embed = getattr(recipe, "embed", None)
+        head = text_spec_of(recipe).head
+        bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, embed)
+    else:
+        allowed = "onnx or huggingface" if isinstance(recipe.model, BertModel) else "onnx"
+        raise RegardError(
+            f"{loaded.folder.path} holds {recipe.model}; it can be exported to {allowed}, not {to}"
+        )
+    found = read_the_same(loaded, to, folder, texts)
+    storage.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
+    return found
+
+
+def texts_of(loaded: Encoder, source: str | Path | None) -> Texts:
     """Texts to check with: lines of a file, a tab between the two of a pair, or some of the run's own."""
     if source is not None:
         lines = [line.partition("\t") for line in read_lines(Path(source)) if line.strip()]
         found: Texts = [(one, other) if tab else one for one, tab, other in lines]
     else:
-        found = own_texts(loaded)
+        found = list(loaded.own_texts(MOST))
     if not found:
         where = source or loaded.folder.path
         raise RegardError(f"{where} has no texts to check the export with; give some with --source FILE")
     return found[:MOST]
 
 
-def own_texts(loaded: LoadedEncoder) -> Texts:
-    """Texts of the run's validation or training file; where it reads pairs, two and two of them."""
-    recipe = loaded.recipe
-    if isinstance(recipe, EncoderRecipe) or not recipe.data.train:
-        return []
-    work, file = work_of(recipe), file_of(recipe.data, "valid") or file_of(recipe.data, "train")
-    assert file is not None
-    work.open("train", file)
-    some = list(islice(work.texts(), 2 * MOST))
-    in_pairs = recipe.data.pairs if isinstance(recipe, ClassificationRecipe) else recipe.task == "answering"
-    return list(zip(some[::2], some[1::2], strict=False)) if in_pairs else list(some)
-
-
-def read_the_same(loaded: LoadedEncoder, to: Format, folder: Path, texts: Texts) -> Check:
+def read_the_same(loaded: Encoder, to: Format, folder: Path, texts: Texts) -> Check:
     """The model and the export side by side, texts cut as the model cuts them."""
-    head = HEADS[loaded.recipe.task]
+    head = text_spec_of(loaded.recipe).head
     one, other = sides(texts)
     examples, _ = encode_texts(loaded.tokenizer, one, other, loaded.longest)
     counted: dict[str, int] = {}
@@ -91,7 +102,7 @@ def same_ids(example: Example, told: Sequence[int], longest: int) -> bool:
 
 
 @torch.inference_mode()
-def compared(loaded: LoadedEncoder, head: Head, examples: Sequence[Example], theirs: Says) -> tuple[int, float]:
+def compared(loaded: Encoder, head: Head, examples: Sequence[Example], theirs: Says) -> tuple[int, float]:
     """For how many texts both say the same, and the largest difference of what they say, padding left out."""
     device, padding = next(loaded.model.parameters()).device, loaded.tokenizer.padding
     same, apart = 0, 0.0
@@ -115,7 +126,7 @@ def compared(loaded: LoadedEncoder, head: Head, examples: Sequence[Example], the
     return same, apart
 
 
-def ours_to(loaded: LoadedEncoder, ids: Tensor, segments: Tensor) -> Tensor:
+def ours_to(loaded: Encoder, ids: Tensor, segments: Tensor) -> Tensor:
     """What the run's own model says; one that is pre-trained is asked for every word."""
     if isinstance(loaded.model, BertPretrainer):
         return said(loaded.model, ids, segments)

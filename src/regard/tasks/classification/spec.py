@@ -1,0 +1,43 @@
+"""Labels for texts and pairs of texts."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.config import ClassificationRecipe
+from regard.tasks.encoder.spec import EncoderTaskSpec
+
+if TYPE_CHECKING:
+    from regard.tasks.classification.model import Classifier
+    from regard.tasks.encoder.training import TaskRun
+    from regard.tasks.metrics_log import Audience
+    from regard.tasks.reduction_subject import Subject
+    from regard.tasks.run_folder import RunFolder
+
+
+class ClassificationSpec(EncoderTaskSpec[ClassificationRecipe, "Classifier"]):
+    """Labels for texts and pairs of texts."""
+
+    name = "classification"
+    recipe = ClassificationRecipe
+    head = "classes"
+    has_labels = True
+    commands = frozenset({"classify", "embed"})
+    routes = ("/classify", "/embed")
+
+    def train(
+        self, recipe: ClassificationRecipe, out: Path, audience: "Audience | None", *, resume: bool
+    ) -> "TaskRun | None":
+        from regard.tasks.classification.task import train
+
+        return train(recipe, out, audience, resume=resume)
+
+    def load(self, folder: "RunFolder", recipe: ClassificationRecipe) -> "Classifier":
+        from regard.tasks.classification.model import Classifier
+        from regard.tasks.encoder.run_folder import TextFolder
+
+        return Classifier(TextFolder(folder, recipe))
+
+    def reduction_subject(self, loaded: "Classifier", data: Path | None, most: int) -> "Subject":
+        from regard.tasks.encoder.reduction_subject import LabelSubject
+
+        return LabelSubject(loaded, data, most)

@@ -1,0 +1,71 @@
+"""The tasks of a BERT or a GPT: what they share, and the encoder by itself."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from regard.config import EncoderRecipe
+from regard.errors import RegardError
+from regard.tasks.spec import (
+    EvaluateOptions,
+    ExportOptions,
+    ModelType,
+    RecipeType,
+    TaskSpec,
+    evaluate_on_data,
+)
+
+if TYPE_CHECKING:
+    from regard.nn.build import Head
+    from regard.tasks.encoder.model import Encoder
+    from regard.tasks.export_check import Check
+    from regard.tasks.metrics_log import Audience
+    from regard.tasks.results import Result, TrainedRun
+    from regard.tasks.run_folder import RunFolder
+    from regard.viz.payload import AttentionMaps
+
+
+class TextTaskSpec(TaskSpec[RecipeType, ModelType]):
+    """A task whose run holds a BERT, a GPT or counts of tokens, with one vocabulary."""
+
+    head: ClassVar["Head"]
+    """The module on top of the body."""
+    has_labels: ClassVar[bool] = False
+    """Whether the run folder holds classes or tags."""
+
+    def evaluate(self, loaded: ModelType, options: EvaluateOptions) -> "Result":
+        return evaluate_on_data(loaded, options)
+
+    def attention(self, loaded: Any, text: str, target: str | None) -> "AttentionMaps":
+        found: AttentionMaps = loaded.attention(text, target)
+        return found
+
+
+class EncoderTaskSpec(TextTaskSpec[RecipeType, ModelType]):
+    """A task of a BERT, or of a GPT that labels."""
+
+    commands = frozenset({"embed"})
+    routes: ClassVar[tuple[str, ...]] = ("/embed",)
+
+    def export(self, loaded: Any, options: ExportOptions) -> "Check":
+        from regard.tasks.encoder.export import export
+
+        return export(loaded, options)
+
+
+class EncoderSpec(EncoderTaskSpec[EncoderRecipe, "Encoder"]):
+    """A BERT without a head, as it is imported: vectors for texts."""
+
+    name = "encoder"
+    recipe = EncoderRecipe
+    head = "none"
+
+    def train(
+        self, recipe: EncoderRecipe, out: Path, audience: "Audience | None", *, resume: bool
+    ) -> "TrainedRun | None":
+        raise RegardError("an encoder by itself has nothing to learn; start another task from it: model.start")
+
+    def load(self, folder: "RunFolder", recipe: EncoderRecipe) -> "Encoder":
+        from regard.tasks.encoder.model import Encoder
+        from regard.tasks.encoder.run_folder import TextFolder
+
+        return Encoder(TextFolder(folder, recipe))

@@ -1,0 +1,35 @@
+"""Kernel regression: attention over the points of a curve."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.config import KernelRecipe
+from regard.errors import RegardError
+from regard.tasks.spec import TaskSpec
+
+if TYPE_CHECKING:
+    from regard.tasks.kernel_regression.task import KernelRegressor, KernelRun
+    from regard.tasks.metrics_log import Audience
+    from regard.tasks.run_folder import RunFolder
+
+
+class KernelRegressionSpec(TaskSpec[KernelRecipe, "KernelRegressor"]):
+    """Kernel regression: attention over the points of a curve."""
+
+    name = "kernel"
+    recipe = KernelRecipe
+    reads = None
+
+    def train(
+        self, recipe: KernelRecipe, out: Path, audience: "Audience | None", *, resume: bool
+    ) -> "KernelRun":
+        from regard.tasks.kernel_regression.task import train
+
+        if resume:
+            raise RegardError("kernel regression takes a second; there is nothing to resume")
+        return train(recipe, out)
+
+    def load(self, folder: "RunFolder", recipe: KernelRecipe) -> "KernelRegressor":
+        from regard.tasks.kernel_regression.task import KernelRegressor
+
+        return KernelRegressor(folder, recipe)

@@ -1,0 +1,47 @@
+"""Language models: a GPT, or counts of tokens."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.config import LanguageRecipe
+from regard.tasks.encoder.spec import TextTaskSpec
+from regard.tasks.spec import EvaluateOptions, ExportOptions, refuse_merge
+
+if TYPE_CHECKING:
+    from regard.tasks.encoder.training import TaskRun
+    from regard.tasks.export_check import Check
+    from regard.tasks.language_modeling.model import LanguageModel
+    from regard.tasks.metrics_log import Audience
+    from regard.tasks.results import Result
+    from regard.tasks.run_folder import RunFolder
+
+
+class LanguageModelingSpec(TextTaskSpec[LanguageRecipe, "LanguageModel"]):
+    """Language models: a GPT, or counts of tokens."""
+
+    name = "language"
+    recipe = LanguageRecipe
+    head = "language"
+    commands = frozenset({"generate"})
+    routes = ("/generate",)
+
+    def train(
+        self, recipe: LanguageRecipe, out: Path, audience: "Audience | None", *, resume: bool
+    ) -> "TaskRun | None":
+        from regard.tasks.language_modeling.task import train
+
+        return train(recipe, out, audience, resume=resume)
+
+    def load(self, folder: "RunFolder", recipe: LanguageRecipe) -> "LanguageModel":
+        from regard.tasks.language_modeling.model import LanguageModel
+
+        return LanguageModel(folder, recipe)
+
+    def evaluate(self, loaded: "LanguageModel", options: EvaluateOptions) -> "Result":
+        refuse_merge(options)
+        return super().evaluate(loaded, options)
+
+    def export(self, loaded: "LanguageModel", options: ExportOptions) -> "Check":
+        from regard.tasks.language_modeling.export import export
+
+        return export(loaded, options)

@@ -1,0 +1,43 @@
+"""A tag for each word."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.config import TaggingRecipe
+from regard.tasks.encoder.spec import EncoderTaskSpec
+
+if TYPE_CHECKING:
+    from regard.tasks.encoder.training import TaskRun
+    from regard.tasks.metrics_log import Audience
+    from regard.tasks.reduction_subject import Subject
+    from regard.tasks.run_folder import RunFolder
+    from regard.tasks.tagging.model import Tagger
+
+
+class TaggingSpec(EncoderTaskSpec[TaggingRecipe, "Tagger"]):
+    """A tag for each word."""
+
+    name = "tagging"
+    recipe = TaggingRecipe
+    head = "tags"
+    has_labels = True
+    commands = frozenset({"tag", "embed"})
+    routes = ("/tag", "/embed")
+
+    def train(
+        self, recipe: TaggingRecipe, out: Path, audience: "Audience | None", *, resume: bool
+    ) -> "TaskRun | None":
+        from regard.tasks.tagging.task import train
+
+        return train(recipe, out, audience, resume=resume)
+
+    def load(self, folder: "RunFolder", recipe: TaggingRecipe) -> "Tagger":
+        from regard.tasks.encoder.run_folder import TextFolder
+        from regard.tasks.tagging.model import Tagger
+
+        return Tagger(TextFolder(folder, recipe))
+
+    def reduction_subject(self, loaded: "Tagger", data: Path | None, most: int) -> "Subject":
+        from regard.tasks.encoder.reduction_subject import TagSubject
+
+        return TagSubject(loaded, data, most)
