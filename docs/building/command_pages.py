@@ -3,7 +3,7 @@
 import typer
 
 from regard.cli.main import cli
-from regard.cli.manual import Entry, entries
+from regard.cli.man import Entry, entries
 
 
 def all_commands() -> str:
@@ -15,9 +15,9 @@ def shown(entry: Entry) -> str:
     lines = [f"## {entry.name}", "", "```text", entry.usage, "```", ""]
     for paragraph in entry.paragraphs:
         lines += [plain(paragraph), ""]
-    if entry.takes:
+    if entry.parameters:
         lines += ["| | |", "|---|---|"]
-        lines += [f"| `{left.replace('|', ' or ')}` | {plain(right)} |" for left, right in entry.takes]
+        lines += [f"| `{left.replace('|', ' or ')}` | {plain(right)} |" for left, right in entry.parameters]
     if entry.examples:
         lines += ["", "```text", *entry.examples, "```"]
     return "\n".join([*lines, ""])

@@ -13,7 +13,7 @@ from support.small_checkpoint import CONFIG, PIECES, their_weights, write_folder
 from torch.nn import functional
 
 import regard
-from regard.cli import importing
+from regard.cli.import_folder import import_folder
 from regard.errors import RegardError
 from regard.interop import bert
 
@@ -110,7 +110,7 @@ def write_masked(folder: Path, weights: dict[str, torch.Tensor], **changes: obje
 @pytest.mark.parametrize("activation", list(FORMULAS))
 def test_guesses_of_words_use_the_activation_of_the_model(tmp_path: Path, activation: str) -> None:
     weights = masked_weights()
-    importing.run(
+    import_folder(
         write_masked(tmp_path / "theirs", weights, hidden_act=activation), tmp_path / "run", as_json=True
     )
     ids, segments = torch.tensor([[2, 7, 4, 3, 11, 12, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
@@ -180,7 +180,7 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
     theirs = write_folder(
         tmp_path / "theirs", {**their_weights("bert."), **drawn}, architectures=[architecture], **labels
     )
-    importing.run(theirs, tmp_path / "run", as_json=True)
+    import_folder(theirs, tmp_path / "run", as_json=True)
     assert json.loads(capsys.readouterr().out)["labels"] == list(labels.get("id2label", {}).values())
     found = bert.read(theirs)
     assert found.head == head
@@ -234,13 +234,13 @@ def write_classifier(folder: Path, labels: int, **changes: object) -> Path:
 def test_a_classifier_without_softmax_is_refused(tmp_path: Path, name: str) -> None:
     labels, changes, sentence = NO_SOFTMAX[name]
     with pytest.raises(RegardError, match=sentence):
-        importing.run(write_classifier(tmp_path / "theirs", labels, **changes), tmp_path / "run", as_json=True)
+        import_folder(write_classifier(tmp_path / "theirs", labels, **changes), tmp_path / "run", as_json=True)
     assert not (tmp_path / "run").exists()
 
 
 def test_one_label_of_several_is_imported(tmp_path: Path) -> None:
     folder = write_classifier(tmp_path / "theirs", 3, problem_type="single_label_classification")
-    importing.run(folder, tmp_path / "run", as_json=True)
+    import_folder(folder, tmp_path / "run", as_json=True)
     (judged,) = regard.load(tmp_path / "run").classify(["a b c"])
     found = bert.read(folder)
     ids = torch.tensor([found.tokenizer.joined(found.tokenizer.encode("a b c"))])
@@ -346,7 +346,7 @@ def test_the_real_minilm_gives_the_numbers_that_were_recorded(minilm: Path) -> N
 
 
 def test_the_real_minilm_knows_what_is_alike(minilm: Path, tmp_path: Path) -> None:
-    importing.run(minilm, tmp_path / "minilm", as_json=False)
+    import_folder(minilm, tmp_path / "minilm", as_json=False)
     model = regard.load(tmp_path / "minilm")
     dog, hound, stock = model.embed(
         ["A dog runs in the park.", "A hound is running outside.", "Stocks fell on Monday."]

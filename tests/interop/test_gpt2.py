@@ -10,7 +10,8 @@ from torch.nn import functional
 
 import regard
 from regard import tokenization
-from regard.cli import exporting, importing
+from regard.cli.export import export
+from regard.cli.import_folder import import_folder
 from regard.errors import RegardError
 from regard.interop import gpt2
 
@@ -72,10 +73,10 @@ def test_the_numbers_are_those_of_the_formulas(folder: Path) -> None:
 
 
 def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    importing.run(folder, tmp_path / "run", as_json=True)
+    import_folder(folder, tmp_path / "run", as_json=True)
     assert json.loads(capsys.readouterr().out)["task"] == "language"
     loaded = regard.load(tmp_path / "run")
-    exporting.run(tmp_path / "run", "huggingface", tmp_path / "back", None, None, as_json=True)
+    export(tmp_path / "run", tmp_path / "back", "huggingface", as_json=True)
     made = json.loads(capsys.readouterr().out)
     assert made["same"] == {"greedy": made["sentences"]}
     assert made["difference"] < 1e-5
@@ -92,7 +93,7 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
         assert torch.equal(again.model.eval()(IDS % size), loaded.model(IDS % size))
     assert again.config == loaded.recipe.model
     with pytest.raises(RegardError, match="is there already, and not empty"):
-        exporting.run(tmp_path / "run", "huggingface", tmp_path / "back", None, None, as_json=False)
+        export(tmp_path / "run", tmp_path / "back", "huggingface")
 
 
 def test_older_folders_have_names_without_a_prefix_and_two_files_of_tokens(folder: Path) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.console import run_command
 from support.numbers_corpus import write_numbers
-
-from regard.cli.main import main
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -42,13 +41,8 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     def call(*arguments: str, cwd: Path, input: str = "") -> subprocess.CompletedProcess[str]:
         monkeypatch.chdir(cwd)
         monkeypatch.setenv("REGARD_CACHE", str(cwd / "cache"))
-        monkeypatch.setattr(sys, "argv", ["regard", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input.encode())))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), told.out, told.err)
+        return subprocess.CompletedProcess(arguments, *run_command(arguments, monkeypatch, capsys))
 
     return call
 

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,9 +71,3 @@ def test_version_and_help(regard: Command, tmp_path: Path) -> None:
     assert regard("--version", cwd=tmp_path).stdout == f"regard {package.__version__}\n"
     help_text = regard("train", "--help", cwd=tmp_path).stdout
     assert "Examples" in help_text
-
-
-def test_importing_and_asking_for_help_do_not_load_torch(tmp_path: Path) -> None:
-    program = "import sys, regard, regard.cli.main; print([m for m in ('torch', 'matplotlib', 'numpy', 'fastapi', 'uvicorn') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
-    assert done.stdout.strip() == "[]"

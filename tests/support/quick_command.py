@@ -70,16 +70,21 @@ def serve(address: str) -> None:
     import torch
     import torch.distributed.run
 
-    import regard.cli.looking
     import regard.cli.main
-    import regard.cli.results
+    import regard.cli.output
+    import regard.cli.terminal
     import regard.tasks.diffusion.model
     import regard.tasks.engines
     import regard.tasks.image_classification.export
     import regard.tasks.language_modeling.export
     import regard.tasks.question_answering.model
     import regard.tasks.tagging.model
-    import regard.tasks.translation.export  # noqa: F401
+    import regard.tasks.translation.export
+    import regard.viz.choice
+    import regard.viz.heads
+    import regard.viz.images
+    import regard.viz.page
+    import regard.viz.terminal  # noqa: F401
 
     with torch.device("meta"):
         torch.empty(1).normal_()  # what opening a run asks for first; PyTorch imports 800 modules to answer

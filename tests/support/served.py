@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import torch
 
-from regard.cli.serving import served_names
+from regard.cli.serve import served_names
 from regard.server.application import Application, application
 from regard.server.connections import ConnectionLimits
 from regard.server.gate import Rules

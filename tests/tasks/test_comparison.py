@@ -10,9 +10,10 @@ import pytest
 from support.small_corpus import write_corpus
 from support.small_translation import train
 
-from regard.cli import comparing
+from regard.cli.compare import compare as compare_command
 from regard.data.parallel import ParallelCorpus
 from regard.errors import RegardError
+from regard.tasks import comparison
 from regard.tasks.comparison import Comparison, compare, short_names
 from regard.tasks.translation import model as loaded
 from regard.tasks.translation.model import Translator
@@ -94,7 +95,7 @@ def test_files_beam_and_progress(place: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "t.de").write_text("drei vier.\neins.\n", "utf-8")
     (tmp_path / "t.en").write_text("three four.\none.\n", "utf-8")
     files = tmp_path / "t.de", tmp_path / "t.en"
-    comparing.run([place / "good", place / "poor"], *files, 2, [], True)
+    compare_command([place / "good", place / "poor"], *files, beam=2, as_json=True)
     said = capsys.readouterr()
     printed = json.loads(said.out)
     assert printed["test_set"] == f"{files[0]} and {files[1]}"
@@ -105,7 +106,7 @@ def test_files_beam_and_progress(place: Path, tmp_path: Path, capsys: pytest.Cap
 @pytest.fixture
 def without_work(found: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command with a comparison that is made already."""
-    monkeypatch.setattr(comparing, "compare", lambda *_, **__: found)
+    monkeypatch.setattr(comparison, "compare", lambda *_, **__: found)
 
 
 @pytest.mark.usefixtures("without_work")
@@ -113,7 +114,7 @@ def test_tables_markdown_json_and_picture(
     found: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outputs = [tmp_path / name for name in ("report.md", "all/numbers.json", "my pictures/a b.png")]
-    comparing.run([], None, None, None, outputs, False)
+    compare_command([], outputs=outputs)
     printed, page = capsys.readouterr().out, outputs[0].read_text("utf-8")
     for text in (printed, page):
         assert f"{found.sentences} sentences: the test split of n.de, de to en" in text
@@ -134,14 +135,14 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("report.md", "picture.png"):
         with pytest.raises(RegardError, match=rf"{name} cannot be written: .*"):
-            comparing.run([], None, None, None, [tmp_path / "file" / name], True)
+            compare_command([], outputs=[tmp_path / "file" / name], as_json=True)
 
 
 def test_an_unknown_ending_is_refused_before_any_work() -> None:
     with pytest.raises(
         RegardError, match=r"report\.pdf: a comparison is written as \.md, \.json, \.png or \.svg"
     ):
-        comparing.run([Path("nowhere")], None, None, None, [Path("report.pdf")], False)
+        compare_command([Path("nowhere")], outputs=[Path("report.pdf")])
 
 
 def test_a_run_without_metrics_has_dashes(
@@ -150,7 +151,7 @@ def test_a_run_without_metrics_has_dashes(
     silent = variant("silent", "train")
     (silent / "metrics.jsonl").unlink()
     outputs = [tmp_path / "both.json", tmp_path / "both.svg"]
-    comparing.run([place / "good", silent], None, None, 1, outputs, False)
+    compare_command([place / "good", silent], beam=1, outputs=outputs)
     said = capsys.readouterr()
     assert "metrics.jsonl is missing or damaged: nothing is known of the training of silent" in said.err
     (row,) = (line for line in said.out.splitlines() if "silent" in line and "transformer" in line)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.config import PairData
+from regard.config import PairData, parse_assignments
 from regard.data import lines
 from regard.data.parallel import ParallelCorpus
 
@@ -73,19 +73,19 @@ def test_every_file_is_opened_once(
     place: Path, opened: Counter[str], data: list[str], files: list[str]
 ) -> None:
     keys = [f"data.path={place}", *data, *SMALL]
-    run = regard.train("translation", place / "run", keys)
+    run = regard.train("translation", place / "run", overrides=parse_assignments(keys))
     assert opened == dict.fromkeys(files, 1)
     opened.clear()
     assert run is not None
     (place / "run" / "config.json").unlink()  # as if it were not finished
     shutil.rmtree(place / "run" / "checkpoints" / "4")
-    regard.train("translation", place / "run", keys, resume=True)
+    regard.train("translation", place / "run", overrides=parse_assignments(keys), resume=True)
     assert opened == dict.fromkeys(files, 1)
 
 
 def test_to_evaluate_reads_once_too(place: Path, opened: Counter[str]) -> None:
     keys = [f"data.path={place}", "data.source=all.de", "data.target=all.en", *SMALL]
-    regard.train("translation", place / "run", keys)
+    regard.train("translation", place / "run", overrides=parse_assignments(keys))
     opened.clear()
     assert regard.load(place / "run").test_pairs()
     assert opened == {"all.de": 1, "all.en": 1}

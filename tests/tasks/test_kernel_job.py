@@ -10,7 +10,9 @@ import torch
 import regard
 from regard.config import CurveData, parse_assignments
 from regard.data.curve import curve, points
+from regard.errors import RegardError
 from regard.tasks.kernel_regression import task as kernel
+from regard.tasks.spec import EvaluateOptions, ExportOptions
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +130,38 @@ def test_a_run_is_never_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [str(first), str(second)] == ["runs/kernel", "runs/kernel-2"]
     with pytest.raises(regard.RegardError, match="already holds a run"):
         regard.train("kernel", out=first)
+
+
+MODELS = {
+    "Translator": "translates",
+    "Encoder": "makes vectors of texts",
+    "MaskedLanguageModel": "predicts hidden words",
+    "Classifier": "labels texts",
+    "Tagger": "tags words",
+    "QuestionAnswerer": "answers questions",
+    "LanguageModel": "goes on with a text",
+    "ImageClassifier": "labels images",
+    "ImageGenerator": "paints",
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_other_tasks_refuse_it(run, name: str) -> None:
+    with pytest.raises(RegardError, match=f"{run.folder} holds a kernel model, not one that {MODELS[name]}$"):
+        getattr(regard, name).load(run.folder)
+
+
+def test_what_the_task_does_not_do_is_refused(run) -> None:
+    model = regard.KernelRegressor.load(run.folder)
+    refused = {
+        "not one that translates": lambda: model.spec.evaluate(model, EvaluateOptions()),
+        "--merge is for labels": lambda: model.spec.evaluate(model, EvaluateOptions(merge=(0.5,))),
+        "--data is for labels": lambda: model.spec.evaluate(model, EvaluateOptions(data=Path("x"))),
+        "which reads no text": lambda: model.spec.attention(model, "a text", None),
+        "which cannot be exported": lambda: model.spec.export(model, ExportOptions("onnx", Path("x"))),
+        "tokens become fewer where": lambda: model.spec.reduction_subject(model, None, 0),
+        "only those that translate do so together": lambda: regard.Translator.load(run.folder, run.folder),
+    }
+    for sentence, act in refused.items():
+        with pytest.raises(RegardError, match=sentence):
+            act()

@@ -10,7 +10,7 @@ from support.undrawn import undrawn
 import regard
 from regard.bench import reduction
 from regard.bench.reduction import Found, Level, Reach
-from regard.cli import benching
+from regard.cli.bench import bench
 from regard.config import parse_assignments
 from regard.errors import RegardError
 
@@ -47,7 +47,7 @@ def test_a_vit_is_measured(
         reduction, "memory_of", lambda run, data, number: 1.0
     )  # a process each: tested once, below
     out = tmp_path / "reduction.svg"
-    benching.reduction([str(folder / "vit")], None, out, quick=True, print_json=True)
+    bench(["reduction", str(folder / "vit")], output=out, quick=True, as_json=True)
     found = json.loads(capsys.readouterr().out)
     first, *others = found["levels"]
     assert (first["how"], first["tokens"], first["lost"], first["times"]) == ("all tokens", 1.0, 0.0, 1.0)
@@ -100,6 +100,6 @@ def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
         ([str(tmp_path / "kernel")], "holds a kernel model; tokens become fewer"),
     ):
         with pytest.raises(RegardError, match=told):
-            benching.reduction(names, None, None, quick=True, print_json=False)
+            bench(["reduction", *names], quick=True)
     with pytest.raises(RegardError, match=r"written as .png or .svg"):
-        benching.reduction([str(folder / "vit")], None, tmp_path / "a.pdf", quick=True, print_json=False)
+        bench(["reduction", str(folder / "vit")], output=tmp_path / "a.pdf", quick=True)

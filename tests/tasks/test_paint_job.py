@@ -12,7 +12,9 @@ from support.small_painter import SIDE, SMALL, toys, write_toys
 
 import regard
 from regard.bench.painting import profile
-from regard.cli import benching, looking, painting
+from regard.cli.bench import bench
+from regard.cli.look import look
+from regard.cli.paint import paint
 from regard.config import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.diffusion.model import ImageGenerator
@@ -80,15 +82,15 @@ def test_the_same_seed_gives_the_same_weights_and_so_does_a_resumed_run(pictures
 
 
 def test_the_command_writes_a_grid(run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    way = {"steps": 4, "guidance": 1.0, "sampler": "ddpm", "merge": 0.5}
+    options = {"seed": 7, "steps": 4, "guidance": 1.0, "sampler": "ddpm", "merge": 0.5}
     one, other = tmp_path / "one.png", tmp_path / "other.png"
-    painting.run(run.folder, ["a zero", "eine Eins"], one, 2, 7, way, as_json=False)
+    paint(run.folder, ["a zero", "eine Eins"], one, 2, **options)
     assert capsys.readouterr().out.startswith(f"{one}: 4 pictures in ")
-    painting.run(run.folder, ["a zero", "eine Eins"], other, 2, 7, way, as_json=True)
+    paint(run.folder, ["a zero", "eine Eins"], other, 2, **options, as_json=True)
     assert json.loads(capsys.readouterr().out)["pictures"] == 4
     assert one.read_bytes() == other.read_bytes()
     with pytest.raises(RegardError, match=r"written as \.png or \.svg"):
-        painting.run(run.folder, ["a zero"], tmp_path / "grid.gif", 1, 1, way, as_json=False)
+        paint(run.folder, ["a zero"], tmp_path / "grid.gif")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_painter_is_no_translator(run) -> None:
     with pytest.raises(RegardError, match="holds a painting model, not one that translates"):
         Translator.load(run.folder)
     with pytest.raises(RegardError, match="`regard paint` shows what it paints"):
-        looking.run(run.folder, "a zero", None, None, None, None, words=False)
+        look(run.folder, "a zero")
 
 
 def test_the_time_of_each_part_is_measured(run) -> None:
@@ -152,9 +154,9 @@ def test_the_profile_is_printed_and_wants_one_run(
     run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "profile.json"
-    benching.painting([str(run.folder)], out, quick=True, print_json=True)
+    bench(["paint", str(run.folder)], output=out, quick=True, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads(out.read_text("utf-8"))
     assert 0 < told["attention"] < 1
     with pytest.raises(RegardError, match="name the run to measure: regard bench paint RUN"):
-        benching.painting([], None, quick=True, print_json=True)
+        bench(["paint"])

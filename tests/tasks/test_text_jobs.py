@@ -12,7 +12,9 @@ from support import small_texts
 from support.small_texts import SMALL
 
 import regard
-from regard.cli import asking, looking
+from regard.cli.answer import answer
+from regard.cli.look import look
+from regard.cli.tag import tag
 from regard.config import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.classification.model import Classifier
@@ -83,16 +85,16 @@ def test_every_run_gives_vectors_and_shows_where_it_looked(sentiment) -> None:
 
 
 def test_looking_into_a_text(sentiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    looking.run(sentiment.folder, "a red house", None, None, None, None, words=False)
+    look(sentiment.folder, "a red house")
     told = capsys.readouterr().out.strip().splitlines()
     assert told[0] == "encoder.0.self, mean of 2 heads"  # nothing was written, so nothing stands before it
     assert told[1] == "text, from top to bottom, looks at text"
     out = tmp_path / "looked.json"
-    looking.run(sentiment.folder, "a red", out, "old house", "encoder.rollout", None, words=False)
+    look(sentiment.folder, "a red", out, "old house", "encoder.rollout")
     found = AttentionMaps.from_json(json.loads(out.read_text()))
     assert found.source == ["[CLS]", "a", "red", "[SEP]", "old", "house", "[SEP]"]
     assert list(found.layers) == ["encoder.rollout"]
-    looking.run(sentiment.folder, "a red house", tmp_path / "looked.html", None, None, 1, words=True)
+    look(sentiment.folder, "a red house", tmp_path / "looked.html", head=1, words=True)
     assert "house" in (tmp_path / "looked.html").read_text()
     with pytest.warns(UserWarning, match="the text has 72 tokens, the model allows 64: the rest is left out"):
         assert len(regard.load(sentiment.folder).attention("old " * 70).source) == 64
@@ -149,7 +151,7 @@ def test_words_are_tagged(tagged, tmp_path: Path) -> None:
     ]
     assert (empty.words, empty.names) == ([], [])
     (tmp_path / "in.txt").write_text("a very green old house\n")
-    asking.tag(run.folder, [tmp_path / "in.txt"], tmp_path / "out.conll", words=True, as_json=False)
+    tag(run.folder, [tmp_path / "in.txt"], tmp_path / "out.conll", words=True)
     (again,) = read_conll_with_shares(tmp_path / "out.conll")
     assert again == list(zip(found.words, found.tags, strict=True))
     assert run.measured.scores["f1"] == pytest.approx(regard.load(run.folder).evaluate().scores["f1"])
@@ -180,15 +182,13 @@ def test_answers_are_found_also_in_long_paragraphs(files: Path, tmp_path: Path) 
     assert found.answer == "GREEN" == paragraph[found.start : found.end]
     assert 0 < found.probability <= 1
     (tmp_path / "paragraph.txt").write_text(paragraph)
-    asking.answer(
-        run.folder, [], tmp_path / "out.json", "which colour", tmp_path / "paragraph.txt", as_json=True
-    )
+    answer(run.folder, [], tmp_path / "out.json", "which colour", tmp_path / "paragraph.txt", as_json=True)
     assert json.loads((tmp_path / "out.json").read_text())["answer"] == "GREEN"
     (tmp_path / "wrong.tsv").write_text("which colour\n")
     with pytest.raises(
         RegardError, match=r"wrong\.tsv, line 1: expected a question and its paragraph with a tab between"
     ):
-        asking.answer(run.folder, [tmp_path / "wrong.tsv"], tmp_path / "none", None, None, as_json=False)
+        answer(run.folder, [tmp_path / "wrong.tsv"], tmp_path / "none")
 
 
 def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Path, tmp_path: Path) -> None:

@@ -9,7 +9,10 @@ import torch
 from support.small_images import SMALL, write_folders, write_idx
 
 import regard
-from regard.cli import asking, evaluating, looking
+from regard.cli.classify import classify
+from regard.cli.evaluate import evaluate
+from regard.cli.look import look
+from regard.cli.tag import tag
 from regard.config import parse_assignments
 from regard.errors import RegardError
 
@@ -55,19 +58,19 @@ def test_the_run_folder_is_complete_and_opens_elsewhere(run, folders: Path, tmp_
 
 def test_asking_and_measuring(run, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image, other = sorted((folders / "standing").iterdir())[:2]
-    asking.classify(run.folder, [image], None, as_json=False)
+    classify(run.folder, [image])
     assert capsys.readouterr().out.startswith("standing\t")
-    asking.classify(run.folder, [image, other], tmp_path / "out.jsonl", as_json=True)
+    classify(run.folder, [image, other], tmp_path / "out.jsonl", as_json=True)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [row["image"] for row in rows] == [str(image), str(other)]
-    evaluating.run(run.folder, None, None, None, None, folders, as_json=True)
+    evaluate(run.folder, data=folders, as_json=True)
     measured = json.loads(capsys.readouterr().out)
     assert measured["examples"] == 300
     assert measured["scores"]["accuracy"] > 0.9
     with pytest.raises(RegardError, match="give their files"):
-        asking.classify(run.folder, [], None, as_json=False)
+        classify(run.folder)
     with pytest.raises(RegardError, match="holds a vision model, not one that tags words"):
-        asking.tag(run.folder, [], None, words=False, as_json=False)
+        tag(run.folder)
 
 
 def test_the_same_seed_gives_the_same_weights_and_so_does_a_resumed_run(tmp_path: Path) -> None:
@@ -130,4 +133,4 @@ def test_what_is_wrong_is_told_in_a_sentence(run, folders: Path, tmp_path: Path)
     with pytest.raises(RegardError, match=r"There is no file"):
         regard.load(run.folder).classify([tmp_path / "none.png"])
     with pytest.raises(RegardError, match=r"give an image"):
-        looking.run(run.folder, "", None, None, None, None, words=False)
+        look(run.folder, "")

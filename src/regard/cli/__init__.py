@@ -1,1 +1,1 @@
-"""Thin skins over the other rooms: the command line."""
+"""The command line: `main`, and one module per command."""

@@ -1,4 +1,4 @@
-"""`regard data`: the named data sets, listed, fetched and looked at; a thin skin over regard.data.catalog."""
+"""`regard data`: the data sets of regard.data.catalog, listed, downloaded and printed."""
 
 import json as json_format
 from pathlib import Path
@@ -8,8 +8,6 @@ import typer
 
 if TYPE_CHECKING:
     from regard.data.catalog import Description
-
-# regard.data is imported inside the commands: `regard --help` must not wait for it.
 
 app = typer.Typer(
     name="data",
@@ -30,14 +28,16 @@ def list_sets(cache: Cache = None, json: Json = False) -> None:
     """What there is: languages, pairs, licence, origin, and whether it is here already."""
     from regard.data import catalog
 
-    found = [(catalog.describe(name), catalog.present(name, cache=cache)) for name in catalog.names()]
+    data_sets = [(catalog.describe(name), catalog.present(name, cache=cache)) for name in catalog.names()]
     if json:
-        print(json_format.dumps([as_record(*one) for one in found], ensure_ascii=False))
+        records = [as_record(description, here) for description, here in data_sets]
+        print(json_format.dumps(records, ensure_ascii=False))
         return
-    table = [("name", "languages", "pairs", "licence", "here", "origin"), *[cells(*one) for one in found]]
-    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
-    for line in table:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    headings = ("name", "languages", "pairs", "licence", "here", "origin")
+    rows = [headings, *(cells(description, here) for description, here in data_sets)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 @app.command(epilog="Example: regard data get multi30k --language fr --language en")
@@ -79,9 +79,9 @@ def show(
     from regard.data import catalog
 
     pairs = catalog.pairs(name, split, source=source, target=target, path=path, form=form, cache=cache)
-    for one, other in islice(pairs, number):
-        record = {"source": one, "target": other}
-        print(json_format.dumps(record, ensure_ascii=False) if json else f"{one}\t{other}")
+    for source_text, target_text in islice(pairs, number):
+        record = {"source": source_text, "target": target_text}
+        print(json_format.dumps(record, ensure_ascii=False) if json else f"{source_text}\t{target_text}")
 
 
 def as_record(description: "Description", here: bool) -> dict[str, object]:
@@ -98,7 +98,7 @@ def as_record(description: "Description", here: bool) -> dict[str, object]:
 
 
 def cells(description: "Description", here: bool) -> tuple[str, ...]:
-    """A data set as the words of one line of the table."""
+    """The row of a data set in the table."""
     sizes = [size for size in description.sizes.values() if size is not None]
     return (
         description.name,

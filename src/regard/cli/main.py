@@ -1,8 +1,13 @@
-"""The command line: one verb a command, each a thin skin over the rooms below."""
+"""The command line: registers the commands, and turns errors into one sentence and an exit code.
+
+A command's module imports typer and the standard library at its top, and everything else when the command runs:
+`regard --help` must not wait for PyTorch.
+"""
 
 import errno
 import math
 import sys
+from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from typing import Annotated
 
@@ -10,8 +15,29 @@ import typer
 
 from regard import __version__
 from regard.arithmetic import enable_reproducible_mkl
-from regard.cli import data, show
-from regard.cli.commands import asking, helping, making, measuring, opening
+from regard.cli import (
+    answer,
+    bench,
+    classify,
+    compare,
+    data,
+    doctor,
+    embed,
+    evaluate,
+    export,
+    generate,
+    import_folder,
+    look,
+    man,
+    paint,
+    remember,
+    report,
+    serve,
+    show,
+    tag,
+    train,
+    translate,
+)
 from regard.errors import RegardError, is_out_of_memory
 
 cli = typer.Typer(
@@ -22,36 +48,42 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
-    making.train,
-    making.remember,
-    asking.translate,
-    asking.generate,
-    asking.classify,
-    asking.tag,
-    asking.answer,
-    asking.embed,
-    asking.paint,
-    opening.look,
-    opening.serve,
-    measuring.evaluate,
-    measuring.compare,
-    measuring.report,
-    measuring.doctor,
-    measuring.bench,
-    making.export,
-):
-    cli.command()(command)
-cli.command(name="import")(making.import_folder)
-cli.add_typer(show.app, name="show")
-cli.add_typer(data.app, name="data")
-cli.command()(helping.man)
+COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
+    "train": train.train,
+    "remember": remember.remember,
+    "translate": translate.translate,
+    "generate": generate.generate,
+    "classify": classify.classify,
+    "tag": tag.tag,
+    "answer": answer.answer,
+    "embed": embed.embed,
+    "paint": paint.paint,
+    "look": look.look,
+    "serve": serve.serve,
+    "evaluate": evaluate.evaluate,
+    "compare": compare.compare,
+    "report": report.report,
+    "doctor": doctor.doctor,
+    "bench": bench.bench,
+    "export": export.export,
+    "import": import_folder.import_folder,
+    "man": man.man,
+    "show": show.app,
+    "data": data.app,
+}
+"""Commands, then groups of commands: the order of `regard --help`."""
+
+for name, command in COMMANDS.items():
+    if isinstance(command, typer.Typer):
+        cli.add_typer(command, name=name)
+    else:
+        cli.command(name)(command)
 
 
 def main() -> None:
     """The console script: a user's mistake ends with one sentence and exit code 2, never a traceback.
 
-    The command owns its process, so it sets the environment before a command imports PyTorch.
+    The environment is set here, before a command imports PyTorch; the process is the command's own.
     """
     enable_reproducible_mkl()
     try:
@@ -63,12 +95,12 @@ def main() -> None:
     except KeyboardInterrupt:
         fail("stopped", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; nobody wants to hear about it
+        sys.stderr.close()  # the reader of our output has exited: no message
         sys.exit(1)
     except Exception as problem:
         if is_out_of_memory(problem):
             fail(OUT_OF_MEMORY, 1)
-        if not isinstance(problem, OSError) or problem.errno not in USERS_MATTERS:
+        if not isinstance(problem, OSError) or problem.errno not in USER_ERRNOS:
             raise
         where = f" {problem.filename}" if problem.filename else ""
         code = 1 if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else 2
@@ -79,7 +111,7 @@ OUT_OF_MEMORY = (
     "Out of memory. Free some memory, raise the limit of this process (ulimit -v), or use less data or a "
     "smaller model."
 )
-"""Where no setting of the command is known to help."""
+"""The message where no option of the command is known to help."""
 
 PYTORCH_NEEDS = 640 << 20
 """Bytes of address space that importing PyTorch takes: with less, its libraries abort or exit silently."""
@@ -96,14 +128,14 @@ def address_space() -> float:
 
 
 class NoPyTorch(MetaPathFinder):
-    """An import of PyTorch that cannot succeed is a lack of memory; commands that do without it still work."""
+    """Makes `import torch` raise MemoryError; commands that do not import it still work."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> None:
         if name == "torch":
             raise MemoryError
 
 
-USERS_MATTERS = {
+USER_ERRNOS = {
     errno.EACCES,
     errno.EDQUOT,
     errno.EISDIR,
@@ -113,7 +145,7 @@ USERS_MATTERS = {
     errno.EPERM,
     errno.EROFS,
 }
-"""What keeps a file from being written that a user can mend."""
+"""Errors of writing a file that the user can fix."""
 
 
 def fail(sentence: str, code: int) -> None:

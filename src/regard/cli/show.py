@@ -1,4 +1,4 @@
-"""`regard show`: why it is so, as commands with pictures and numbers; a thin skin over regard.lessons."""
+"""`regard show`: each lesson of regard.lessons as a command that prints its numbers and draws its picture."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,9 +10,7 @@ from regard.errors import RegardError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.lessons.lesson import Lesson, Table
-
-# torch, matplotlib and the lessons are imported inside the commands: `regard --help` must not wait for them.
+    from regard.lessons.lesson import Lesson
 
 app = typer.Typer(
     name="show",
@@ -78,12 +76,13 @@ def cost(
 ) -> None:
     """Time and memory of attention, recurrence and convolution against length, measured on this machine."""
     check_folder(out)
+    from regard.cli.output import log
     from regard.lessons import cost as lesson
 
     if quick:
         longest, seconds = min(longest, 4096), min(seconds, 12.0)
     lengths = [128 * 2**power for power in range(8) if 128 * 2**power <= longest]
-    result = lesson.measure(lengths, d_model=d_model, seconds=seconds, progress=tell)
+    result = lesson.measure(lengths, d_model=d_model, seconds=seconds, progress=log)
     present("cost", result, lesson.draw(result), out, json)
 
 
@@ -102,11 +101,10 @@ def bottleneck(
 ) -> None:
     """Why the decoder looks back: lines copied through one vector, and with attention; about four minutes."""
     check_folder(out)
+    from regard.cli.output import log
     from regard.lessons import bottleneck as lesson
 
-    result = lesson.measure(
-        task, longest=longest, size=size, steps=steps, lines=lines, seed=seed, progress=tell
-    )
+    result = lesson.measure(task, longest=longest, size=size, steps=steps, lines=lines, seed=seed, progress=log)
     present("bottleneck", result, lesson.draw(result), out, json)
 
 
@@ -152,6 +150,7 @@ def present(name: str, result: "Lesson", figure: "Figure", out: Path, as_json: b
     """Save the picture, then print the numbers for a reader or for a program."""
     import json
 
+    from regard.cli.output import log, print_table
     from regard.viz.figure import save
 
     try:
@@ -159,7 +158,7 @@ def present(name: str, result: "Lesson", figure: "Figure", out: Path, as_json: b
     except OSError as error:
         raise RegardError(f"the pictures cannot be written to {out}: {error.strerror}.") from error
     for path in pictures:
-        tell(f"wrote {path}")
+        log(f"wrote {path}")
     if as_json:
         paths = [str(path) for path in pictures]
         typer.echo(json.dumps({"lesson": name, "pictures": paths, **result.as_json()}, allow_nan=False))
@@ -169,34 +168,13 @@ def present(name: str, result: "Lesson", figure: "Figure", out: Path, as_json: b
     typer.echo(result.finding())
 
 
-def print_table(table: "Table") -> None:
-    """One table on stdout; numbers stand right, names left."""
-    import rich
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    rich.print(Text(table.title, "bold"))  # not as the grid's title, which is folded to the grid's width
-    grid = Grid(box=SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(table.columns):
-        grid.add_column(Text(column), justify="right" if index else "left")
-    for row in table.rows:
-        grid.add_row(*(Text(cell) for cell in row))
-    rich.print(grid)
-
-
-def tell(line: str) -> None:
-    """Progress and paths: for the reader, not for a program that reads stdout."""
-    typer.echo(line, err=True)
-
-
 def check_folder(out: Path) -> None:
     """Refuse a folder that cannot be written to before any work is done."""
     if out.exists() and not out.is_dir():
         raise RegardError(f"--out {out} is a file; give a folder for the pictures.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        # Asking the system is not enough: only writing tells of read-only disks.
+        # os.access is not enough: a read-only disk is noticed only by writing.
         probe = out / ".regard-writes-here"
         probe.touch()
         probe.unlink()

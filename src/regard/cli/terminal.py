@@ -1,4 +1,4 @@
-"""A training as a person watches it: a live line on standard error, a sentence for every event."""
+"""Progress of a training on standard error: a live line, and a sentence for every event."""
 
 import sys
 import warnings
@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 
 class Terminal:
-    """Progress bar where someone looks, plain lines where nobody does (a log file, a pipe)."""
+    """A progress bar on a terminal, plain lines in a log file or a pipe."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
@@ -52,12 +52,12 @@ def plain_warnings() -> Iterator[None]:
 
 
 def memory() -> str:
-    """The most memory the process has had, and the GPU's where there is one."""
+    """Peak memory of the GPU, or of the process where there is none."""
     from regard.training.devices import accelerator_memory
 
-    taken = accelerator_memory()
-    if taken is not None:
-        return f"GPU {taken / 2**30:.1f} GB"
+    used = accelerator_memory()
+    if used is not None:
+        return f"GPU {used / 2**30:.1f} GB"
     try:
         import resource
     except ImportError:  # a system without it

@@ -1,4 +1,4 @@
-"""What several commands are given."""
+"""Arguments and options that several commands share."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,12 +9,12 @@ import typer
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, check_range
 
 
-def within(option: str, most: int, least: int = 1) -> Callable[[int | None], int | None]:
-    """A callback that refuses values of an option out of range, with one sentence."""
+def within(option: str, maximum: int, minimum: int = 1) -> Callable[[int | None], int | None]:
+    """A callback that raises RegardError when an option's value is out of range."""
 
     def check(value: int | None) -> int | None:
         if value is not None:
-            check_range(option, value, least, most)
+            check_range(option, value, minimum, maximum)
         return value
 
     return check

@@ -3,74 +3,45 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.console import Command
 from support.small_models import SENTENCES, rewrite, rnn, transformer, write_run
-
-from regard.cli.main import main
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-
-Regard = Callable[..., Ended]
-
-
-@pytest.fixture
-def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: Path) -> Regard:
-    """The console script, in this process: another one would spend its time on imports."""
-
-    def run(*arguments: str) -> Ended:
-        monkeypatch.chdir(place)
-        monkeypatch.setattr(sys, "argv", ["regard", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), told.out, told.err)
-
-    return run
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with a run in it, and sentences."""
+    """The folder of the commands, with a run in it, and sentences."""
     write_run(tmp_path / "run", transformer())
     (tmp_path / "some.de").write_text("".join(f"{each}\n" for each in SENTENCES[:3]), "utf-8")
     return tmp_path
 
 
-def test_to_ctranslate2_and_translated_there(place: Path, regard: Regard) -> None:
+def test_to_ctranslate2_and_translated_there(place: Path, command: Command) -> None:
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
-    made = regard("export", "run", "--to", "ctranslate2", "out", "--source", "some.de")
+    made = command("export", "run", "--to", "ctranslate2", "out", "--source", "some.de")
     assert (made.code, made.err) == (0, "")
     assert made.out.startswith("check:   CTranslate2")
     assert "3 examples: the same for 3 (greedy)" in made.out
     assert made.out.endswith("folder:  out\n")
-    ours = regard("translate", "run", "some.de", "--beam", "1")
-    theirs = regard("translate", "out", "some.de", "--beam", "1")
-    again = regard("translate", "run", "some.de", "--beam", "1", "--engine", "ctranslate2")
+    ours = command("translate", "run", "some.de", "--beam", "1")
+    theirs = command("translate", "out", "some.de", "--beam", "1")
+    again = command("translate", "run", "some.de", "--beam", "1", "--engine", "ctranslate2")
     assert ours.out
     assert theirs.out == again.out == ours.out
-    asked = regard("translate", "out", "some.de", "--engine", "ctranslate2", "--nbest", "2", "--json")
+    asked = command("translate", "out", "some.de", "--engine", "ctranslate2", "--nbest", "2", "--json")
     rows = [json.loads(line) for line in asked.out.splitlines()]
     assert [(row["source"], len(row["others"])) for row in rows] == [(each, 1) for each in SENTENCES[:3]]
 
 
-def test_to_hugging_face_and_back(place: Path, regard: Regard) -> None:
-    made = regard("export", "run", "--to", "huggingface", "out/there", "--json")
+def test_to_hugging_face_and_back(place: Path, command: Command) -> None:
+    made = command("export", "run", "--to", "huggingface", "out/there", "--json")
     assert made.code == 0, made.err
     found = json.loads(made.out)
     assert (found["folder"], found["sentences"], found["same"]["greedy"]) == ("out/there", 6, 6)
     assert found["difference"] < 1e-4
-    back = regard("import", "out/there", "--out", "again")
+    back = command("import", "out/there", "--out", "again")
     assert back.code == 0, back.err
     assert back.out.startswith("translation: transformer, 1 + 2 layers, 16 / 32, 2 heads")
     weights = [(place / name / "model.safetensors").read_bytes() for name in ("run", "again")]
@@ -111,7 +82,7 @@ def test_another_process_says_nothing_beside_the_result(place: Path) -> None:
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(
-    place: Path, regard: Regard, arguments: list[str], sentence: str
+    place: Path, command: Command, arguments: list[str], sentence: str
 ) -> None:
     write_run(place / "rnn", rnn())
     write_run(place / "quiet", transformer())
@@ -119,7 +90,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
     (place / "t5").mkdir()
     (place / "t5" / "config.json").write_text("{}", "utf-8")
     rewrite(place / "t5" / "config.json", model_type="t5")
-    ended = regard(*arguments)
+    ended = command(*arguments)
     assert ended.code == 2
     assert ended.err.startswith("regard: ")
     assert ended.err.count("\n") == 1

@@ -15,18 +15,23 @@ from pathlib import Path
 import httpx
 import pytest
 from support.quick_command import QuickProcess
+from support.small_models import transformer, write_run
 
-from regard.cli import serving
-from regard.cli.serving import Serving
+from regard.cli.serve import folders_by_name, read_token, serve
 from regard.errors import RegardError
 from regard.server.places import bound_socket
 
-Serve = Callable[..., QuickProcess]
+Start = Callable[..., QuickProcess]
 WITHOUT_EXTRA = "import sys; sys.modules['uvicorn'] = None"
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("serve") / "run", transformer())
+
+
 @pytest.fixture
-def serve(programs: Path) -> Serve:
+def start(programs: Path) -> Start:
     """Starts the command in a process of its own."""
 
     def call(*arguments: str, **options) -> QuickProcess:
@@ -88,7 +93,7 @@ def test_a_stop_under_load_loses_no_request(run: Path, number: signal.Signals) -
         stopped = time.monotonic()
         process.send_signal(number)
         ended = clients.join()
-        _, told = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=20)
     assert process.returncode == 0
     before = Counter(what for begun, what in ended if begun < stopped)
     after = {what for begun, what in ended if begun >= stopped}
@@ -96,10 +101,10 @@ def test_a_stop_under_load_loses_no_request(run: Path, number: signal.Signals) -
     assert set(before) == {200} or set(before) == {200, 503}  # whoever was not accepted has heard so
     assert after <= {200, 503, "ConnectError", "RemoteProtocolError", "ReadError"}
     answered = sum(what in (200, 503) for _, what in ended)
-    assert told.splitlines()[-1] == f"regard: stopped: {answered:,} requests were answered"
-    assert "Traceback" not in told
-    assert "anyone who reaches" not in told
-    assert "eins" not in told
+    assert err.splitlines()[-1] == f"regard: stopped: {answered:,} requests were answered"
+    assert "Traceback" not in err
+    assert "anyone who reaches" not in err
+    assert "eins" not in err
 
 
 def test_an_answers_body_does_not_wait_for_its_head() -> None:
@@ -108,45 +113,41 @@ def test_an_answers_body_does_not_wait_for_its_head() -> None:
         assert listener.proto == socket.IPPROTO_TCP
 
 
-def test_a_busy_port_is_one_sentence(run: Path, serve: Serve) -> None:
+def test_a_busy_port_is_one_sentence(run: Path, start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = serve(str(run), "--port", str(port))
-        printed, told = refused.communicate(timeout=60)
+        refused = start(str(run), "--port", str(port))
+        printed, err = refused.communicate(timeout=60)
     assert (refused.returncode, printed) == (2, "")
     assert (
-        told == f"regard: port {port} of 127.0.0.1 is taken; choose another with --port, or 0 for a free one\n"
+        err == f"regard: port {port} of 127.0.0.1 is taken; choose another with --port, or 0 for a free one\n"
     )
-
-
-def asked(*runs: str, **more) -> Serving:
-    usual = {"host": "127.0.0.1", "port": 0, "token_file": None, "queue": 8, "batch": 8, "timeout": 5.0}
-    return Serving(runs, **{**usual, "hosts": (), "origins": (), **more})
 
 
 def test_users_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     empty, bytes_file = tmp_path / "empty", tmp_path / "bytes"
     empty.write_text("\n")
     bytes_file.write_bytes(b"\xff\xfe")
-    for wrong, sentence in (
-        (asked("nowhere"), "there is no run folder nowhere"),
-        (asked("a/b", "c/b"), "2 runs are named b; tell them apart with NAME=RUN"),
-        (asked("=run"), "a model needs a name: NAME=RUN"),
+    for runs, options, sentence in (
+        (["nowhere"], {}, "there is no run folder nowhere"),
+        (["a/b", "c/b"], {}, "2 runs are named b; tell them apart with NAME=RUN"),
+        (["=run"], {}, "a model needs a name: NAME=RUN"),
         (
-            asked("run", token_file=tmp_path / "none"),
+            ["run"],
+            {"token_file": tmp_path / "none"},
             f"--token-file {tmp_path}/none cannot be read: no such file",
         ),
-        (asked("run", token_file=bytes_file), f"--token-file {bytes_file} cannot be read: it is not text"),
-        (asked("run", token_file=empty), f"{empty} holds no token: one word of ASCII"),
-        (asked("run", host="no such host"), "--host no such host: there is no such address"),
-        (asked("run", host="192.0.2.1"), "port 0 of 192.0.2.1 cannot be listened at: "),
+        (["run"], {"token_file": bytes_file}, f"--token-file {bytes_file} cannot be read: it is not text"),
+        (["run"], {"token_file": empty}, f"{empty} holds no token: one word of ASCII"),
+        (["run"], {"host": "no such host"}, "--host no such host: there is no such address"),
+        (["run"], {"host": "192.0.2.1"}, "port 0 of 192.0.2.1 cannot be listened at: "),
     ):
         with pytest.raises(RegardError) as caught:
-            serving.run(wrong)
+            serve(runs, port=0, **options)
         assert str(caught.value).startswith(sentence)
     monkeypatch.setenv("REGARD_TOKEN", "two words")
     with pytest.raises(RegardError, match="REGARD_TOKEN holds no token"):
-        serving.run(asked("run"))
+        serve(["run"], port=0)
 
 
 def test_names_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,27 +155,27 @@ def test_names_and_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "token").write_text("word\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_TOKEN", "other")
-    assert serving.names_of(["runs/a", "b=runs/c", "odd=name"]) == {
+    assert folders_by_name(["runs/a", "b=runs/c", "odd=name"]) == {
         "a": "runs/a",
         "b": "runs/c",
         "odd=name": "odd=name",
     }
-    assert serving.read_token(None) == "other"
-    assert serving.read_token(tmp_path / "token") == "word"
+    assert read_token(None) == "other"
+    assert read_token(tmp_path / "token") == "word"
 
 
-def test_without_the_extra_it_says_what_to_install(run: Path, serve: Serve) -> None:
-    refused = serve(str(run), first=WITHOUT_EXTRA)
-    told = refused.communicate(timeout=60)[1]
+def test_without_the_extra_it_says_what_to_install(run: Path, start: Start) -> None:
+    refused = start(str(run), first=WITHOUT_EXTRA)
+    err = refused.communicate(timeout=60)[1]
     assert refused.returncode == 2
-    assert told == "regard: serving needs uvicorn: pip install 'regard[serve]'\n"
+    assert err == "regard: serving needs uvicorn: pip install 'regard[serve]'\n"
 
 
-def test_a_host_that_others_reach_is_warned_about(run: Path, serve: Serve) -> None:
-    process = serve(f"mine={run}", "--host", "0.0.0.0", "--port", "0")
+def test_a_host_that_others_reach_is_warned_about(run: Path, start: Start) -> None:
+    process = start(f"mine={run}", "--host", "0.0.0.0", "--port", "0")
     with listening(process) as address:
         here = address.replace("0.0.0.0", "127.0.0.1")
         assert httpx.get(f"{here}/models").json()["models"][0]["name"] == "mine"
         process.terminate()
-        told = process.communicate(timeout=20)[1]
-    assert "regard: anyone who reaches 0.0.0.0 may use this server; --token-file asks them for a token" in told
+        err = process.communicate(timeout=20)[1]
+    assert "regard: anyone who reaches 0.0.0.0 may use this server; --token-file asks them for a token" in err

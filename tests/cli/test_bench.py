@@ -1,39 +1,20 @@
 """`regard bench` as a user runs it."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.console import Command
 from support.undrawn import undrawn
 
 import regard
 from regard.bench import decoding
 from regard.bench.rounds import speedup, timed_rounds
-from regard.cli.main import main
 from regard.config import parse_assignments
-
-Bench = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Bench:
-    """The console script in this process: its exit code, standard output and standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["regard", "bench", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return int(ended.value.code or 0), printed.out, printed.err
-
-    return call
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "sentence"),
     [
         (["nowhere"], "a run is measured on sentences: give them with --source"),
         (["nowhere", "--source", "no.txt"], "no.txt: there is no such file"),
@@ -44,16 +25,16 @@ def bench(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
         (["nowhere", "--source", "lines.txt"], "nowhere"),
     ],
 )
-def test_what_cannot_be_measured(bench: Bench, tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_what_cannot_be_measured(command: Command, tmp_path: Path, arguments: list[str], sentence: str) -> None:
     (tmp_path / "lines.txt").write_text("ein Satz\n", "utf-8")
-    code, _, printed = bench(*arguments)
+    code, _, printed = command("bench", *arguments)
     assert code == 2
-    assert told in printed
+    assert sentence in printed
     assert "Traceback" not in printed
 
 
 def test_a_run_is_measured_on_the_users_sentences(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoding, "SENTENCES", {1: 1, 64: 2})
     lines = ["ein Hund", "eine Katze", "ein Mann"] * 20
@@ -67,7 +48,7 @@ def test_a_run_is_measured_on_the_users_sentences(
     small = ["model.size=tiny", "train.steps=1", "text.kind=words"]
     with undrawn():
         regard.train("translation", tmp_path / "run", overrides=parse_assignments([*data, *small]))
-    code, out, err = bench("run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")
+    code, out, err = command("bench", "run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")
     assert code == 0, err
     measured = json.loads(out)
     assert measured == json.loads((tmp_path / "speed.json").read_text("utf-8"))

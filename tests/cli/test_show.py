@@ -1,8 +1,6 @@
 """`regard show` from the outside: pictures, tables, JSON, and a clear word for a user's mistake."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -110,11 +108,3 @@ def test_odd_sizes_and_late_warmups_are_refused() -> None:
 @pytest.mark.parametrize("lesson", FAST)
 def test_help_has_an_example(lesson: str) -> None:
     assert f"regard show {lesson}" in show(lesson, "--help").stdout
-
-
-def test_importing_the_commands_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, regard.cli.show; print([m for m in ('torch', 'matplotlib', 'numpy') if m in sys.modules])"
-    )
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.strip() == "[]"

@@ -1,0 +1,58 @@
+"""`regard answer`: the answer to a question in its paragraph."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.arguments import JsonLines, Output, Run
+from regard.cli.lines import Line, json_line, tab_separated_pair, write_results, write_texts
+from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.tasks.question_answering.task import AnswerSpan
+
+
+def answer(
+    run: Run,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...", help="Questions and their paragraphs, a tab between; none: standard input."
+        ),
+    ] = None,
+    output: Output = None,
+    question: Annotated[str | None, typer.Option(help="One question, with --paragraph.")] = None,
+    paragraph: Annotated[Path | None, typer.Option(help="The file that holds its answer.")] = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Find the answer to a question in its paragraph, with its probability and its place.
+
+    Examples:
+
+    regard answer runs/qa --question "Who led the team in sacks?" --paragraph panthers.txt
+
+    regard answer runs/qa questions.tsv --json
+    """
+    from regard.data.lines import numbered_lines
+    from regard.tasks.question_answering.model import QuestionAnswerer
+
+    answerer = QuestionAnswerer.load(run)
+
+    def answers(lines: list[Line]) -> Iterator[str]:
+        questions = [tab_separated_pair(line, "a question and its paragraph") for line in lines]
+        return (answer_line(result, as_json) for result in answerer.answer(questions))
+
+    if question is None and paragraph is None:
+        write_results(answers, files or [], output)
+        return
+    if question is None or paragraph is None or files:
+        raise RegardError("--question and --paragraph go together, and without other files")
+    context = " ".join(text for _, text in numbered_lines(paragraph))
+    write_texts((answer_line(result, as_json) for result in answerer.answer([(question, context)])), output)
+
+
+def answer_line(result: "AnswerSpan", as_json: bool) -> str:
+    return json_line(asdict(result)) if as_json else f"{result.answer}\t{result.probability:.4f}\n"

@@ -1,0 +1,46 @@
+"""`regard export`: a run written for another tool, and the check of what it computes there."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from regard.cli.arguments import AsJson, Run
+
+
+def export(
+    run: Run,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    to: Annotated[
+        Literal["ctranslate2", "onnx", "huggingface"], typer.Option("--to", help="The tool it is for.")
+    ],
+    quantize: Annotated[
+        Literal["int8"] | None, typer.Option(help="ctranslate2: weights as small whole numbers.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Texts, or a folder of images, to check it with; else the run's own.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model for CTranslate2, ONNX or Hugging Face, and check what it says there.
+
+    Examples:
+
+    regard export runs/mine --to ctranslate2 exported/ctranslate2 --quantize int8
+
+    regard export runs/mine --to huggingface exported/huggingface
+    """
+    from regard.tasks.exporting import export as export_run
+
+    exported = export_run(run, to, folder, quantize, source)
+    check = exported.check
+    if as_json:
+        print(json.dumps({"folder": str(exported.folder), "format": exported.format, **asdict(check)}))
+        return
+    counts = ", ".join(f"{count:,} ({how})" for how, count in check.same.items())
+    same = f": the same for {counts}" if counts else ""
+    print(f"check:   {check.engine} beside the run, {check.sentences:,} examples{same};")
+    print(f"         largest difference of {check.of} {check.difference:.1e}")
+    print(f"folder:  {exported.folder}")

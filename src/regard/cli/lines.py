@@ -1,0 +1,98 @@
+"""Lines of text in, one result per line out, in constant memory: what the commands that read text share."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from regard.errors import RegardError
+
+LINES_PER_BATCH = 512
+"""Lines that are read before the model runs on them."""
+
+
+class Line(NamedTuple):
+    """A line of input, and its file and number for error messages."""
+
+    location: str
+    text: str
+
+
+def write_results(
+    results_of: Callable[[list[Line]], Iterator[str]], files: list[Path], output: Path | None
+) -> None:
+    """Apply `results_of` to batches of lines and write what it yields."""
+    write_texts((text for batch in line_batches(files) for text in results_of(batch)), output)
+
+
+def write_texts(texts: Iterator[str], output: Path | None) -> None:
+    """Write each text as soon as it is there."""
+    from regard.engine.allocator import tuned_allocator
+
+    with tuned_allocator(), open_output(output) as out:
+        for text in texts:
+            out.write(text)
+            out.flush()
+
+
+def open_output(output: Path | None) -> AbstractContextManager[TextIO]:
+    """The file to write, or standard output, which stays open."""
+    if output is None:
+        return nullcontext(sys.stdout)
+    return output.open("w", encoding="utf-8", newline="\n")
+
+
+def line_batches(files: list[Path]) -> Iterator[list[Line]]:
+    """Lines of files or of standard input in batches; of a terminal, line by line."""
+    interactive = not files and sys.stdin.isatty()
+    lines = numbered(files, interactive)
+    while batch := list(islice(lines, 1 if interactive else LINES_PER_BATCH)):
+        yield batch
+
+
+def numbered(files: list[Path], interactive: bool) -> Iterator[Line]:
+    from regard.data.lines import numbered_lines
+
+    if not files:
+        for number, text in enumerate(standard_input(interactive), start=1):
+            yield Line(f"standard input, line {number}", text)
+    for file in files:
+        for number, text in numbered_lines(file):
+            yield Line(f"{file}, line {number}", text)
+
+
+def standard_input(interactive: bool) -> Iterator[str]:
+    """Lines of standard input.
+
+    Raises:
+        RegardError: a line is not UTF-8.
+    """
+    if interactive:
+        print("Type a sentence and press Enter; Ctrl-D ends.", file=sys.stderr)
+    for number, raw in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").rstrip()
+        except UnicodeDecodeError:
+            raise RegardError(f"standard input, line {number}: this is not UTF-8 text") from None
+
+
+def checked_text(line: Line) -> str:
+    """The text of a line, which must not be empty."""
+    if not line.text.strip():
+        raise RegardError(f"{line.location}: the text is empty")
+    return line.text
+
+
+def tab_separated_pair(line: Line, expected: str) -> tuple[str, str]:
+    """The two texts of a line; `expected` names them in the error."""
+    parts = line.text.split("\t")
+    if len(parts) != 2 or not all(part.strip() for part in parts):
+        raise RegardError(f"{line.location}: expected {expected} with a tab between")
+    return parts[0], parts[1]
+
+
+def json_line(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False) + "\n"

@@ -1,0 +1,30 @@
+"""`regard report`: a training on one page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard import __version__, storage
+from regard.cli.arguments import Run
+from regard.errors import RegardError
+
+
+def report(
+    run: Run,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path("report.html"),
+) -> None:
+    """A training on one page: curves, samples over time, BLEU by length, attention, recipe, environment.
+
+    Example:  regard report runs/picturebook -o report.html
+    """
+    from regard.cli.terminal import Terminal, plain_warnings
+    from regard.tasks.report import report as report_page
+
+    if output.suffix != ".html":
+        raise RegardError(f"{output}: a report is written as .html")
+    with plain_warnings():
+        page = report_page(run, __version__, Terminal())
+    output.parent.mkdir(parents=True, exist_ok=True)
+    storage.write_text(output, page)
+    print(f"report: {output}")

@@ -1,0 +1,54 @@
+"""`regard train`: a recipe trained into a run folder."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.arguments import AsJson
+
+
+def recipe_names(incomplete: str) -> list[str]:
+    """Shell completion of the first argument: names of shipped recipes."""
+    from regard.config import shipped_recipes
+
+    return [name for name in shipped_recipes() if name.startswith(incomplete)]
+
+
+def train(
+    recipe: Annotated[
+        str,
+        typer.Argument(help="The name of a shipped recipe, or a TOML file.", autocompletion=recipe_names),
+    ],
+    assignments: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Laid over the recipe.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to make.", show_default="runs/RECIPE")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a recipe into a run folder.
+
+    Examples:
+
+    regard train picturebook
+
+    regard train translation data.source=mine.de data.target=mine.en train.minutes=30 --out runs/mine
+    """
+    from regard.cli.output import print_summary
+    from regard.cli.terminal import Terminal
+    from regard.config import parse_assignments
+    from regard.tasks import train as train_recipe
+
+    overrides = parse_assignments(assignments or [])
+    with Terminal() as terminal:
+        run = train_recipe(recipe, out, overrides=overrides, resume=resume, audience=terminal)
+    if run is None:  # not the first process of several
+        return
+    if as_json:
+        print(json.dumps(run.as_json()))
+    else:
+        print_summary(run.summary())

@@ -1,0 +1,125 @@
+"""`regard translate`: lines in, translations out."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from regard.cli.arguments import BatchSize, Beam, Exported, JsonLines, Output, With, within
+from regard.cli.lines import open_output, standard_input
+from regard.errors import RegardError, memory_hint
+from regard.limits import MAX_NBEST
+
+if TYPE_CHECKING:
+    from regard.decoding import Translation
+
+
+def translate(
+    run: Exported,
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="Texts, a sentence a line; none: standard input."),
+    ] = None,
+    output: Output = None,
+    beam: Beam = None,
+    nbest: Annotated[
+        int,
+        typer.Option(
+            callback=within("--nbest", MAX_NBEST),
+            help="Translations per line; more than 1: rank, score and text. The beam is at least as wide.",
+        ),
+    ] = 1,
+    batch_size: BatchSize = None,
+    long: Annotated[
+        Literal["split", "cut", "refuse"],
+        typer.Option(help="What to do with a line longer than the model allows."),
+    ] = "split",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Draw translations by chance instead of searching.")
+    ] = None,
+    temperature: Annotated[float, typer.Option(min=0.01, help="With --seed: above 1 is bolder.")] = 1.0,
+    engine: Annotated[
+        Literal["regard", "ctranslate2", "onnx"] | None,
+        typer.Option(help="What runs the model.", show_default="what the folder is made for"),
+    ] = None,
+    beside: With = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Translate text, line for line; files of any size, in constant memory.
+
+    Examples:
+
+    regard translate runs/picturebook input.de -o output.en
+
+    echo "Ein Hund schläft." | regard translate runs/picturebook
+
+    regard translate runs/one input.de --with runs/other
+
+    regard translate exported/ctranslate2 input.de --engine ctranslate2
+    """
+    from regard.data.corpus import read_lines
+    from regard.decoding import SamplingConfig
+    from regard.decoding.translator import WINDOW
+    from regard.tasks.engines import open_engine
+    from regard.tasks.shares import write_in_shares
+    from regard.tasks.translation.model import memory_advice
+    from regard.training.distributed import joined, processes
+
+    if processes() > 1 and (not files or output is None):
+        raise RegardError("several processes translate files into a file: give FILE and -o")
+    loaded = open_engine(run, engine, beside or [])
+    options = loaded.options(beam, nbest)
+    sampling = None if seed is None else SamplingConfig(seed, temperature)
+    batch_size = batch_size or loaded.recipe.decode.batch_size
+    interactive = not files and sys.stdin.isatty()
+    with joined() as world, memory_hint(memory_advice(batch_size, options.beam)):
+        lines = (line for file in files for line in read_lines(file)) if files else standard_input(interactive)
+        loaded.pipeline.freeze()
+        windows = loaded.pipeline.stream(
+            lines,
+            options,
+            batch_size=batch_size,
+            window=1 if interactive else WINDOW,
+            chance=sampling,
+            long=long,
+            tell=LimitedLog(),
+            share=(world.rank, world.size),
+        )
+        texts = (
+            "".join(result_line(translation, options.nbest, as_json) for translation in window)
+            for window in windows
+        )
+        if world.size > 1 and output is not None:
+            write_in_shares(texts, output, world)  # every process its share; the first one joins them
+            return
+        with open_output(output) as out:
+            for text in texts:
+                out.write(text)
+                if interactive:
+                    out.flush()
+
+
+def result_line(translation: "Translation", nbest: int, as_json: bool) -> str:
+    """The translation of a line, or its n-best list with a blank line after it."""
+    if as_json:
+        return json.dumps(asdict(translation), ensure_ascii=False) + "\n"
+    if nbest == 1:
+        return translation.text + "\n"
+    hypotheses = (translation, *translation.others)
+    rows = (f"{rank}\t{each.score:.4f}\t{each.text}\n" for rank, each in enumerate(hypotheses, start=1))
+    return "".join(rows) + "\n"
+
+
+class LimitedLog:
+    """Prints the first few messages about long lines and drops the others."""
+
+    def __init__(self, maximum: int = 5) -> None:
+        self.remaining = maximum
+
+    def __call__(self, message: str) -> None:
+        if self.remaining > 0:
+            print(f"regard: {message}", file=sys.stderr)
+        self.remaining -= 1

@@ -1,0 +1,43 @@
+"""Commands in the process of the test, and a translation run for them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.console import Command, Ended, run_command
+from support.small_corpus import write_corpus
+from support.undrawn import undrawn
+
+import regard
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The console script, run in `tmp_path`."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Ended:
+        return run_command(arguments, monkeypatch, capsys)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def translation_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Transformer of one layer, three steps old."""
+    folder = tmp_path_factory.mktemp("translation")
+    write_corpus(folder)
+    with undrawn():
+        regard.train("translation", folder / "run", overrides={
+            "data.source": folder / "n.de", "data.target": folder / "n.en", "text.kind": "bpe", "text.size": 290,
+            "model.longest": 24, "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16,
+            "model.heads": 2, "model.d_ff": 16, "train.steps": 3, "train.validate_every": 3,
+        })  # fmt: skip
+    return folder / "run"

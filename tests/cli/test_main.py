@@ -1,0 +1,41 @@
+"""The table of commands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from support.console import Command
+
+from regard.cli import main
+
+SHARED = {"__init__", "main", "arguments", "lines", "output", "terminal"}
+HEAVY = (
+    "torch",
+    "matplotlib",
+    "numpy",
+    "rich",
+    "fastapi",
+    "uvicorn",
+    "regard.config",
+    "regard.data",
+    "regard.tasks",
+)
+
+
+def test_every_command_is_one_module_of_its_name() -> None:
+    modules = {path.stem for path in Path(main.__file__).parent.glob("*.py")}
+    assert modules - SHARED == {"import_folder" if name == "import" else name for name in main.COMMANDS}
+
+
+def test_importing_the_command_line_loads_nothing_heavy(tmp_path: Path) -> None:
+    program = f"import sys, regard, regard.cli.main; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_manual_page_has_every_command_in_the_order_of_the_table(command: Command) -> None:
+    code, page, _ = command("man")
+    assert code == 0
+    assert page.startswith(".TH REGARD 1")
+    sections = [line.split()[2] for line in page.splitlines() if line.startswith(".SS regard ")]
+    assert list(dict.fromkeys(sections)) == list(main.COMMANDS)

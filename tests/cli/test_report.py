@@ -1,0 +1,20 @@
+"""`regard report` as a user runs it."""
+
+from pathlib import Path
+
+from support.console import Command
+
+
+def test_a_report_is_one_file(translation_run: Path, command: Command, tmp_path: Path) -> None:
+    code, out, err = command("report", str(translation_run), "-o", "made/report.html")
+    assert (code, out) == (0, "report: made/report.html\n")
+    assert "test sentences ..." in err
+    page = (tmp_path / "made" / "report.html").read_text("utf-8")
+    assert "<h1>Training report: run</h1>" in page
+    assert page.count("<img ") == 5
+
+
+def test_another_suffix_is_refused(translation_run: Path, command: Command) -> None:
+    code, out, err = command("report", str(translation_run), "-o", "report.md")
+    assert (code, out) == (2, "")
+    assert err == "regard: report.md: a report is written as .html\n"
