@@ -78,15 +78,15 @@ def pairs(config, tokens=4096, words=8000):
 
 
 def stepper(model, loss_of):
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     state = {"number": 0}
 
     def step():
         state["number"] += 1
         torch.manual_seed(state["number"])
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss_of(state["number"]).backward()
-        optimiser.step()
+        optimizer.step()
 
     return step
 

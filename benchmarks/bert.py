@@ -124,7 +124,7 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
     )
     model = BertForSequenceClassification(config).train()
     forward = torch.compile(model, dynamic=True) if compiling else model
-    optimiser = torch.optim.AdamW(model.parameters(), lr=LR)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
 
     def step(batch: TextBatch) -> None:
         loss = forward(
@@ -133,7 +133,7 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
             token_type_ids=batch.ids.like(batch.segments).padded(0),
             labels=batch.labels[:, 0],
         ).loss
-        peer_update(model, optimiser, loss)
+        peer_update(model, optimizer, loss)
 
     return steps_by_turns(step, pairs(), TURN[size], compiling=compiling)
 
@@ -236,7 +236,7 @@ def tuned(what: str, data: Path, folder: Path, out: Path, assignments: list[str]
     common = [f"data.path={data}", *files, f"model.start={start}", "train.minutes=10", *assignments]
     told = learned(recipe, out / what, common)
     if what == "xquad":
-        fresh = ["train.steps=1", "train.epochs=1", "train.rate=1e-12", "train.average=none"]
+        fresh = ["train.steps=1", "train.epochs=1", "train.lr=1e-12", "train.average=none"]
         told["untrained"] = learned(recipe, out / f"{what}-untrained", [*common, *fresh])["scores"]
     return told
 
@@ -249,7 +249,7 @@ def pretrained(data: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
     told = learned("pretraining", run, [f"data.train={out / 'text.txt'}", *assignments])
     recipe, files = TASKS["sick"]
     budget = [each for each in assignments if each.startswith(("train.steps", "train.minutes"))]
-    common = [f"data.path={data}", *files, "train.epochs=15", "train.rate=1e-4", "train.patience=0", *budget]
+    common = [f"data.path={data}", *files, "train.epochs=15", "train.lr=1e-4", "train.patience=0", *budget]
     for name, begin in (("sick", run), ("sick_from_chance", by_chance(run, out / "chance"))):
         runs = [
             learned(
@@ -267,7 +267,7 @@ def learned(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     """Train, and tell scores, minutes, and the most memory this process has taken so far."""
     begun = time.perf_counter()
     with Terminal() as terminal:
-        run = regard.train(recipe, out, overrides=parse_assignments(assignments), audience=terminal)
+        run = regard.train(recipe, out, overrides=parse_assignments(assignments), listener=terminal)
     measured = asdict(run.measured)
     return {
         "scores": measured["scores"],

@@ -86,7 +86,7 @@ def ours(given: Subject, *, frozen: bool = True) -> Translate:
         translator.freeze()
 
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
-        options = BeamSearchConfig(beam=beam, longest=given.steps or 256)
+        options = BeamSearchConfig(beam=beam, max_length=given.steps or 256)
         return translator.search_ids([list(each[:-1]) for each in sentences], options, batch_size=64)
 
     return translate
@@ -104,7 +104,7 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
     place = tempfile.mkdtemp()
     sizes = len(given.model.source_embedding.weight), len(given.model.output_bias)
     names, targets = ([*SPECIALS, *(f"w{number}" for number in range(len(SPECIALS), size))] for size in sizes)
-    to_ctranslate2.write(given.model, names, targets, Path(place), given.recipe.model.longest)
+    to_ctranslate2.write(given.model, names, targets, Path(place), given.recipe.model.max_length)
     threads = torch.get_num_threads()
     # One at a time all threads help it; with many, it is fastest with a batch to each thread.
     alone = [

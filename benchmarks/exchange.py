@@ -44,7 +44,7 @@ from regard.tasks.engines import EngineName, ExportedTranslator
 from regard.tasks.formats import write
 from regard.tasks.translation.export import logits_apart
 from regard.tasks.translation.model import Translator
-from regard.tasks.translation.task import is_tokenised
+from regard.tasks.translation.task import is_tokenized
 
 BEAMS = (1, 5)
 QUICK = 200
@@ -128,7 +128,7 @@ def export(loaded: Translator, folder: Path) -> Iterator[str]:
 
 def measured(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) -> list[Row]:
     sources, references = [source for source, _ in pairs], loaded.references(pairs)
-    tokenised, rows = is_tokenised(loaded.recipe), []
+    tokenized, rows = is_tokenized(loaded.recipe), []
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         (Path(folder) / SOURCES).write_text(json.dumps(sources), "utf-8")
         names = list(export(loaded, Path(folder)))
@@ -144,7 +144,7 @@ def measured(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) 
                 json.loads(texts_of(folder, writer, beam).read_text("utf-8")) for writer in (name, OURS)
             )
             same = sum(map(operator.eq, texts, ours)) / len(texts)
-            bleu, own_bleu = (measure(some, references, tokenised=tokenised).bleu for some in (texts, ours))
+            bleu, own_bleu = (measure(some, references, tokenized=tokenized).bleu for some in (texts, ours))
             note = f"{same:.1%} the same text, BLEU {bleu:.2f} ({bleu - own_bleu:+.2f})"
             if name == HUGGING_FACE:
                 opened = by_transformers.OpenedTranslator(Path(folder) / HUGGING_FACE)

@@ -50,9 +50,9 @@ from regard.cli.terminal import Terminal
 from regard.config import GptModel, parse_assignments
 from regard.data.examples import TextBatch
 from regard.decoding import SamplingConfig
-from regard.decoding.limits import Limits
+from regard.decoding.constraints import DecodingConstraints
+from regard.decoding.generator import GenerationConfig, Generator
 from regard.decoding.sampling import Drawing
-from regard.decoding.writer import GenerationConfig, Writer
 from regard.engine.generate import native_gpt
 from regard.interop import gpt2
 from regard.nn import Packed
@@ -63,9 +63,9 @@ from regard.training.process import training_process
 
 PEERS = {"huggingface": "Hugging Face GPT-2", "compiled": "torch.compile of Hugging Face GPT-2"}
 SIZES: dict[str, dict[str, Any]] = {
-    "letters": {"layers": 4, "d_model": 128, "heads": 4, "d_ff": 512, "longest": 64, "dropout": 0.0},
-    "mini": {"layers": 6, "d_model": 192, "heads": 6, "d_ff": 768, "longest": 256, "dropout": 0.1},
-    "small": {"layers": 6, "d_model": 384, "heads": 6, "d_ff": 1536, "longest": 256, "dropout": 0.1},
+    "letters": {"layers": 4, "d_model": 128, "heads": 4, "d_ff": 512, "max_length": 64, "dropout": 0.0},
+    "mini": {"layers": 6, "d_model": 192, "heads": 6, "d_ff": 768, "max_length": 256, "dropout": 0.1},
+    "small": {"layers": 6, "d_model": 384, "heads": 6, "d_ff": 1536, "max_length": 256, "dropout": 0.1},
 }
 WORDS = {"letters": 69, "mini": 8000, "small": 8000}
 WINDOWS = {"letters": 12, "mini": 16, "small": 8}
@@ -79,14 +79,16 @@ EDGE = 50
 """Tokens at the beginning and at the end whose costs are compared."""
 
 
-def config_of(size: str, longest: int = 0) -> GptModel:
+def config_of(size: str, max_length: int = 0) -> GptModel:
     shape = SIZES[size]
-    return GptModel(**{**shape, "attention_dropout": shape["dropout"], "longest": longest or shape["longest"]})
+    return GptModel(
+        **{**shape, "attention_dropout": shape["dropout"], "max_length": max_length or shape["max_length"]}
+    )
 
 
 def windows(size: str, generator: torch.Generator) -> TextBatch:
     """A batch of random tokens, and the same one position further."""
-    shape = (WINDOWS[size], SIZES[size]["longest"] + 1)
+    shape = (WINDOWS[size], SIZES[size]["max_length"] + 1)
     row = torch.randint(WORDS[size], shape, generator=generator)
     ids = Packed(row[:, :-1].flatten(), torch.full((len(row),), row.size(1) - 1))
     marks, count = row[:, 1:].flatten(), len(ids.values)
@@ -117,7 +119,7 @@ def theirs(config: GptModel, words: int) -> Any:
             n_embd=config.d_model,
             n_head=config.heads,
             n_inner=config.d_ff,
-            n_positions=config.longest,
+            n_positions=config.max_length,
             resid_pdrop=config.dropout,
             embd_pdrop=config.dropout,
             attn_pdrop=config.attention_dropout,
@@ -130,13 +132,13 @@ def theirs(config: GptModel, words: int) -> Any:
 def huggingface(size: str, *, compiling: bool = False) -> Ready:
     """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
     model = theirs(config_of(size), WORDS[size]).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=LR)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
     forward = torch.compile(model) if compiling else model
 
     def step(batch: TextBatch) -> None:
         logits = forward(input_ids=batch.ids.padded(0), use_cache=False).logits
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.marks.flatten())
-        peer_update(model, optimiser, loss)
+        peer_update(model, optimizer, loss)
 
     return steps_by_turns(step, batches(size), TURN[size], compiling=compiling)
 
@@ -155,12 +157,12 @@ def our_generation(size: str, count: str) -> Ready:
     torch.manual_seed(0)
     model = build_gpt(config_of(size, 256), "language", WORDS[size]).eval()
     tokenizer = tokenization.train("bytes", ["a"])  # only ids are used
-    writer = Writer(model, tokenizer, 256, torch.device("cpu"))
-    source, wish = prompts(size, batch), GenerationConfig(tokens=LENGTH, chance=SamplingConfig(1))
+    writer = Generator(model, tokenizer, 256, torch.device("cpu"))
+    source, config = prompts(size, batch), GenerationConfig(tokens=LENGTH, sampling=SamplingConfig(1))
 
     def turn() -> float:
         start = time.perf_counter()
-        written(writer, source, wish)
+        written(writer, source, config)
         return batch * LENGTH / (time.perf_counter() - start)
 
     turn()
@@ -168,13 +170,15 @@ def our_generation(size: str, count: str) -> Ready:
 
 
 @torch.inference_mode()
-def written(writer: Writer, source: Tensor, wish: GenerationConfig) -> list[float]:
+def written(writer: Generator, source: Tensor, config: GenerationConfig) -> list[float]:
     """Draw so many tokens; the seconds of each step."""
-    limits = Limits(None, 0, (0,), room=wish.tokens)
+    limits = DecodingConstraints(None, 0, (0,), room=config.tokens)
     model = native_gpt(writer.module) or writer.module
-    drawing = Drawing(cast(Decodable, model), source, limits, wish.chance, [wish.chance.seed] * len(source))
+    drawing = Drawing(
+        cast(Decodable, model), source, limits, config.sampling, [config.sampling.seed] * len(source)
+    )
     seconds = []
-    for _ in range(wish.tokens):
+    for _ in range(config.tokens):
         start = time.perf_counter()
         drawing.step()
         seconds.append(time.perf_counter() - start)
@@ -234,7 +238,7 @@ def flatness_of(size: str, batch: int, repetitions: int, *, bound: bool) -> Flat
     torch.manual_seed(0)
     config = config_of(size, 256)
     model = build_gpt(config, "language", WORDS[size]).eval()
-    writer = Writer(model, tokenization.train("bytes", ["a"]), 256, torch.device("cpu"))
+    writer = Generator(model, tokenization.train("bytes", ["a"]), 256, torch.device("cpu"))
     runs = [
         written(writer, prompts(size, batch), GenerationConfig(tokens=LENGTH)) for _ in range(repetitions + 1)
     ][1:]
@@ -323,7 +327,7 @@ def generate(size: str, count: str) -> Ready:
 
 def training_speeds(size: str, rounds: int, contenders: Sequence[Contender]) -> list[Row]:
     shape = SIZES[size]
-    case = f"training {shape['layers']} x {shape['d_model']}, window {shape['longest']}"
+    case = f"training {shape['layers']} x {shape['d_model']}, window {shape['max_length']}"
     return against(case, __file__, [size], contenders, rounds)
 
 
@@ -414,7 +418,7 @@ def labels(options: argparse.Namespace) -> None:
         words = [
             f"data.train={place / 'text.txt'}",
             "model.size=micro",
-            "model.longest=128",
+            "model.max_length=128",
             f"train.minutes={minutes}",
         ]
         pretrained = trained("gpt", place / "gpt", words)
@@ -425,9 +429,9 @@ def labels(options: argparse.Namespace) -> None:
                 f"data.valid={folder / task / 'dev.tsv.gz'}",
             ]
             short = ["train.steps=5"] if options.quick else []
-            same = ["train.rate=5e-4", "train.epochs=6", *short]
+            same = ["train.lr=5e-4", "train.epochs=6", *short]
             start = [f"model.start={place / 'gpt'}"]
-            fresh = ["model.size=micro", "model.longest=128"]
+            fresh = ["model.size=micro", "model.max_length=128"]
             rows[f"{task}, pre-trained"] = trained(recipe, place / task, [*data, *start, *same])
             rows[f"{task}, not pre-trained"] = trained(recipe, place / f"{task}-fresh", [*data, *fresh, *same])
     tell(rows, options, ("accuracy", "loss", "minutes"))
@@ -447,7 +451,7 @@ def write_text(folder: Path, out: Path) -> None:
 
 def trained(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     with Terminal() as terminal:
-        run = regard.train(recipe, out, overrides=parse_assignments(assignments), audience=terminal)
+        run = regard.train(recipe, out, overrides=parse_assignments(assignments), listener=terminal)
     told = run.as_json()
     return {
         **told["scores"],

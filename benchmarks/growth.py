@@ -40,7 +40,7 @@ def memory() -> float:
 def training_step(vocabulary: int = WORDS) -> Callable[[Batch], object]:
     """A training step of the smallest model."""
     torch.manual_seed(0)
-    config = TransformerModel(size="tiny", longest=2048)
+    config = TransformerModel(size="tiny", max_length=2048)
     model = build(config, vocabulary, vocabulary, Tokenizer.padding).train()
     objective = PairObjective(model, Tokenizer.padding, 0.1)
     return updates(model, objective, config.width, TrainSettings(steps=1), lr=1e-4)
@@ -65,10 +65,10 @@ def corpus(pairs: int) -> dict[str, float]:
     """Build a token store of so many pairs, then train from it: seconds, memory, tokens a second."""
 
     def some() -> object:
-        chance = np.random.default_rng(1)
+        sampling = np.random.default_rng(1)
         for _ in range(0, pairs, 10_000):
-            numbers = chance.integers(4, WORDS, (10_000, 2, 14))
-            lengths = chance.integers(6, 15, (10_000, 2))
+            numbers = sampling.integers(4, WORDS, (10_000, 2, 14))
+            lengths = sampling.integers(6, 15, (10_000, 2))
             for both, long in zip(numbers.tolist(), lengths.tolist(), strict=True):
                 yield tuple(
                     " ".join(map(TABLE.__getitem__, ids[:n])) for ids, n in zip(both, long, strict=True)

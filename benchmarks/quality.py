@@ -18,7 +18,7 @@ from pathlib import Path
 
 from regard.arithmetic import enable_reproducible_mkl
 from regard.config.schema import toml_value
-from regard.tasks.metrics_log import read_journal
+from regard.tasks.metrics_log import read_metrics
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import Translator
 from regard.tasks.translation.neighbours import FILE
@@ -94,7 +94,7 @@ def draw(found: list[Reached], into: Path) -> None:
         for place, run in enumerate(each.runs):
             if run in drawn:
                 continue
-            rows = [row for row in read_journal(Path(run) / "metrics.jsonl") if row["kind"] == "valid"]
+            rows = [row for row in read_metrics(Path(run) / "metrics.jsonl") if row["kind"] == "valid"]
             before = place * each.minutes / len(each.runs)
             [line] = axes.plot([before + row["minutes"] for row in rows], [row["bleu"] for row in rows])
             drawn[run] = line.get_color()

@@ -43,7 +43,9 @@ class Plain(nn.Module):
         make = nn.GRU if config.cell == "gru" else nn.LSTM
         size, seen = config.hidden, config.encoder_size
         self.source = nn.Embedding(vocabulary, config.embedding, padding_idx=padding)
-        self.target = self.source if config.share == "all" else nn.Embedding(vocabulary, config.embedding)
+        self.target = (
+            self.source if config.tie_embeddings == "all" else nn.Embedding(vocabulary, config.embedding)
+        )
         fed = seen if config.attention == "bahdanau" else 0
         self.encoder = make(
             config.embedding, config.encoder_hidden, batch_first=True, bidirectional=config.bidirectional
@@ -53,7 +55,7 @@ class Plain(nn.Module):
         self.combine = nn.Linear(seen + size, size)
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(size, vocabulary)
-        if config.share != "none":
+        if config.tie_embeddings != "none":
             self.output.weight = self.target.weight
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
@@ -142,7 +144,7 @@ def prepared(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Voca
         vocabulary = make_vocabulary(recipe, corpus, RunFolder(Path(place)))
     pairs = [pair for pair, _ in zip(corpus.train(), range(4000), strict=False)]
     encoded = vocabulary.encode_pairs(pairs)
-    every = list(Batches.of_pairs(encoded, recipe.train.batch_tokens, recipe.model.longest))
+    every = list(Batches.of_pairs(encoded, recipe.train.batch_tokens, recipe.model.max_length))
     return recipe, vocabulary, every[:: max(1, len(every) // 8)]
 
 
@@ -162,7 +164,7 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
     assert isinstance(recipe.model, RnnModel)
     padding = vocabulary.target.padding
     model = Plain(recipe.model, vocabulary.target.size, padding).train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step(batch: Batch) -> None:
         source, target, labels = (each.padded(padding) for each in (batch.source, batch.target, batch.labels))
@@ -173,10 +175,10 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
             ignore_index=padding,
             label_smoothing=recipe.train.smoothing,
         )
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip)
-        optimiser.step()
+        optimizer.step()
 
     return step
 

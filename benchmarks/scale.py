@@ -72,7 +72,7 @@ class Measured:
     bytes_a_token: float
     """Of a token store, its text included."""
     bytes_a_parameter: float
-    """Held in training: weights, gradients, optimiser, average."""
+    """Held in training: weights, gradients, optimizer, average."""
     saved_a_parameter: float
     """In a checkpoint."""
 
@@ -112,7 +112,7 @@ def held_and_saved() -> tuple[float, float]:
     parameters = sum(each.numel() for each in model.parameters())
     kept = [*model.parameters(), *training.average.exponential.values()]
     kept += [each.grad for each in model.parameters() if each.grad is not None]
-    kept += [each for state in training.optimiser.state.values() for each in state.values()]
+    kept += [each for state in training.optimizer.state.values() for each in state.values()]
     held = sum(each.numel() * each.element_size() for each in kept)
     with tempfile.TemporaryDirectory() as place:
         written = checkpoint.save(training, Path(place), 1)
@@ -128,7 +128,7 @@ def plan(job: Job, found: Measured, devices: dict[str, float]) -> list[Row]:
         "parameters, millions": parameters / 1e6,
         "token store, GB": job.pairs * 2 * job.tokens * found.bytes_a_token / 1e9,
         "hours to build the store, this machine": build_hours,
-        "weights, gradients, optimiser and average, GB": parameters * found.bytes_a_parameter / 1e9,
+        "weights, gradients, optimizer and average, GB": parameters * found.bytes_a_parameter / 1e9,
         "a checkpoint, GB": parameters * found.saved_a_parameter / 1e9,
         "operations, 10^18": job.operations() / 1e18,
         "gradients a process sends at each update, GB": 2 * 4 * parameters / 1e9,

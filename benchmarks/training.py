@@ -121,7 +121,7 @@ def marian(size: str) -> Ready:
         decoder_start_token_id=Tokenizer.begin,
     )
     model = MarianMTModel(config).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def step(batch: Batch) -> None:
         source, target = batch.source.padded(Tokenizer.padding), batch.target.padded(Tokenizer.padding)
@@ -129,7 +129,7 @@ def marian(size: str) -> Ready:
         logits = model(
             input_ids=source, attention_mask=nonpad, decoder_input_ids=target, use_cache=False
         ).logits
-        peer_update(model, optimiser, cross_entropy(logits, batch.labels.padded(Tokenizer.padding)))
+        peer_update(model, optimizer, cross_entropy(logits, batch.labels.padded(Tokenizer.padding)))
 
     return steps_by_turns(step, captions(), TURN[size])
 
@@ -172,7 +172,7 @@ def joeynmt(size: str) -> Ready:
     model: Any = build_model(config, words, words).train()
     model.loss_function = ("crossentropy", SMOOTHING)
     assert isinstance(model.loss_function, XentLoss)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def step(batch: Batch) -> None:
         sides = batch.source, batch.target, batch.labels
@@ -187,7 +187,7 @@ def joeynmt(size: str) -> Ready:
             src_length=nonpad.sum((1, 2)),
             trg_mask=batch.labels.nonpad.unsqueeze(1),
         )
-        peer_update(model, optimiser, loss / batch.tokens)
+        peer_update(model, optimizer, loss / batch.tokens)
 
     return steps_by_turns(step, captions(), TURN[size])
 
@@ -246,12 +246,12 @@ def plain(size: str, *, compiling: bool = False) -> Ready:
     """torch.nn.Transformer in a plain loop with fused AdamW."""
     torch.manual_seed(0)
     model = PlainTransformer(config_of(size)).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     loss_of = torch.compile(model, dynamic=True) if compiling else model
 
     def step(batch: Batch) -> None:
         sides = batch.source, batch.target, batch.labels
-        peer_update(model, optimiser, loss_of(*(each.padded(Tokenizer.padding) for each in sides)))
+        peer_update(model, optimizer, loss_of(*(each.padded(Tokenizer.padding) for each in sides)))
 
     return steps_by_turns(step, captions(), TURN[size], compiling=compiling)
 

@@ -88,12 +88,12 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
             num_labels=LABELS,
         )
     ).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=LR)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
     forward = torch.compile(model) if compiling else model
 
     def step(batch: ImageBatch) -> None:
-        normalised = (batch.pixels - 0.5) / 0.5  # as its image processor, and our model, do
-        peer_update(model, optimiser, forward(pixel_values=normalised, labels=batch.labels).loss)
+        normalized = (batch.pixels - 0.5) / 0.5  # as its image processor, and our model, do
+        peer_update(model, optimizer, forward(pixel_values=normalized, labels=batch.labels).loss)
 
     return steps_by_turns(step, batches(config), TURN[size], compiling=compiling, size=images)
 

@@ -34,7 +34,7 @@ batch = next(iter(Batches.of_pairs(pairs, 1024, 64)))
 objective = PairObjective(model.train(), 2, 0.1)
 translator = TranslationPipeline(build(TransformerModel(encoder_layers=3, decoder_layers=3, d_model=256, d_ff=1024, heads=8), 8000, 8000, 2).eval(), Tokenizer, Tokenizer)
 translator.freeze()
-sentences, options = [source for source, _ in pairs[:24]], BeamSearchConfig(beam=5, longest=24)
+sentences, options = [source for source, _ in pairs[:24]], BeamSearchConfig(beam=5, max_length=24)
 works = {"training": lambda: objective(batch).backward(), "search": lambda: translator.search_ids(sentences, options)}
 for work in works.values():
     work()

@@ -32,7 +32,7 @@ def refused(name: str, *assignments: str) -> str:
 WRONG_ASSIGNMENTS = [
     (
         "train.step=5",
-        "train.step: there is no such key; did you mean 'steps'? allowed: steps, rate, seed, device",
+        "train.step: there is no such key; did you mean 'steps'? allowed: steps, lr, seed, device",
     ),
     ("trian.steps=5", "trian: there is no such key; did you mean 'train'? allowed: task, data, model, train"),
     ("colour=red", "colour: there is no such key; allowed: task, data, model, train"),
@@ -41,10 +41,10 @@ WRONG_ASSIGNMENTS = [
     ("train.steps=true", "train.steps: true is not a whole number, at least 1"),
     ("train.steps=0", "train.steps: 0 is out of range; allowed is a whole number, at least 1"),
     ("train.steps=[1]", "train.steps: [1] is not a whole number, at least 1"),
-    ("train.rate=-0.1", "train.rate: -0.1 is out of range; allowed is a number, above 0"),
-    ("train.rate=fast", 'train.rate: "fast" is not a number, above 0'),
-    ("train.rate=inf", "train.rate: inf is not a finite number"),
-    ("train.rate=nan", "train.rate: nan is not a finite number"),
+    ("train.lr=-0.1", "train.lr: -0.1 is out of range; allowed is a number, above 0"),
+    ("train.lr=fast", 'train.lr: "fast" is not a number, above 0'),
+    ("train.lr=inf", "train.lr: inf is not a finite number"),
+    ("train.lr=nan", "train.lr: nan is not a finite number"),
     ("train.seed=-1", "train.seed: -1 is out of range; allowed is a whole number, at least 0"),
     (
         "model.kernel=lerned",
@@ -120,18 +120,16 @@ def test_shipped_recipes_resolve_and_their_copy_reads_back_equal(name: str, tmp_
 def test_assignments_reach_their_keys_and_a_bom_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(b'\xef\xbb\xbftask = "kernel"\n[train]\nsteps = 7\n')
-    recipe = load_recipe(
-        str(path), parse_assignments(["train.rate=1", "data.path=2016", 'model.kernel="fixed"'])
-    )
-    assert recipe.train == KernelTrain(steps=7, rate=1.0)
+    recipe = load_recipe(str(path), parse_assignments(["train.lr=1", "data.path=2016", 'model.kernel="fixed"']))
+    assert recipe.train == KernelTrain(steps=7, lr=1.0)
     assert recipe.data.path == "2016"  # a name that looks like a number stays a name
     assert recipe.model.kernel == "fixed"
 
 
 def test_overrides_of_python_are_refused_like_those_of_a_file() -> None:
-    overrides = {"train.steps": 7, "data.path": Path("points.csv"), "train.rate": 1}
+    overrides = {"train.steps": 7, "data.path": Path("points.csv"), "train.lr": 1}
     recipe = load_recipe("kernel", overrides)
-    assert (recipe.train.steps, recipe.data.path, recipe.train.rate) == (7, "points.csv", 1.0)
+    assert (recipe.train.steps, recipe.data.path, recipe.train.lr) == (7, "points.csv", 1.0)
     merged = load_recipe("vit", {"data.path": "x", "reduce.merge": (0.2, 0.1)})
     assert merged == load_recipe("vit", parse_assignments(["data.path=x", "reduce.merge=[0.2, 0.1]"]))
     for wrong, sentence in (

@@ -1,4 +1,4 @@
-"""The direction of imports: a room may call only the rooms it stands on (README, "The rooms")."""
+"""The direction of imports: a package imports only those below it (README, "The packages")."""
 
 import ast
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "regard"
 
-STANDS_ON: dict[str, set[str]] = {
+MAY_IMPORT: dict[str, set[str]] = {
     "arithmetic": set(),
     "errors": set(),
     "limits": {"errors"},
@@ -33,18 +33,18 @@ STANDS_ON: dict[str, set[str]] = {
 }
 
 
-def allowed(room: str) -> set[str]:
-    """The room itself, what it stands on, and what those stand on."""
-    below = STANDS_ON[room]
-    return {room}.union(below, *(allowed(each) for each in below))
+def allowed(package: str) -> set[str]:
+    """The package itself, what it stands on, and what those stand on."""
+    below = MAY_IMPORT[package]
+    return {package}.union(below, *(allowed(each) for each in below))
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported_rooms(path: Path) -> set[tuple[str, int]]:
-    """Rooms a file imports, wherever in the file, with the line."""
+def imported_packages(path: Path) -> set[tuple[str, int]]:
+    """Packages a file imports, wherever in the file, with the line."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         names: list[str] = []
@@ -67,13 +67,13 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_room_calls_only_what_it_stands_on(path: Path) -> None:
-    room = room_of(path)
-    for called, line in imported_rooms(path):
+    package = package_of(path)
+    for called, line in imported_packages(path):
         if called == "__version__":
-            assert room in ("cli", "server")
+            assert package in ("cli", "server")
             continue
-        assert called in STANDS_ON, f"{path.name}:{line} imports regard.{called}, which is no room"
-        assert called in allowed(room), f"{path.name}:{line}: {room} may not call {called}"
+        assert called in MAY_IMPORT, f"{path.name}:{line} imports regard.{called}, which is no package"
+        assert called in allowed(package), f"{path.name}:{line}: {package} may not call {called}"
 
 
 def test_a_step_backwards_is_noticed(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_a_step_backwards_is_noticed(tmp_path: Path) -> None:
     wrong.write_text(
         "def f():\n    from regard.nn.kernel_regression import KernelRegression\n    import regard.cli.main\n"
     )
-    assert imported_rooms(wrong) == {("nn", 2), ("cli", 3)}
+    assert imported_packages(wrong) == {("nn", 2), ("cli", 3)}
     assert "training" not in allowed("nn")
     assert "decoding" not in allowed("training")
 
 
 def test_every_room_has_its_place_in_the_plan() -> None:
-    assert {room_of(path) for path in FILES} <= set(STANDS_ON)
+    assert {package_of(path) for path in FILES} <= set(MAY_IMPORT)
 
 
 NATIVE = {"ctypes", "cffi", "regard.engine.library", "regard.engine.header", "regard.engine.gemm"}

@@ -7,7 +7,7 @@ import torch
 
 from regard.config import load_recipe, parse_assignments
 from regard.decoding import BeamSearchConfig
-from regard.decoding.writer import GenerationConfig, samples
+from regard.decoding.generator import GenerationConfig, samples
 from regard.errors import OutOfMemory, RegardError, is_out_of_memory, memory_hint
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_NBEST, MAX_SAMPLES, MAX_TOKENS
 
@@ -15,7 +15,7 @@ HUGE = 99_999_999_999
 
 
 @pytest.mark.parametrize(
-    ("name", "most"), [("beam", MAX_BEAM), ("nbest", MAX_NBEST), ("longest", MAX_TOKENS)], ids=str
+    ("name", "most"), [("beam", MAX_BEAM), ("nbest", MAX_NBEST), ("max_length", MAX_TOKENS)], ids=str
 )
 @pytest.mark.parametrize("wrong", [-1, 0, HUGE, 2.5, True, "5"], ids=str)
 def test_search_options_out_of_range_are_refused(name: str, most: int, wrong: object) -> None:

@@ -42,14 +42,14 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
 
 def test_what_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
     storage.write(tmp_path / "a", b"old")
-    with pytest.raises(ZeroDivisionError), storage.aside(tmp_path / "a") as part:
+    with pytest.raises(ZeroDivisionError), storage.atomic_path(tmp_path / "a") as part:
         part.write_bytes(b"half" if 1 // 0 else b"")
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
 def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
     for content in ("one", "two"):
-        with storage.aside(tmp_path / "f") as part:
+        with storage.atomic_path(tmp_path / "f") as part:
             part.mkdir()
             (part / content).write_text(content)
     assert [path.name for path in (tmp_path / "f").iterdir()] == ["two"]
@@ -98,12 +98,12 @@ def test_the_second_in_a_folder_is_refused(tmp_path: Path) -> None:
     assert ready.wait(30)
     with (
         pytest.raises(RegardError, match=f"held by {other.pid}"),
-        storage.only_here(tmp_path, lambda who: f"held by {who}"),
+        storage.exclusive_lock(tmp_path, lambda who: f"held by {who}"),
     ):
         pass
     other.kill()  # however it ends, the lock is given back
     other.join()
-    with storage.only_here(tmp_path, str):
+    with storage.exclusive_lock(tmp_path, str):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
     assert not (tmp_path / ".lock").exists()
 
@@ -142,7 +142,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_and_folders_are_saved_on_windows(tmp_path: Path) -> None:
     for content in ("one", "two"):
         storage.write_text(tmp_path / "file", content)
-        with storage.aside(tmp_path / "folder") as part:
+        with storage.atomic_path(tmp_path / "folder") as part:
             part.mkdir()
             (part / content).write_text(content)
             (part / "read-only").write_text("copied from a corpus")
@@ -154,13 +154,13 @@ def test_files_and_folders_are_saved_on_windows(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("windows")
 def test_without_locks_folders_are_used_on_windows(tmp_path: Path) -> None:
-    with storage.only_here(tmp_path, str), storage.only_one(tmp_path / "lock") as alone:
+    with storage.exclusive_lock(tmp_path, str), storage.file_lock(tmp_path / "lock") as alone:
         assert alone
 
 
 @pytest.mark.usefixtures("windows")
 def test_a_model_is_saved_and_loaded_on_windows(tmp_path: Path) -> None:
-    with storage.aside(tmp_path / "run") as part:
+    with storage.atomic_path(tmp_path / "run") as part:
         part.mkdir()
         (part / "model.safetensors").write_bytes(save({"weight": np.ones(3)}))
     assert load_file(tmp_path / "run" / "model.safetensors")["weight"].sum() == 3

@@ -29,7 +29,7 @@ class StrictWatcher:
 
 
 def training_of(model: nn.Module, width: int, settings: TextTrain | TrainSettings | None = None) -> Training:
-    """Weights, optimiser and average of a training whose batches come from the benchmark."""
+    """Weights, optimizer and average of a training whose batches come from the benchmark."""
     return Training(model, settings or TextTrain(steps=1, clip=CLIP), NoBatches(), width)  # type: ignore[arg-type]
 
 
@@ -45,9 +45,9 @@ def updates(
     return lambda batch: one_update(training, objective, [batch], lr, StrictWatcher())  # type: ignore[arg-type]
 
 
-def peer_update(model: nn.Module, optimiser: Optimizer, loss: Tensor) -> None:
+def peer_update(model: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:
     """The update that the peers' documentation shows, with gradients clipped as in regard's."""
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-    optimiser.step()
+    optimizer.step()

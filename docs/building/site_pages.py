@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from blocks import FENCE, read_info
 from command_pages import all_commands
-from module_pages import room
+from module_pages import package
 from recipe_keys import all_recipes
 from sources import source_of
 
@@ -64,8 +64,8 @@ def generated(what: str) -> str:
             return all_commands()
         case ["recipes"]:
             return all_recipes()
-        case ["room", name]:
-            return room(name)
+        case ["package", name]:
+            return package(name)
     raise ValueError(f"nothing is generated as {what!r}")
 
 

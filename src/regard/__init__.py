@@ -16,7 +16,7 @@ from regard.errors import RecipeError, RegardError
 if TYPE_CHECKING:
     from regard.decoding import BeamSearchConfig, SamplingConfig, Translation
     from regard.decoding.diffusion import DiffusionConfig
-    from regard.decoding.writer import Completion, GenerationConfig
+    from regard.decoding.generator import Completion, GenerationConfig
     from regard.metrics import Quality
     from regard.tasks import load, train
     from regard.tasks.classification.model import Classifier
@@ -60,7 +60,7 @@ HOMES = {
     # what they are called with
     "BeamSearchConfig": "decoding",
     "SamplingConfig": "decoding",
-    "GenerationConfig": "decoding.writer",
+    "GenerationConfig": "decoding.generator",
     "DiffusionConfig": "decoding.diffusion",
     # what they return
     "Translation": "decoding",
@@ -68,7 +68,7 @@ HOMES = {
     "TaggedSentence": "tasks.tagging.task",
     "NamedEntity": "tasks.tagging.task",
     "AnswerSpan": "tasks.question_answering.task",
-    "Completion": "decoding.writer",
+    "Completion": "decoding.generator",
     "GeneratedImages": "viz.painting",
     "AttentionMaps": "viz.payload",
     "ImageAttention": "viz.images",

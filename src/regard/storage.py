@@ -28,7 +28,7 @@ def cache_folder() -> Path:
 
 def write(path: Path, content: bytes) -> None:
     """Put the content at `path`: aside, flushed, renamed. Whoever reads finds the old file or the new one."""
-    with aside(path) as part:
+    with atomic_path(path) as part:
         part.write_bytes(content)
 
 
@@ -38,7 +38,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def aside(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """A place beside `path` to write a file or a folder at; it takes the place of `path` when the block ends.
 
     What could not be written leaves nothing behind, and what was at `path` stays.
@@ -128,7 +128,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def only_here(folder: Path, sentence: Callable[[str], str]) -> Iterator[None]:
+def exclusive_lock(folder: Path, sentence: Callable[[str], str]) -> Iterator[None]:
     """Hold the folder's lock for the block; where another process has it, `sentence(its number)` is raised.
 
     The system gives a lock back when its process ends, however it ends.
@@ -171,7 +171,7 @@ def same_file(path: Path, descriptor: int) -> bool:
 
 
 @contextmanager
-def only_one(lock: Path, *, wait: bool = True) -> Iterator[bool]:
+def file_lock(lock: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold a lock file for the block; where another has it, wait, or else give False."""
     try:
         import fcntl

@@ -9,7 +9,7 @@ from regard.config import load_recipe, to_toml
 from regard.config.recipe_files import merge, read_file, read_table
 from regard.errors import RecipeError
 
-BASE = 'task = "kernel"\n[train]\nsteps = 7\nrate = 0.5\n[data]\nsamples = 30\n'
+BASE = 'task = "kernel"\n[train]\nsteps = 7\nlr = 0.5\n[data]\nsamples = 30\n'
 
 
 def write(folder: Path, **recipes: str) -> None:
@@ -26,7 +26,7 @@ def test_keys_are_merged_and_the_later_wins(tmp_path: Path) -> None:
     )
     assert read_table(str(tmp_path / "mine.toml")) == {
         "task": "kernel",
-        "train": {"steps": 9, "rate": 0.5, "seed": 5},
+        "train": {"steps": 9, "lr": 0.5, "seed": 5},
         "data": {"samples": 30},
         "model": {"sharpness": 2.0},
     }

@@ -119,7 +119,7 @@ def stream(batches: Batches, cursor: Cursor):
             return
 
 
-def longest(batch: Batch) -> int:
+def max_length(batch: Batch) -> int:
     return max(batch.source.max_length, batch.target.max_length)
 
 
@@ -128,7 +128,7 @@ def test_every_pair_once_within_the_budget(store: TokenStore, pool: int) -> None
     batches = Batches(store, tokens=40, pool=pool)
     found = epoch(batches)
     assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
-    assert all(len(batch.sentences) * longest(batch) <= 40 for batch in found)
+    assert all(len(batch.sentences) * max_length(batch) <= 40 for batch in found)
     assert len(found) == pytest.approx(batches.per_epoch(), abs=8)
     if pool == 1000:
         assert len(found) == batches.per_epoch()
@@ -188,7 +188,7 @@ def test_a_cursor_continues_exactly(store: TokenStore, stop: int) -> None:
 
 
 def test_long_sentences_are_cut_to_the_models_places(store: TokenStore) -> None:
-    assert max(batch.source.max_length for batch in epoch(Batches(store, tokens=40, longest=4))) == 4
+    assert max(batch.source.max_length for batch in epoch(Batches(store, tokens=40, max_length=4))) == 4
 
 
 def test_resampled_ids_are_drawn_from_the_text_by_seed(store: TokenStore) -> None:

@@ -190,8 +190,8 @@ def test_a_training_on_altered_ids_gives_what_it_gave(
 ) -> None:
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    chance = np.random.default_rng(0)
-    lines = [" ".join(chance.choice(["eins", "zwei", "drei", "vier"], 1 + i % 6)) for i in range(400)]
+    rng = np.random.default_rng(0)
+    lines = [" ".join(rng.choice(["eins", "zwei", "drei", "vier"], 1 + i % 6)) for i in range(400)]
     for name in ("n.de", "n.en"):
         (tmp_path / name).write_text("\n".join(lines), "utf-8")
 
@@ -200,7 +200,7 @@ def test_a_training_on_altered_ids_gives_what_it_gave(
             "data.source": "n.de", "data.target": "n.en", "text.kind": "words",
             "data.source_language": "de", "data.target_language": "en", "text.min_count": 1,
             "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16,
-            "model.heads": 2, "model.d_ff": 32, "model.longest": 16, "train.steps": 2,
+            "model.heads": 2, "model.d_ff": 32, "model.max_length": 16, "train.steps": 2,
             "train.batch_tokens": 256,
         }).loss  # fmt: skip
 

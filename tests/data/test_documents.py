@@ -27,7 +27,7 @@ def stored(tmp_path: Path) -> Made:
 
     def made(
         documents: list[list[list[int]]],
-        longest: int = 64,
+        max_length: int = 64,
         part: int = 10_000,
         hiding: Hiding | None = None,
         **more,
@@ -41,26 +41,26 @@ def stored(tmp_path: Path) -> Made:
             for sentence in document
         ]
         store = open_or_build(tmp_path / "store", lambda: pairs, encode, encode, (VOCABULARY, 2**32), part)
-        return Documents(store, longest, SYMBOLS, hiding or Hiding(), **more)
+        return Documents(store, max_length, SYMBOLS, hiding or Hiding(), **more)
 
     return made
 
 
 def corpus(documents: int, sentences: int = 12) -> list[list[list[int]]]:
     """Documents whose ids tell where they come from: document d has ids 5 + 10 d to 14 + 10 d."""
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     return [
-        [(5 + number * 10 + chance.integers(0, 10, chance.integers(3, 12))).tolist() for _ in range(sentences)]
+        [(5 + number * 10 + rng.integers(0, 10, rng.integers(3, 12))).tolist() for _ in range(sentences)]
         for number in range(documents)
     ]
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_a_million_tokens_are_hidden_in_berts_shares(whole_words: bool) -> None:
-    chance = np.random.default_rng(1)
-    ids = chance.integers(5, VOCABULARY, 1_000_000)
+    rng = np.random.default_rng(1)
+    ids = rng.integers(5, VOCABULARY, 1_000_000)
     asked = np.ones(len(ids), bool)
-    seen, marks = Hiding(whole_words=whole_words)(ids, asked, SYMBOLS, chance)
+    seen, marks = Hiding(whole_words=whole_words)(ids, asked, SYMBOLS, rng)
     hidden = marks != NOTHING
     assert hidden.mean() == pytest.approx(0.15, abs=0.002)
     assert (marks[hidden] == ids[hidden]).all()
@@ -74,10 +74,10 @@ def test_a_million_tokens_are_hidden_in_berts_shares(whole_words: bool) -> None:
 
 
 def test_whole_words_are_hidden_whole() -> None:
-    chance = np.random.default_rng(1)
-    ids = np.array([2, *chance.integers(5, VOCABULARY, 5000), 3])
+    rng = np.random.default_rng(1)
+    ids = np.array([2, *rng.integers(5, VOCABULARY, 5000), 3])
     asked = (ids != 2) & (ids != 3)
-    _, marks = Hiding(whole_words=True)(ids, asked, SYMBOLS, chance)
+    _, marks = Hiding(whole_words=True)(ids, asked, SYMBOLS, rng)
     hidden = marks != NOTHING
     goes_on = SYMBOLS.continues[ids] & asked
     goes_on[1] = False  # nothing stands before it that it could go on from
@@ -88,8 +88,8 @@ def test_whole_words_are_hidden_whole() -> None:
 def test_half_of_the_second_parts_follow_and_the_others_are_of_another_document(stored: Made) -> None:
     # Nothing hidden, so that ids tell their document.
     documents = stored(corpus(90), hiding=Hiding(share=0.0))
-    chance = np.random.default_rng(2)
-    examples = [each for _ in range(40) for each in documents.load(np.arange(len(documents)), chance)]
+    rng = np.random.default_rng(2)
+    examples = [each for _ in range(40) for each in documents.load(np.arange(len(documents)), rng)]
     pairs = [each for each in examples if each.labels[0] != NOTHING]
     assert len(pairs) > 7_000
     assert np.mean([each.labels[0] == FOLLOWS for each in pairs]) == pytest.approx(0.5, abs=0.02)
@@ -105,8 +105,8 @@ def test_half_of_the_second_parts_follow_and_the_others_are_of_another_document(
 
 def test_second_parts_that_follow_are_real_neighbours(stored: Made) -> None:
     documents = stored([[[10, 11], [12], [13, 14]], [[90], [91]]], hiding=Hiding(share=0.0))
-    chance = np.random.default_rng(3)
-    seen = {tuple(documents.example(0, chance).ids.tolist()) for _ in range(60)}
+    rng = np.random.default_rng(3)
+    seen = {tuple(documents.example(0, rng).ids.tolist()) for _ in range(60)}
     following = {ids for ids in seen if max(ids) < 90}
     assert following == {(2, 10, 11, 3, 12, 13, 14, 3), (2, 10, 11, 12, 3, 13, 14, 3)}
 
@@ -115,8 +115,8 @@ def test_what_does_not_follow_differs_in_nothing_but_what_it_says(stored: Made) 
     """Captions that nothing follows are never second parts, and the length of a text tells nothing."""
     captions = [[[900 + number % 50] * 4] for number in range(300)]
     documents = stored([*corpus(60, 40), *captions], hiding=Hiding(share=0.0))
-    chance = np.random.default_rng(4)
-    examples = [each for _ in range(20) for each in documents.load(documents.followed, chance)]
+    rng = np.random.default_rng(4)
+    examples = [each for _ in range(20) for each in documents.load(documents.followed, rng)]
     lengths = {
         kind: [len(each.ids) for each in examples if each.labels == (kind,)] for kind in (FOLLOWS, FOREIGN)
     }

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.filters import Limits, Report, sift
+from regard.data.filters import FilterLimits, Report, sift
 from regard.errors import RegardError
 
 PAIRS = [
@@ -21,13 +21,17 @@ PAIRS = [
 @pytest.mark.parametrize(
     ("limits", "kept", "line"),
     [
-        (Limits(), [0, 3, 4, 5, 6], "7 read, 5 kept; dropped: 2 empty"),
-        (Limits(longest=5), [0, 3, 4, 6], "7 read, 4 kept; dropped: 2 empty, 1 longer than 5"),
-        (Limits(shortest=2), [0, 3, 5], "7 read, 3 kept; dropped: 2 empty, 2 shorter than 2"),
-        (Limits(ratio=2), [0, 3, 5, 6], "7 read, 4 kept; dropped: 2 empty, 1 with a length ratio over 2"),
-        (Limits(ratio=5), [0, 3, 4, 5, 6], "7 read, 5 kept; dropped: 2 empty"),
-        (Limits(unique=True), [0, 4, 5, 6], "7 read, 4 kept; dropped: 2 empty, 1 duplicate"),
-        (Limits(longest=8, unit="characters"), [0, 3, 6], "7 read, 3 kept; dropped: 2 empty, 2 longer than 8"),
+        (FilterLimits(), [0, 3, 4, 5, 6], "7 read, 5 kept; dropped: 2 empty"),
+        (FilterLimits(max_length=5), [0, 3, 4, 6], "7 read, 4 kept; dropped: 2 empty, 1 longer than 5"),
+        (FilterLimits(shortest=2), [0, 3, 5], "7 read, 3 kept; dropped: 2 empty, 2 shorter than 2"),
+        (FilterLimits(ratio=2), [0, 3, 5, 6], "7 read, 4 kept; dropped: 2 empty, 1 with a length ratio over 2"),
+        (FilterLimits(ratio=5), [0, 3, 4, 5, 6], "7 read, 5 kept; dropped: 2 empty"),
+        (FilterLimits(unique=True), [0, 4, 5, 6], "7 read, 4 kept; dropped: 2 empty, 1 duplicate"),
+        (
+            FilterLimits(max_length=8, unit="characters"),
+            [0, 3, 6],
+            "7 read, 3 kept; dropped: 2 empty, 2 longer than 8",
+        ),
     ],
 )
 def test_each_limit_drops_what_it_says(limits, kept, line):
@@ -37,7 +41,7 @@ def test_each_limit_drops_what_it_says(limits, kept, line):
 
 
 def test_the_line_groups_thousands():
-    report = Report(Limits(longest=256), read=29_000, kept=28_990, empty=3, long=7)
+    report = Report(FilterLimits(max_length=256), read=29_000, kept=28_990, empty=3, long=7)
     assert str(report) == "29,000 read, 28,990 kept; dropped: 3 empty, 7 longer than 256"
     assert str(Report(read=5, kept=5)) == "5 read, 5 kept"
 
@@ -45,7 +49,7 @@ def test_the_line_groups_thousands():
 @given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5))), st.booleans())
 def test_every_pair_is_kept_or_counted_once(pairs, unique):
     report = Report()
-    kept = list(sift(pairs, Limits(longest=2, ratio=1.5, unique=unique), report))
+    kept = list(sift(pairs, FilterLimits(max_length=2, ratio=1.5, unique=unique), report))
     counted = report.empty + report.short + report.long + report.ratio + report.duplicate
     assert report.read == len(pairs)
     assert report.kept == len(kept)
@@ -55,14 +59,14 @@ def test_every_pair_is_kept_or_counted_once(pairs, unique):
 
 def test_pairs_that_join_to_the_same_text_are_not_duplicates():
     pairs = [("ab", "c"), ("a", "bc")]
-    assert list(sift(pairs, Limits(unique=True), Report())) == pairs
+    assert list(sift(pairs, FilterLimits(unique=True), Report())) == pairs
 
 
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
         ({"shortest": 0}, "The shortest length is 0; it must be at least 1."),
-        ({"shortest": 5, "longest": 4}, "The longest length is 4; it must be at least 5."),
+        ({"shortest": 5, "max_length": 4}, "The longest length is 4; it must be at least 5."),
         ({"ratio": 0.5}, "The length ratio is 0.5; it must be at least 1."),
         ({"ratio": float("nan")}, "The length ratio is nan; it must be at least 1."),
         ({"unit": "bytes"}, "Length unit 'bytes' is not known; allowed: words, characters."),
@@ -70,5 +74,5 @@ def test_pairs_that_join_to_the_same_text_are_not_duplicates():
 )
 def test_impossible_limits_are_refused(wrong, sentence):
     with pytest.raises(RegardError) as caught:
-        Limits(**wrong)
+        FilterLimits(**wrong)
     assert str(caught.value) == sentence

@@ -35,7 +35,7 @@ def test_given_files_are_used_and_empty_lines_counted(tmp_path: Path) -> None:
     (tmp_path / "v.en").write_text("eight\n")
     changed = PairData(
         path=data.path, source="a.de", target="a.en", valid_source="v.de", valid_target="v.en",
-        test_source="v.de", test_target="v.en", longest=20,
+        test_source="v.de", test_target="v.en", max_length=20,
     )  # fmt: skip
     corpus = ParallelCorpus(changed)
     assert list(corpus.train()) == [("eins", "one"), ("fünf", "five")]
@@ -65,7 +65,7 @@ def test_too_little_is_refused(tmp_path: Path, pairs: list[tuple[str, str]], sen
 def test_nothing_left_to_train_on_is_refused(tmp_path: Path) -> None:
     data = write(tmp_path, [(f"eins zwei drei {number}", "one two three four") for number in range(500)])
     with pytest.raises(RegardError, match="no pair is left to train on"):
-        ParallelCorpus(PairData(path=data.path, source="a.de", target="a.en", longest=2)).fingerprint()
+        ParallelCorpus(PairData(path=data.path, source="a.de", target="a.en", max_length=2)).fingerprint()
 
 
 def test_fingerprint_follows_the_text(tmp_path: Path) -> None:

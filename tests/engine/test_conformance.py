@@ -104,20 +104,20 @@ def check(model: Transformer, batch: Batch, r_drop: float) -> None:
         torch.testing.assert_close(found[name].double(), each, rtol=0, atol=tolerance, msg=name)
 
 
-@pytest.mark.parametrize(("norm", "activation", "position", "share", "regularisation"), GRID)
+@pytest.mark.parametrize(("norm", "activation", "position", "tie_embeddings", "regularisation"), GRID)
 def test_loss_and_gradients_of_the_encoder_decoder(
-    norm: str, activation: str, position: str, share: str, regularisation: int
+    norm: str, activation: str, position: str, tie_embeddings: str, regularisation: int
 ) -> None:
     settings = dict(REGULARISATION[regularisation])
     r_drop = float(settings.pop("r_drop", 0.0))
-    size = SIZES[zlib.crc32(f"{norm} {activation} {position} {share}".encode()) % len(SIZES)]
+    size = SIZES[zlib.crc32(f"{norm} {activation} {position} {tie_embeddings}".encode()) % len(SIZES)]
     config = {
         **size,
         "dropout": 0.0,
         "norm": norm,
         "activation": activation,
         "position": position,
-        "share": share,
+        "tie_embeddings": tie_embeddings,
     }
     torch.manual_seed(1)
     model = randomised(build(TransformerModel(**{**config, **settings}), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_loss_and_gradients_of_the_encoder_decoder(
 def test_sentences_that_do_not_fit_into_one_chunk(regularisation: int) -> None:
     settings = dict(REGULARISATION[regularisation])
     r_drop = float(settings.pop("r_drop", 0.0))
-    config = {**SIZES[0], "dropout": 0.0, "position": "learned", "longest": 512, **settings}
+    config = {**SIZES[0], "dropout": 0.0, "position": "learned", "max_length": 512, **settings}
     torch.manual_seed(1)
     model = randomised(build(TransformerModel(**config), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
     check(model, LONG, r_drop)
@@ -152,7 +152,7 @@ def test_loss_from_hidden_states_where_the_fused_loss_is_not_used(monkeypatch: p
 def test_hidden_states_and_gradients_of_gpt(norm: str, activation: str, position: str, dropout: float) -> None:
     torch.manual_seed(1)
     config = GptModel(
-        layers=2, d_model=32, heads=2, d_ff=48, longest=16, norm=norm, activation=activation, position=position,  # type: ignore[arg-type]
+        layers=2, d_model=32, heads=2, d_ff=48, max_length=16, norm=norm, activation=activation, position=position,  # type: ignore[arg-type]
         dropout=dropout, attention_dropout=dropout,
     )  # fmt: skip
     model = randomised(build_gpt(config, "language", 50)).train()
@@ -191,7 +191,7 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
         d_model=32,
         heads=heads,
         d_ff=48,
-        longest=16,
+        max_length=16,
         activation=activation,
         dropout=0.0,
         attention_dropout=0.0,
@@ -238,7 +238,7 @@ def curve(steps: int, twin: bool) -> list[float]:
         PADDING,
     )
     # A ReLU within a rounding of 0 opens here and not there: short steps over many tokens keep that small.
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
     objective = PairObjective(model.train(), PADDING, 0.1)
     generator = torch.Generator().manual_seed(5)
     pairs = []
@@ -257,9 +257,9 @@ def curve(steps: int, twin: bool) -> list[float]:
         else:
             total = objective(batch)
         loss = total / batch.tokens
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.item())
     return losses
 

@@ -19,27 +19,29 @@ def rounded(probability: float) -> float:
     return round(probability * 256) / 256
 
 
-def sigma(share: float, number: int) -> float:
-    return math.sqrt(share * (1 - share) / number)
+def sigma(tie_embeddings: float, number: int) -> float:
+    return math.sqrt(tie_embeddings * (1 - tie_embeddings) / number)
 
 
 @pytest.mark.parametrize("probability", PROBABILITIES)
 def test_the_share_dropped_is_the_probability_to_the_nearest_256th(probability: float) -> None:
     number = 400_000
     mask = kept(torch.arange(number), dropout_threshold(probability), SEED)
-    share = (mask == 0).float().mean().item()
+    tie_embeddings = (mask == 0).float().mean().item()
     expected = rounded(probability)
     assert abs(expected - probability) <= 1 / 512
-    assert abs(share - expected) <= 3 * sigma(expected, number)
+    assert abs(tie_embeddings - expected) <= 3 * sigma(expected, number)
 
 
 @pytest.mark.parametrize("probability", PROBABILITIES)
 def test_what_is_kept_is_scaled_so_that_the_expectation_stays(probability: float) -> None:
-    number, share = 400_000, rounded(probability)
+    number, tie_embeddings = 400_000, rounded(probability)
     mask = kept(torch.arange(number), dropout_threshold(probability), SEED)
     remaining = mask[mask != 0]
-    torch.testing.assert_close(remaining, torch.full_like(remaining, 1 / (1 - share)))
-    assert mask.double().mean().item() == pytest.approx(1.0, abs=3 / (1 - share) * sigma(share, number))
+    torch.testing.assert_close(remaining, torch.full_like(remaining, 1 / (1 - tie_embeddings)))
+    assert mask.double().mean().item() == pytest.approx(
+        1.0, abs=3 / (1 - tie_embeddings) * sigma(tie_embeddings, number)
+    )
 
 
 @pytest.mark.parametrize("threshold", [1, 26, 127, 128, 129, 230, 255])

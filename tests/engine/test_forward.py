@@ -29,8 +29,8 @@ from regard.training.objectives import (
 
 WORDS, PADDING = 50, 2
 Plain = Callable[[], AbstractContextManager[None]]
-BERT = BertModel(layers=2, d_model=32, heads=2, d_ff=48, longest=16, dropout=0.0, attention_dropout=0.0)
-GPT = GptModel(layers=2, d_model=32, heads=2, d_ff=48, longest=16, dropout=0.0, attention_dropout=0.0)
+BERT = BertModel(layers=2, d_model=32, heads=2, d_ff=48, max_length=16, dropout=0.0, attention_dropout=0.0)
+GPT = GptModel(layers=2, d_model=32, heads=2, d_ff=48, max_length=16, dropout=0.0, attention_dropout=0.0)
 
 
 def texts() -> TextBatch:

@@ -16,8 +16,8 @@ from torch.utils.checkpoint import checkpoint
 
 from regard.config import BertModel, GptModel, VitModel
 from regard.data.batches import Batch, Batches
-from regard.decoding import BeamSearchConfig, Hypothesis, Limits, TranslationPipeline, search
-from regard.decoding.writer import GenerationConfig, Writer
+from regard.decoding import BeamSearchConfig, DecodingConstraints, Hypothesis, TranslationPipeline, search
+from regard.decoding.generator import GenerationConfig, Generator
 from regard.engine import Plan, Unsupported, plan
 from regard.engine.forward import body_of, gpt_hidden
 from regard.engine.generate import native_gpt
@@ -33,7 +33,9 @@ from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
 
 Plain = Callable[[], AbstractContextManager[None]]
-LIMITS = Limits(Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown))
+LIMITS = DecodingConstraints(
+    Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown)
+)
 SENTENCES = [[5, 6, 7, 8], [9], [20, 30, 40, 50, 60, 70, 74, 4, 5], [33, 44, 55]]
 
 
@@ -76,12 +78,12 @@ def searched(model: nn.Module) -> list[list[Hypothesis]]:
     """By the translator, which chooses between the native search and the plain one."""
     translator = TranslationPipeline(model, NoText(), NoText())  # type: ignore[arg-type]
     return translator.search_ids(
-        [list(each) for each in SENTENCES], BeamSearchConfig(beam=3, nbest=2, longest=12)
+        [list(each) for each in SENTENCES], BeamSearchConfig(beam=3, nbest=2, max_length=12)
     )
 
 
 def searched_plainly(model: nn.Module) -> list[list[Hypothesis]]:
-    options = BeamSearchConfig(beam=3, nbest=2, longest=12)
+    options = BeamSearchConfig(beam=3, nbest=2, max_length=12)
     found = (
         search(cast(Decodable, model), torch.tensor([[*ids, Tokenizer.end]]), LIMITS, options)
         for ids in SENTENCES
@@ -253,7 +255,7 @@ def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None
     model = small().eval()
     checked, frozen = (TranslationPipeline(model, NoText(), NoText()) for _ in range(2))  # type: ignore[arg-type]
     frozen.freeze()
-    options = BeamSearchConfig(beam=3, nbest=2, longest=12)
+    options = BeamSearchConfig(beam=3, nbest=2, max_length=12)
     before = [each.search_ids(SENTENCES, options) for each in (checked, frozen)]
     model.decoder.blocks[0].feed_forward.sublayer.fc1.weight.data.mul_(3)  # type: ignore[union-attr,operator]
     assert before[0] == before[1] == frozen.search_ids(SENTENCES, options)
@@ -263,7 +265,7 @@ def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None
 
 def gpt(**settings: object) -> nn.Module:
     torch.manual_seed(0)
-    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "longest": 16, "dropout": 0.0}
+    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16, "dropout": 0.0}
     made = build_gpt(GptModel(**{**shape, **settings}), "language", 50).eval()  # type: ignore[arg-type]
     for each in made.parameters():
         torch.nn.init.normal_(each, std=0.3)
@@ -301,13 +303,13 @@ def test_a_changed_gpt_gives_what_its_modules_give(name: str, plain: Plain) -> N
 def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> None:
     model = gpt()
     tokenizer = LetterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
-    writer = Writer(model, tokenizer, 16, torch.device("cpu"))
-    wish = GenerationConfig(tokens=8, beam=2)
-    first = writer.write(["ab"], wish)
+    writer = Generator(model, tokenizer, 16, torch.device("cpu"))
+    config = GenerationConfig(tokens=8, beam=2)
+    first = writer.write(["ab"], config)
     model.gpt.token_embedding.weight.data.copy_(model.gpt.token_embedding.weight.data.flip(0))  # type: ignore[union-attr,operator]
-    second = writer.write(["ab"], wish)
+    second = writer.write(["ab"], config)
     with plain():
-        expected = writer.write(["ab"], wish)
+        expected = writer.write(["ab"], config)
     assert second == expected
     assert second != first
 
@@ -317,7 +319,7 @@ def heads() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     torch.manual_seed(0)
     ids = torch.randint(1, 50, (3, 9)).masked_fill(torch.arange(9) >= torch.tensor([[9], [4], [1]]), 0)
     sizes = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48}
-    bert = BertModel(longest=16, **sizes)  # type: ignore[arg-type]
+    bert = BertModel(max_length=16, **sizes)  # type: ignore[arg-type]
     vit = VitModel(height=8, width=8, channels=1, patch=4, **sizes)  # type: ignore[arg-type]
     made: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
         head: (build_bert(bert, head, 50, 0, 3), (ids, ids * 0))  # type: ignore[arg-type]
@@ -326,7 +328,7 @@ def heads() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     made["tags"] = made["tags"][0], (ids.clamp(min=1), ids * 0)  # the scores at padding mean nothing
     made["pretraining"] = build_bert(bert, "pretraining", 50, 0), (ids, ids * 0, torch.tensor([1, 9, 10]))
     padded = ids.masked_fill(ids == 0, -1)
-    gpt_config = GptModel(longest=16, **sizes)  # type: ignore[arg-type]
+    gpt_config = GptModel(max_length=16, **sizes)  # type: ignore[arg-type]
     made["gpt"] = build_gpt(gpt_config, "classes", 53, 3), (padded, padded * 0)
     made["vit"] = build_vit(vit, 3), (torch.rand(3, 1, 8, 8),)
     for model, _ in made.values():

@@ -6,23 +6,23 @@ import torch
 from regard.config import GptModel
 from regard.engine.generate import NativeGpt, native_gpt
 from regard.nn.build import build_gpt
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 
 
-def model(**changes: object) -> GptWriter:
+def model(**changes: object) -> GptLanguageModel:
     torch.manual_seed(0)
-    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "longest": 16}
+    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16}
     made = build_gpt(GptModel(**{**shape, **changes}), "language", 50).eval()  # type: ignore[arg-type]
     for each in made.parameters():
         torch.nn.init.normal_(each, std=0.3)
-    assert isinstance(made, GptWriter)
+    assert isinstance(made, GptLanguageModel)
     return made
 
 
-def laid_out(plain: GptWriter) -> NativeGpt:
-    lean = native_gpt(plain)
-    assert lean is not None
-    return lean
+def native_of(plain: GptLanguageModel) -> NativeGpt:
+    native = native_gpt(plain)
+    assert native is not None
+    return native
 
 
 @pytest.mark.parametrize("activation", ["gelu-tanh", "relu", "gelu", "silu", "swiglu"])
@@ -33,11 +33,11 @@ def test_scores_are_those_of_the_plain_model_beyond_the_window_too(
     position: str, norm: str, activation: str
 ) -> None:
     plain = model(position=position, norm=norm, activation=activation)
-    lean, ids = laid_out(plain), torch.randint(50, (3, 40))
-    states = plain.start(ids[:, :5]), lean.start(ids[:, :5])
+    native, ids = native_of(plain), torch.randint(50, (3, 40))
+    states = plain.start(ids[:, :5]), native.start(ids[:, :5])
     for place in range(5, 40):
         wanted, first = plain.step(ids[:, place], states[0])
-        found, second = lean.step(ids[:, place], states[1])
+        found, second = native.step(ids[:, place], states[1])
         states = first, second
         assert torch.allclose(found, wanted, atol=1e-4), place
 
@@ -45,20 +45,20 @@ def test_scores_are_those_of_the_plain_model_beyond_the_window_too(
 @torch.no_grad()
 def test_rows_can_be_chosen_repeated_and_left_out() -> None:
     plain = model()
-    lean, ids = laid_out(plain), torch.randint(50, (2, 12))
-    _, state = lean.step(ids[:, 5], lean.start(ids[:, :5]))
+    native, ids = native_of(plain), torch.randint(50, (2, 12))
+    _, state = native.step(ids[:, 5], native.start(ids[:, :5]))
     for rows in ([1, 0, 1, 1], [3, 0, 2], [1]):
         state = state.select(torch.tensor(rows))
-        scores, state = lean.step(torch.arange(len(rows)), state)
+        scores, state = native.step(torch.arange(len(rows)), state)
         assert torch.allclose(scores, plain(state.ids)[:, -1], atol=1e-4)
 
 
 @torch.no_grad()
 def test_a_row_has_the_same_bits_in_any_company() -> None:
-    lean, ids = laid_out(model()), torch.randint(50, (9, 8))
-    scores, _ = lean.step(ids[:, 7], lean.start(ids[:, :7]))
+    native, ids = native_of(model()), torch.randint(50, (9, 8))
+    scores, _ = native.step(ids[:, 7], native.start(ids[:, :7]))
     for row in range(9):
-        alone, _ = lean.step(ids[row : row + 1, 7], lean.start(ids[row : row + 1, :7]))
+        alone, _ = native.step(ids[row : row + 1, 7], native.start(ids[row : row + 1, :7]))
         assert torch.equal(alone[0], scores[row])
 
 
@@ -71,7 +71,7 @@ def test_what_the_kernels_do_not_know_is_left_to_the_plain_model(changes: dict[s
 @torch.no_grad()
 def test_an_old_state_can_be_stepped_again() -> None:
     plain = model()
-    runner = laid_out(plain)
+    runner = native_of(plain)
     source, tokens = torch.randint(50, (2, 4)), torch.randint(50, (6, 2))
     _, old = runner.step(tokens[0], runner.start(source))
     one, left = runner.step(tokens[1], old)

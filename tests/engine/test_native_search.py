@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard.config import TransformerModel
-from regard.decoding import BeamSearchConfig, Hypothesis, Limits, search
+from regard.decoding import BeamSearchConfig, DecodingConstraints, Hypothesis, search
 from regard.engine.ops import top_of_rows
 from regard.engine.search import NativeSearch, SearchSettings, native_search
 from regard.nn.build import build
@@ -19,7 +19,9 @@ from regard.nn.transformer import Transformer
 from regard.tokenization import Tokenizer
 
 WORDS = 75
-LIMITS = Limits(Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown))
+LIMITS = DecodingConstraints(
+    Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown)
+)
 SENTENCES = [
     [5, 6, 7, 8, 1],
     [9, 1],
@@ -46,7 +48,7 @@ def settings(options: BeamSearchConfig) -> SearchSettings:
     return SearchSettings(
         options.beam,
         options.nbest,
-        options.longest,
+        options.max_length,
         LIMITS.begin,
         LIMITS.end,
         LIMITS.never,
@@ -63,7 +65,7 @@ def both(made: nn.Module, options: BeamSearchConfig) -> tuple[list[list[Hypothes
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize(
-    ("position", "share", "activation"),
+    ("position", "tie_embeddings", "activation"),
     [
         ("sinusoidal", "all", "relu"),
         ("learned", "none", "gelu-tanh"),
@@ -75,22 +77,24 @@ def both(made: nn.Module, options: BeamSearchConfig) -> tuple[list[list[Hypothes
 @pytest.mark.parametrize(
     "options",
     [
-        BeamSearchConfig(beam=1, longest=12),
-        BeamSearchConfig(beam=5, nbest=5, longest=12),
-        BeamSearchConfig(beam=3, nbest=2, length_penalty=0.0, longest=20),
-        BeamSearchConfig(beam=4, length_penalty=0.6, longest=7),
-        BeamSearchConfig(beam=12, nbest=3, length_penalty=2.0, longest=12),
-        BeamSearchConfig(beam=2, nbest=6, longest=12),
-        BeamSearchConfig(beam=60, nbest=10, longest=6),
+        BeamSearchConfig(beam=1, max_length=12),
+        BeamSearchConfig(beam=5, nbest=5, max_length=12),
+        BeamSearchConfig(beam=3, nbest=2, length_penalty=0.0, max_length=20),
+        BeamSearchConfig(beam=4, length_penalty=0.6, max_length=7),
+        BeamSearchConfig(beam=12, nbest=3, length_penalty=2.0, max_length=12),
+        BeamSearchConfig(beam=2, nbest=6, max_length=12),
+        BeamSearchConfig(beam=60, nbest=10, max_length=6),
     ],
     ids=str,
 )
 def test_the_same_hypotheses_as_the_plain_search(
-    norm: str, position: str, share: str, activation: str, options: BeamSearchConfig
+    norm: str, position: str, tie_embeddings: str, activation: str, options: BeamSearchConfig
 ) -> None:
     """In the same order; and their log probabilities are those of a teacher-forced pass in float64."""
     for seed in (1, 2):
-        made = model(norm=norm, position=position, share=share, activation=activation, seed=seed)
+        made = model(
+            norm=norm, position=position, tie_embeddings=tie_embeddings, activation=activation, seed=seed
+        )
         ours, plain = both(made, options)
         assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in plain]
         for source, one, other in zip(SENTENCES, ours, plain, strict=True):
@@ -104,7 +108,7 @@ def test_the_same_hypotheses_as_the_plain_search(
 @torch.no_grad()
 def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options: BeamSearchConfig) -> float:
     """The log probability of a translation by one pass over it in float64, without what no translation contains."""
-    room = min(LIMITS.room_for(len(source)), options.longest)
+    room = min(LIMITS.room_for(len(source)), options.max_length)
     wanted = [*ids, *([LIMITS.end] if len(ids) < room else [])]  # what fills the room was cut off
     written = torch.tensor([[LIMITS.begin, *wanted[:-1]]])
     logits = copy.deepcopy(made).double()(torch.tensor([source]), written)[0]
@@ -114,14 +118,14 @@ def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options
 
 
 def test_a_beam_as_wide_as_the_vocabulary() -> None:
-    options = BeamSearchConfig(beam=WORDS, nbest=4, longest=4)
+    options = BeamSearchConfig(beam=WORDS, nbest=4, max_length=4)
     ours, plain = both(model(), options)
     assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in plain]
 
 
 @pytest.mark.parametrize(
     "options",
-    [BeamSearchConfig(beam=1), BeamSearchConfig(beam=4, nbest=4), BeamSearchConfig(beam=3, longest=6)],
+    [BeamSearchConfig(beam=1), BeamSearchConfig(beam=4, nbest=4), BeamSearchConfig(beam=3, max_length=6)],
     ids=str,
 )
 def test_several_models_are_asked_as_one(options: BeamSearchConfig) -> None:

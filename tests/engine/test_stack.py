@@ -26,7 +26,7 @@ LENGTHS = [3, 1, 17, 8, 2]
 
 def encoder(**settings: Any) -> nn.Module:
     torch.manual_seed(1)
-    config = BertModel(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "longest": 64, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
+    config = BertModel(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "max_length": 64, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
     made = build_bert(config, "none", 50, 0).bert
     assert isinstance(made, nn.Module)
     for each in made.parameters():
@@ -104,7 +104,7 @@ def test_the_losses_are_proper_operators() -> None:
 
 def gpt(**settings: Any) -> Any:
     torch.manual_seed(0)
-    config = GptModel(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "longest": 32, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
+    config = GptModel(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "max_length": 32, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
     return build_gpt(config, "language", 50).train()
 
 

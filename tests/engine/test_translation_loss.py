@@ -70,7 +70,7 @@ def step(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> tuple[Tensor, d
 @pytest.mark.parametrize("r_drop", [0.0, 1.5])
 @pytest.mark.parametrize("batch", [SHORT, LONG], ids=["short", "long"])
 def test_any_number_of_threads_gives_the_same_step(batch: Batch, r_drop: float, count: int) -> None:
-    model = model_of(attention_dropout=0.15, longest=512)
+    model = model_of(attention_dropout=0.15, max_length=512)
     with threads(1):
         loss, expected = step(model, batch, r_drop)
     with threads(count):

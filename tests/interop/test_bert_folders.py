@@ -45,9 +45,9 @@ def written_out(
             linear(x, f"{at}.attention.self.{part}").unflatten(-1, (2, 8)).transpose(1, 2)
             for part in ("query", "key", "value")
         ]
-        looked = (heads[0] @ heads[1].transpose(-1, -2) / 8**0.5).softmax(-1) @ heads[2]
-        looked = linear(looked.transpose(1, 2).flatten(-2), f"{at}.attention.output.dense")
-        x = norm(x + looked, f"{at}.attention.output.LayerNorm")
+        maps = (heads[0] @ heads[1].transpose(-1, -2) / 8**0.5).softmax(-1) @ heads[2]
+        maps = linear(maps.transpose(1, 2).flatten(-2), f"{at}.attention.output.dense")
+        x = norm(x + maps, f"{at}.attention.output.LayerNorm")
         inner = FORMULAS[activation](linear(x, f"{at}.intermediate.dense"))
         x = norm(x + linear(inner, f"{at}.output.dense"), f"{at}.output.LayerNorm")
     return x
@@ -98,8 +98,8 @@ TABLE = "bert.embeddings.word_embeddings.weight"
 
 def masked_weights() -> dict[str, torch.Tensor]:
     """Those of BertForPreTraining; the output has the table of the embeddings."""
-    chance = torch.Generator().manual_seed(5)
-    drawn = {name: torch.randn(shape, generator=chance) * 0.5 for name, shape in MASKED.items()}
+    sampling = torch.Generator().manual_seed(5)
+    drawn = {name: torch.randn(shape, generator=sampling) * 0.5 for name, shape in MASKED.items()}
     return {**their_weights("bert."), **drawn}
 
 

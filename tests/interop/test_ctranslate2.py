@@ -22,8 +22,8 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "pre": ({"norm": "pre"}, {}),
     "post": ({"norm": "post", "activation": "gelu"}, {}),
     "learned": ({"position": "learned", "activation": "silu"}, {}),
-    "swiglu": ({"activation": "swiglu", "share": "output"}, {"joint": False}),
-    "words": ({"share": "none"}, {"joint": False, "kind": "words"}),
+    "swiglu": ({"activation": "swiglu", "tie_embeddings": "output"}, {"joint": False}),
+    "words": ({"tie_embeddings": "none"}, {"joint": False, "kind": "words"}),
 }
 
 
@@ -69,7 +69,7 @@ def test_an_empty_line_stays_empty_and_a_long_one_is_split(tmp_path: Path) -> No
 
 
 def test_nothing_is_longer_than_the_model_has_places_for(tmp_path: Path) -> None:
-    run = Translator.load(write_run(tmp_path / "run", transformer(position="learned", longest=12)))
+    run = Translator.load(write_run(tmp_path / "run", transformer(position="learned", max_length=12)))
     with torch.no_grad():
         run.model.output_bias[Tokenizer.end] = -1e4  # it never ends by itself
     write(run, "ctranslate2", tmp_path / "out")
@@ -119,7 +119,7 @@ def test_what_it_cannot_run_is_refused(
 def test_nothing_is_drawn_by_chance(tmp_path: Path) -> None:
     exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
     with pytest.raises(RegardError, match="none can be begun or drawn"):
-        exported.pipeline.translate(SENTENCES, chance=SamplingConfig(1, 1.0))
+        exported.pipeline.translate(SENTENCES, sampling=SamplingConfig(1, 1.0))
 
 
 def test_damaged_and_foreign_folders(tmp_path: Path) -> None:

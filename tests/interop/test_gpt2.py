@@ -21,9 +21,11 @@ IDS = torch.tensor([[5, 17, 250, 3, 99]])
 
 def their_weights() -> dict[str, torch.Tensor]:
     """Every weight by its name in their files, from a seed."""
-    chance = torch.Generator().manual_seed(7)
+    sampling = torch.Generator().manual_seed(7)
     shapes = gpt2.shapes_of(gpt2.config_of({"model_type": "gpt2", **SHAPE}, Path("config.json"))[0], 264)
-    return {f"transformer.{name}": torch.randn(shape, generator=chance) * 0.2 for name, shape in shapes.items()}
+    return {
+        f"transformer.{name}": torch.randn(shape, generator=sampling) * 0.2 for name, shape in shapes.items()
+    }
 
 
 @pytest.fixture
@@ -57,8 +59,8 @@ def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Te
             for part in linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn").chunk(3, -1)
         ]
         scores = (heads[0] @ heads[1].transpose(-1, -2) / 8**0.5).masked_fill(ahead, -torch.inf)
-        looked = (scores.softmax(-1) @ heads[2]).transpose(1, 2).flatten(-2)
-        x = x + linear(looked, f"{at}.attn.c_proj")
+        maps = (scores.softmax(-1) @ heads[2]).transpose(1, 2).flatten(-2)
+        x = x + linear(maps, f"{at}.attn.c_proj")
         inner = functional.gelu(linear(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc"), approximate="tanh")
         x = x + linear(inner, f"{at}.mlp.c_proj")
     return norm(x, "ln_f") @ weights["wte.weight"].T

@@ -102,13 +102,13 @@ def test_the_stream_is_put_into_their_order(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("model", "text", "sentence"),
     [
-        (rnn(), {}, "has no recurrent translation model"),
+        (rnn(), {}, "has no such translation model"),
         (transformer(position="learned"), {}, r"model\.position = sinusoidal, and this model has learned"),
         (transformer(score="additive"), {}, r"model\.score = scaled-dot, and this model has additive"),
-        (transformer(share="output"), {}, r"model\.share = all, and this model has output"),
+        (transformer(tie_embeddings="output"), {}, r"model\.tie_embeddings = all, and this model has output"),
         (transformer(), {"kind": "words"}, "no tokenizer of kind words"),
         (
-            transformer(share="none"),
+            transformer(tie_embeddings="none"),
             {"joint": False},
             "one vocabulary for both languages, and this run has two",
         ),

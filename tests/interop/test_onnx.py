@@ -26,9 +26,9 @@ MODELS: dict[str, TransformerModel | RnnModel] = {
     "bahdanau": rnn(attention="bahdanau", bidirectional=True),
     "luong": rnn(attention="luong", cell="lstm", layers=2, input_feeding=True, bidirectional=True),
     "alibi": transformer(decoder_layers=1, position="alibi"),
-    "relative": transformer(decoder_layers=1, position="relative", share="none"),
+    "relative": transformer(decoder_layers=1, position="relative", tie_embeddings="none"),
     "learned": transformer(decoder_layers=1, position="learned", activation="gelu"),
-    "reversed": rnn(reverse=True, share="all", embedding=12),
+    "reversed": rnn(reverse=True, tie_embeddings="all", embedding=12),
     "dot": rnn(attention="luong", score="dot"),
 }
 
@@ -88,7 +88,7 @@ def test_the_same_text(both: tuple[Translator, ExportedTranslator]) -> None:
 
 def test_translations_can_be_drawn_too(both: tuple[Translator, ExportedTranslator]) -> None:
     drawn = [
-        [text.text for text in each.pipeline.translate(SENTENCES, chance=SamplingConfig(3, 1.0))]
+        [text.text for text in each.pipeline.translate(SENTENCES, sampling=SamplingConfig(3, 1.0))]
         for each in both
     ]
     assert drawn[0] == drawn[1]

@@ -34,15 +34,15 @@ from regard.tasks.importing import import_folder
 from regard.tasks.run_folder import RunFolder
 
 TEXTS = ["a dog sleeps", "two women walk in the park", "the dog walks", "a woman sleeps in the park"]
-BERT = BertModel(layers=2, d_model=16, heads=2, d_ff=24, longest=24)
-GPT = GptModel(layers=2, d_model=16, heads=2, d_ff=32, longest=24)
+BERT = BertModel(layers=2, d_model=16, heads=2, d_ff=24, max_length=24)
+GPT = GptModel(layers=2, d_model=16, heads=2, d_ff=32, max_length=24)
 LABELS = {"classification": ("bad", "good", "so-so"), "tagging": ("O", "B-PER", "I-PER")}
 RECIPES = {
     "classification": ClassificationRecipe("classification", model=BERT),
     "tagging": TaggingRecipe("tagging", model=BERT),
     "answering": AnsweringRecipe("answering", model=BERT),
     "pretraining": PretrainingRecipe("pretraining", model=BERT),
-    "encoder": EncoderRecipe("encoder", BERT, EmbedSettings(normal=True, longest=20)),
+    "encoder": EncoderRecipe("encoder", BERT, EmbedSettings(normal=True, max_length=20)),
 }
 
 
@@ -93,11 +93,11 @@ def vit_run(folder: Path, **changed: object) -> Path:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
-    chance = np.random.default_rng(0)
+    sampling = np.random.default_rng(0)
     for number, label in enumerate(("cat", "cow", "dog") * 2):
         place = tmp_path / "pictures" / label / f"{number}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(chance.integers(0, 256, (12, 12)).astype(np.uint8)).save(place)
+        Image.fromarray(sampling.integers(0, 256, (12, 12)).astype(np.uint8)).save(place)
     return tmp_path / "pictures"
 
 

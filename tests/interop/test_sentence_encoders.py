@@ -1,4 +1,4 @@
-"""Sentence encoders of sentence-transformers: pooling, normalisation and length honoured, other modules refused."""
+"""Sentence encoders of sentence-transformers: pooling, normalization and length honoured, other modules refused."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ def expected(folder: Path, pooling: str, normal: bool) -> np.ndarray:
     return torch.stack(vectors).numpy()
 
 
-@pytest.mark.parametrize("normal", [True, False], ids=["normalised", "as they are"])
+@pytest.mark.parametrize("normal", [True, False], ids=["normalized", "as they are"])
 @pytest.mark.parametrize("saved", ["6", "before 6"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 def test_pooling_and_normalisation_are_honoured(
@@ -140,5 +140,5 @@ def test_a_head_does_not_hide_the_pooling(tmp_path: Path) -> None:
     write_modules(folder, "Transformer", "Pooling", "Normalize", pooling_mode="mean")
     assert bert.read(folder).head == "span"
     write_modules(folder, "Transformer", "Pooling", "Normalize", pooling_mode="cls")
-    with pytest.raises(RegardError, match="pooled by cls, normalised, and a BertForQuestionAnswering gives"):
+    with pytest.raises(RegardError, match="pooled by cls, normalized, and a BertForQuestionAnswering gives"):
         bert.read(folder)

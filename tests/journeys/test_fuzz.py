@@ -189,7 +189,7 @@ def fuzz_weights(run: Path, count: int) -> None:
 
     def attempt(content: list[Change]) -> None:
         (run / "model.safetensors").write_bytes(changed(weights[: head + 8], content) + weights[head + 8 :])
-        folder.write_weights_into(model)
+        folder.load_weights(model)
 
     try:
         fuzzed("weights", changes, attempt, count)

@@ -32,7 +32,7 @@ os.fsync = dies
 RECIPE = [
     "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=bpe", "text.size=300",
     "text.dropout=0.1", "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2",
-    "model.d_ff=64", "model.dropout=0.1", "train.batch_tokens=256", "train.accumulate=2", "train.r_drop=0.5",
+    "model.d_ff=64", "model.dropout=0.1", "train.batch_tokens=256", "train.grad_accum=2", "train.r_drop=0.5",
     "train.steps=40", "train.validate_every=10", "train.validate_sentences=10", "train.checkpoint_every=1",
     "train.log_every=4", "train.patience=50",
 ]  # fmt: skip
@@ -87,17 +87,17 @@ def rows(run: Path) -> list[tuple]:
 
 def killed_and_resumed(begin: Begin, place: Path, out: str, kills: int, seed: int) -> int:
     """Kill -9 so many times, by turns at a random moment and inside a write; how many were inside one."""
-    chance = random.Random(seed)
+    sampling = random.Random(seed)
     inside = 0
     for hit in range(kills):
         in_a_write = hit % 2 == 1
         if in_a_write:
-            count = chance.randint(1, 8)
+            count = sampling.randint(1, 8)
             process = begin(place, out, first=DIES_WRITING.format(count=count, out=out))
         else:
             process = begin(place, out)
             wait_until_training(place / out, process)
-            time.sleep(chance.uniform(0.0, 0.1))
+            time.sleep(sampling.uniform(0.0, 0.1))
             process.send_signal(signal.SIGKILL)
         told = process.communicate(timeout=200)[1]
         assert process.returncode == -signal.SIGKILL, told

@@ -12,18 +12,19 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 SMALL = [
     "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0", "text.size=120",
-    "text.min_count=1", "train.rate=0.005", "train.warmup=10", "train.batch_tokens=128", "train.epochs=6",
+    "text.min_count=1", "train.lr=0.005", "train.warmup=10", "train.batch_tokens=128", "train.epochs=6",
 ]  # fmt: skip
 
 
 def write_reviews(path: Path, count: int, seed: int) -> None:
     """Texts with one colour in them, which says the label."""
-    chance = random.Random(seed)
+    sampling = random.Random(seed)
     lines = []
     for number in range(count):
-        words = chance.choices(["a", "house", "tree", "is", "very", "old"], k=chance.randint(3, 8))
+        words = sampling.choices(["a", "house", "tree", "is", "very", "old"], k=sampling.randint(3, 8))
         words.insert(
-            chance.randrange(len(words)), chance.choice(["red", "green"] if number % 2 else ["black", "grey"])
+            sampling.randrange(len(words)),
+            sampling.choice(["red", "green"] if number % 2 else ["black", "grey"]),
         )
         lines.append(f"{' '.join(words)}\t{'good' if number % 2 else 'bad'}\n")
     path.write_text("".join(lines))

@@ -25,7 +25,7 @@ RECIPE = [
     "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
     "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64",
     "train.batch_tokens=256", "train.steps=40", "train.validate_every=20", "train.validate_sentences=10",
-    "train.checkpoint_every=5", "train.log_every=5", "train.rate=0.005", "train.warmup=10",
+    "train.checkpoint_every=5", "train.log_every=5", "train.lr=0.005", "train.warmup=10",
 ]  # fmt: skip
 
 
@@ -115,11 +115,11 @@ def test_a_worker_that_dies_changes_nothing(place: Path, begin: Begin) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        ("train.optimiser=muon", "train.average=last", "train.accumulate=2"),
-        pytest.param(("train.optimiser=adam",), marks=pytest.mark.slow),
-        pytest.param(("train.optimiser=lion", "train.rate=0.0005"), marks=pytest.mark.slow),
+        ("train.optimizer=muon", "train.average=last", "train.grad_accum=2"),
+        pytest.param(("train.optimizer=adam",), marks=pytest.mark.slow),
+        pytest.param(("train.optimizer=lion", "train.lr=0.0005"), marks=pytest.mark.slow),
         # A process without a row computes with the others all the same.
-        pytest.param(("train.optimiser=adamw", "train.batch_sentences=1"), marks=pytest.mark.slow),
+        pytest.param(("train.optimizer=adamw", "train.batch_sentences=1"), marks=pytest.mark.slow),
     ],
     ids=lambda more: ", ".join(more),
 )
@@ -145,7 +145,7 @@ def test_a_sharded_model_learns_what_a_whole_one_learns(
 
 @pytest.mark.slow
 def test_a_sharded_training_goes_on_where_it_was(place: Path, begin: Begin) -> None:
-    settings = ("model.dropout=0.1", "train.shard=true", "train.optimiser=muon")
+    settings = ("model.dropout=0.1", "train.shard=true", "train.optimizer=muon")
     finish(begin(*RECIPE, *settings, "--out", "parts"))
     shutil.copytree(place / "parts", place / "parts again")
     (place / "parts again" / "config.json").unlink()

@@ -21,7 +21,7 @@ def test_scores_are_sacrebleus() -> None:
 
 
 def test_tokenised_text_is_scored_as_it_is() -> None:
-    quality = measure(GOOD, REFERENCES, tokenised=True)
+    quality = measure(GOOD, REFERENCES, tokenized=True)
     assert quality.bleu == sacrebleu.corpus_bleu(GOOD, [REFERENCES], tokenize="none", force=True).score
     assert "tok:none" in quality.signature
 

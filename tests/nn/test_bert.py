@@ -12,7 +12,7 @@ from regard.nn.bert import Bert
 from regard.nn.build import build_bert
 
 PAD = 0
-SHAPE = {"layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "longest": 20}
+SHAPE = {"layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "max_length": 20}
 
 
 def small(head: str = "none", labels: int = 3, **changes) -> nn.Module:

@@ -21,7 +21,7 @@ VOCABULARY = 30
 
 def small(**changes) -> ConvS2S:
     torch.manual_seed(0)
-    sizes = {"embedding": 6, "hidden": 8, "encoder_layers": 2, "decoder_layers": 2, "longest": 20, **changes}
+    sizes = {"embedding": 6, "hidden": 8, "encoder_layers": 2, "decoder_layers": 2, "max_length": 20, **changes}
     model = build(ConvS2SModel("convs2s", **sizes), VOCABULARY, VOCABULARY, PAD).double().eval()
     with torch.no_grad():  # no part may hide behind a start at zero
         for parameter in model.parameters():

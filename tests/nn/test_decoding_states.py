@@ -11,7 +11,7 @@ from regard.engine.generate import native_gpt
 from regard.engine.library import kernels
 from regard.nn.build import build, build_gpt
 from regard.nn.ensemble import Ensemble
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 from regard.nn.knn import Datastore, KnnModel
 from regard.tokenization import Tokenizer
 
@@ -21,7 +21,14 @@ SOURCE = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
 
 def transformer(seed: int = 1, **changes: Any) -> nn.Module:
     torch.manual_seed(seed)
-    sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": WIDTH, "heads": 2, "d_ff": 32, "longest": 200}
+    sizes = {
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "d_model": WIDTH,
+        "heads": 2,
+        "d_ff": 32,
+        "max_length": 200,
+    }
     return shaken(build(TransformerModel(**{**sizes, **changes}), VOCABULARY, VOCABULARY, Tokenizer.padding))
 
 
@@ -31,11 +38,11 @@ def rnn(**changes: Any) -> nn.Module:
     return shaken(build(config, VOCABULARY, VOCABULARY, Tokenizer.padding))
 
 
-def gpt(**changes: Any) -> GptWriter:
+def gpt(**changes: Any) -> GptLanguageModel:
     torch.manual_seed(3)
-    config = GptModel(**{"layers": 2, "d_model": WIDTH, "heads": 2, "d_ff": 32, "longest": 12, **changes})
+    config = GptModel(**{"layers": 2, "d_model": WIDTH, "heads": 2, "d_ff": 32, "max_length": 12, **changes})
     model = shaken(build_gpt(config, "language", VOCABULARY))
-    assert isinstance(model, GptWriter)
+    assert isinstance(model, GptLanguageModel)
     return model
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import BeamSearchConfig, Limits, search
+from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
@@ -14,7 +14,9 @@ from regard.tokenization import Tokenizer
 WORDS = 30
 SOURCE = torch.tensor([[5, 6, 7, 1], [8, 9, 10, 1]])
 TOKENS = torch.tensor([0, 0])
-LIMITS = Limits(Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown))
+LIMITS = DecodingConstraints(
+    Tokenizer.begin, Tokenizer.end, (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown)
+)
 
 
 def member(seed: int, kind: str = "transformer") -> nn.Module:

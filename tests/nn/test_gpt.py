@@ -10,7 +10,7 @@ from regard.engine.forward import gpt_hidden
 from regard.errors import RecipeError
 from regard.nn import Packed, Recorder
 from regard.nn.build import build_bert, build_gpt, build_reader
-from regard.nn.gpt import PADDING, Gpt, GptClassifier, GptWriter
+from regard.nn.gpt import PADDING, Gpt, GptClassifier, GptLanguageModel
 
 POSITIONS = ["learned", "sinusoidal", "relative", "rotary", "alibi"]
 
@@ -21,17 +21,17 @@ def small(**changes: object) -> GptModel:
         "d_model": 32,
         "heads": 2,
         "d_ff": 64,
-        "longest": 16,
+        "max_length": 16,
         "dropout": 0.0,
         "attention_dropout": 0.0,
     }
     return build(GptModel, {**usual, **changes})
 
 
-def writer(seed: int = 0, **changes: object) -> GptWriter:
+def writer(seed: int = 0, **changes: object) -> GptLanguageModel:
     torch.manual_seed(seed)
     model = build_gpt(small(**changes), "language", 40).eval()
-    assert isinstance(model, GptWriter)
+    assert isinstance(model, GptLanguageModel)
     for each in model.parameters():  # norms and biases too: fresh ones are 1 and 0
         torch.nn.init.normal_(each, std=0.2)
     return model
@@ -52,7 +52,7 @@ def test_the_named_sizes_have_the_papers_parameters() -> None:
     assert abs(parameters("gpt", 40_478) / 116_534_784 - 1) < 1e-4  # the released one; ours has no bias of keys
     assert parameters("gpt2", 50_257) == 124_439_808 - 12 * 768
     assert (GptModel(size="gpt").norm, GptModel(size="gpt2").norm) == ("post", "pre")
-    assert (GptModel(size="gpt").longest, GptModel(size="gpt").position) == (512, "learned")
+    assert (GptModel(size="gpt").max_length, GptModel(size="gpt").position) == (512, "learned")
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -155,7 +155,10 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
     ("given", "sentence"),
     [
         ("model.heads=5", "model.heads: 5 heads do not divide d_model 192"),
-        ("model.longest=1", "model.longest: a window of one token has nothing to guess the next one from"),
+        (
+            "model.max_length=1",
+            "model.max_length: a window of one token has nothing to guess the next one from",
+        ),
         ("train.smoothing=0.1", "train.smoothing: the next token is the one that stands there"),
         ("text.kind=letters", 'text.kind: "letters" is not a choice'),
     ],

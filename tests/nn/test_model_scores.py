@@ -15,7 +15,7 @@ from regard.engine.library import kernels
 from regard.errors import RecipeError
 from regard.nn import MultiHead, Packed, Recorder, Relative, make_score
 from regard.nn.build import build, build_bert, build_gpt, build_vit
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 from regard.nn.scores import SCORES
 from regard.nn.transformer import Transformer
 from regard.training.objective import PairObjective
@@ -86,7 +86,7 @@ def test_cached_decoding_equals_the_full_forward(score: str, position: str) -> N
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
 @pytest.mark.parametrize("score", NAMES)
 def test_a_training_step_reaches_every_parameter_and_lowers_the_loss(score: str, position: str) -> None:
-    model = transformer(score, position=position, dropout=0.0, share="none").train()
+    model = transformer(score, position=position, dropout=0.0, tie_embeddings="none").train()
     source, gold = ids(4, 6), ids(4, 5, seed=2)
     source[1, 3:] = gold[2, 2:] = PAD
     target = torch.cat([torch.zeros(4, 1, dtype=torch.long), gold[:, :-1]], 1).masked_fill(gold == PAD, PAD)
@@ -94,15 +94,15 @@ def test_a_training_step_reaches_every_parameter_and_lowers_the_loss(score: str,
     shifted, labels = (Packed.from_padded(each, gold != PAD) for each in (target, gold))
     batch = Batch(packed, shifted, labels, len(labels.values), ())
     objective = PairObjective(model, PAD, smoothing=0.1)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
     for _ in range(8):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = objective(batch)
         loss.backward()
         still = [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()]
         assert still == []
-        optimiser.step()
+        optimizer.step()
         losses.append(float(loss.detach()))
     assert losses[-1] < 0.9 * losses[0]
 
@@ -140,14 +140,14 @@ def test_each_layer_has_a_score_of_its_own() -> None:
 def test_gpt_bert_and_vit_take_every_score(score: str) -> None:
     torch.manual_seed(0)
     small = {**SIZES, "layers": 2, "score": score}
-    gpt = shaken(build_gpt(GptModel(**small, longest=16), "language", VOCABULARY))
-    assert isinstance(gpt, GptWriter)
+    gpt = shaken(build_gpt(GptModel(**small, max_length=16), "language", VOCABULARY))
+    assert isinstance(gpt, GptLanguageModel)
     text = ids(2, 9)
     state = gpt.start(text[:, :4])
     for number in range(4, 9):
         scores, state = gpt.step(text[:, number], state)
         assert torch.allclose(scores, gpt(text)[:, number], atol=1e-4)
-    bert = shaken(build_bert(BertModel(**small, longest=16), "classes", VOCABULARY, 0, 3))
+    bert = shaken(build_bert(BertModel(**small, max_length=16), "classes", VOCABULARY, 0, 3))
     texts = ids(2, 9)
     texts[1, 5:] = 0
     segments = torch.zeros_like(texts)

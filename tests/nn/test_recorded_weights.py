@@ -59,7 +59,7 @@ class Watched:
 
 
 def pair_models() -> list:
-    size = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "longest": 40}
+    size = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "max_length": 40}
     transformers = [TransformerModel(position=position, **size) for position in TRANSFORMERS]
     recurrent = [RnnModel("rnn", embedding=12, hidden=16, **kind) for kind in RNNS]
     return [

@@ -303,10 +303,10 @@ def test_a_step_costs_the_same_however_much_was_written() -> None:
 
 
 def test_tables_can_be_shared() -> None:
-    model = small(share="all", embedding=8)
+    model = small(tie_embeddings="all", embedding=8)
     assert model.target_embedding is model.source_embedding
     assert model.output[0] is model.source_embedding.weight
-    assert small(share="output", embedding=8).output[0].shape == (VOCABULARY, 8)
+    assert small(tie_embeddings="output", embedding=8).output[0].shape == (VOCABULARY, 8)
 
 
 # ---- recipes that cannot be
@@ -340,7 +340,7 @@ def test_tables_can_be_shared() -> None:
         ),
         ({"attention": "bahdanau", "input_feeding": True}, "Bahdanau's decoder is fed the context already"),
         ({"attention": "luong", "score": "general", "score_size": 9}, "a general score has no network inside"),
-        ({"share": "all", "embedding": 128}, "embedding is 128, hidden is 512"),
+        ({"tie_embeddings": "all", "embedding": 128}, "embedding is 128, hidden is 512"),
         ({"cell": "rnn"}, 'model.cell: "rnn" is not a choice; allowed: gru, lstm'),
     ],
 )

@@ -34,7 +34,7 @@ def transformer(score: str, position: str = "sinusoidal") -> Any:
 
 def gpt(score: str) -> Any:
     torch.manual_seed(0)
-    return build_gpt(GptModel(layers=2, longest=16, score=score, **SIZES), "language", 30)  # type: ignore[arg-type]
+    return build_gpt(GptModel(layers=2, max_length=16, score=score, **SIZES), "language", 30)  # type: ignore[arg-type]
 
 
 def test_the_table_names_every_score() -> None:
@@ -61,7 +61,7 @@ def test_a_cached_step_equals_the_full_pass(score: str, position: str) -> None:
 @pytest.mark.parametrize("score", NAMES)
 def test_every_parameter_of_every_score_learns(score: str) -> None:
     source, target = torch.randint(4, 30, (3, 5)), torch.randint(4, 30, (3, 6))
-    bert = build_bert(BertModel(layers=1, longest=8, score=score, **SIZES), "classes", 30, 0, 3)  # type: ignore[arg-type]
+    bert = build_bert(BertModel(layers=1, max_length=8, score=score, **SIZES), "classes", 30, 0, 3)  # type: ignore[arg-type]
     vit = build_vit(VitModel(layers=1, height=8, width=8, channels=1, patch=4, score=score, **SIZES), 3)  # type: ignore[arg-type]
     for model, given in (
         (transformer(score), (source, target)),
@@ -69,14 +69,14 @@ def test_every_parameter_of_every_score_learns(score: str) -> None:
         (bert, (source, source * 0)),
         (vit, (torch.rand(2, 1, 8, 8),)),
     ):
-        optimiser = torch.optim.Adam(model.parameters(), 0.01)
+        optimizer = torch.optim.Adam(model.parameters(), 0.01)
         losses = []
         for _ in range(5):
             out = model.train()(*given).flatten(0, -2)
             loss = functional.cross_entropy(out, torch.arange(len(out)) % 3)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             losses.append(float(loss))
         assert losses[-1] < losses[0]
         learned = {name for name, each in model.named_parameters() if each.grad is not None and each.grad.any()}

@@ -26,8 +26,8 @@ def rnn(**changes: Any) -> nn.Module:
     return build(RnnModel("rnn", embedding=8, hidden=8, **changes), VOCABULARY, VOCABULARY, 0)
 
 
-def gpt(longest: int = 64) -> nn.Module:
-    config = GptModel(layers=2, d_model=16, heads=2, d_ff=32, longest=longest)
+def gpt(max_length: int = 64) -> nn.Module:
+    config = GptModel(layers=2, d_model=16, heads=2, d_ff=32, max_length=max_length)
     return build_gpt(config, "language", VOCABULARY)
 
 
@@ -44,7 +44,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "bahdanau": lambda: rnn(attention="bahdanau"),
     "luong, input feeding": lambda: rnn(attention="luong", input_feeding=True),
     "gpt": gpt,
-    "gpt, sliding window": lambda: gpt(longest=6),
+    "gpt, sliding window": lambda: gpt(max_length=6),
     "ngram": ngram,
     "ensemble": lambda: Ensemble([transformer(), rnn(attention="luong")]),
     "kNN": lambda: KnnModel(

@@ -1,5 +1,7 @@
 """Token merging: nothing at r = 0, nothing by duplicates, the paper's rule, order kept, and undone."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from support.padded_calls import run_padded
@@ -12,7 +14,7 @@ from regard.nn.build import build_bert, build_vit
 from regard.nn.token_reduction import match, merge, operations
 
 VIT = VitModel(layers=3, d_model=32, heads=4, d_ff=48, patch=2, height=8, width=8, channels=1)
-BERT = BertModel(layers=3, d_model=32, heads=4, d_ff=48, longest=30)
+BERT = BertModel(layers=3, d_model=32, heads=4, d_ff=48, max_length=30)
 
 
 def vit(config: VitModel = VIT) -> nn.Module:
@@ -166,7 +168,7 @@ def test_amounts_are_shares_or_numbers() -> None:
 
 @pytest.mark.parametrize("read", ["class", "mean"])
 def test_kernels_and_plain_path_agree(read: str) -> None:
-    model = vit(VitModel(**{**{name: getattr(VIT, name) for name in VIT.__dataclass_fields__}, "read": read}))
+    model = vit(replace(VIT, read=read))
     model.vit.reduction = Merging((0.3,), first_stays=read == "class")
     with torch.no_grad():
         fast = run(model, images())

@@ -9,10 +9,10 @@ from regard.engine.plan import supports
 from regard.engine.stack import StackSpec, run_stack
 from regard.nn import AttentionStats, Packed
 from regard.nn.build import build_bert
-from regard.training.optimizers import make_optimiser
+from regard.training.optimizers import make_optimizer
 from regard.training.update import update
 
-BERT = BertModel(layers=3, d_model=32, heads=4, d_ff=48, longest=30, dropout=0.0, attention_dropout=0.0)
+BERT = BertModel(layers=3, d_model=32, heads=4, d_ff=48, max_length=30, dropout=0.0, attention_dropout=0.0)
 
 
 def bert(**changes) -> nn.Module:
@@ -99,14 +99,14 @@ def test_soft_steps_become_the_hard_ones() -> None:
 def test_thresholds_learn_to_keep_less() -> None:
     model = bert(keep=0.5, weight=5.0, temperature=0.1).train()
     given, gold = texts(20, 11, 16), torch.tensor([0, 1, 2])
-    optimiser = make_optimiser(model, TextTrain(steps=1, rate=1e-4))
+    optimizer = make_optimizer(model, TextTrain(steps=1, lr=1e-4))
     kept = []
     for _ in range(80):
         scores, penalty = model.soft_pruned(*given)
         loss = nn.functional.cross_entropy(scores, gold) + penalty
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        update(optimiser, 1e-4)
+        update(optimizer, 1e-4)
         kept.append(float(penalty.detach()) / 5 + 0.5)
     assert kept[0] > 0.9
     assert kept[-1] < 0.6

@@ -47,7 +47,7 @@ def shaken(model: nn.Module) -> nn.Module:
 
 def bert(head: str) -> nn.Module:
     torch.manual_seed(0)
-    return shaken(build_bert(BertModel(**SHAPE, longest=30), head, 50, 0, 3))  # type: ignore[arg-type]
+    return shaken(build_bert(BertModel(**SHAPE, max_length=30), head, 50, 0, 3))  # type: ignore[arg-type]
 
 
 def vit(read: str) -> nn.Module:

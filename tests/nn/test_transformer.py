@@ -14,7 +14,7 @@ PAD = 2
 
 def small(**changes) -> Transformer:
     torch.manual_seed(0)
-    shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "longest": 40}
+    shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "max_length": 40}
     return Transformer(TransformerModel(**{**shape, **changes}), 50, 50, PAD).eval()
 
 
@@ -96,16 +96,18 @@ def test_recording_names_every_layer_and_leaves_the_result() -> None:
     assert torch.allclose(record["decoder.1.cross"].sum(-1), torch.ones(2, 4, 5), atol=1e-5)
 
 
-@pytest.mark.parametrize(("share", "tables"), [("all", 1), ("output", 2), ("none", 3)])
-def test_which_tables_are_one(share: str, tables: int) -> None:
-    model = small(share=share)
+@pytest.mark.parametrize(("tie_embeddings", "tables"), [("all", 1), ("output", 2), ("none", 3)])
+def test_which_tables_are_one(tie_embeddings: str, tables: int) -> None:
+    model = small(tie_embeddings=tie_embeddings)
     assert sum(each.shape == (50, 32) for each in model.parameters()) == tables
-    assert model.output[0] is (model.target_embedding.weight if share != "none" else model.output_weight)
+    assert model.output[0] is (
+        model.target_embedding.weight if tie_embeddings != "none" else model.output_weight
+    )
 
 
 @pytest.mark.parametrize("position", POSITIONS)
 def test_every_parameter_learns(position: str) -> None:
-    model = small(position=position, share="none")
+    model = small(position=position, tie_embeddings="none")
     model(ids(2, 6), ids(2, 5)).square().sum().backward()
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
 

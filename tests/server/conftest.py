@@ -20,8 +20,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     german = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
     english = ["one", "two", "three", "four", "five", "six", "seven"]
     folder = tmp_path_factory.mktemp("served")
-    chance = random.Random(0)
-    rows = [[chance.randrange(7) for _ in range(chance.randrange(1, 6))] for _ in range(1000)]
+    sampling = random.Random(0)
+    rows = [[sampling.randrange(7) for _ in range(sampling.randrange(1, 6))] for _ in range(1000)]
     for name, words in (("n.de", german), ("n.en", english)):
         text = "".join(" ".join(words[number] for number in row) + "\n" for row in rows)
         (folder / name).write_text(text, "utf-8")
@@ -30,10 +30,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         regard.train("translation", folder / "numbers", overrides={
             "data.source": "n.de", "data.target": "n.en", "text.kind": "words",
-            "data.source_language": "de", "data.target_language": "en", "train.optimiser": "adam",
+            "data.source_language": "de", "data.target_language": "en", "train.optimizer": "adam",
             "model.dropout": 0.1, "text.min_count": 1, "model.encoder_layers": 1,
             "model.decoder_layers": 1, "model.d_model": 32, "model.heads": 2, "model.d_ff": 64,
-            "model.longest": 24, "train.steps": 250, "train.rate": 0.01, "train.warmup": 40,
+            "model.max_length": 24, "train.steps": 250, "train.lr": 0.01, "train.warmup": 40,
             "train.batch_tokens": 512, "train.validate_every": 125,
         })  # fmt: skip
     return folder / "numbers"

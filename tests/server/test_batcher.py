@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from regard.server.batcher import Batcher, Closed, Full, Gone, Ticket
+from regard.server.batcher import Batcher, Closed, Full, Gone, Job
 
 
 class Slow:
@@ -29,8 +29,8 @@ async def begun(work: Slow) -> None:
     await asyncio.to_thread(work.begun.wait, 10)
 
 
-async def answers(ticket: Ticket) -> list[int]:
-    return [each async for each in ticket.answers()]
+async def answers(job: Job) -> list[int]:
+    return [each async for each in job.answers()]
 
 
 def story(
@@ -68,9 +68,9 @@ def test_only_one_way_in_a_batch() -> None:
     async def told(queue: Batcher, work: Slow) -> None:
         queue.put("a", [1])
         await begun(work)
-        tickets = [queue.put(way, [number]) for number, way in enumerate("abab")]
+        jobs = [queue.put(way, [number]) for number, way in enumerate("abab")]
         work.go.set()
-        assert [await answers(each) for each in tickets] == [[0], [2], [4], [6]]
+        assert [await answers(each) for each in jobs] == [[0], [2], [4], [6]]
 
     assert story(told).batches == [("a", [1]), ("a", [0, 2]), ("b", [1, 3])]
 

@@ -24,10 +24,10 @@ def test_translations_are_the_pipelines(served: ServedTranslator) -> None:
     for part, each in zip(pipeline.translate_parts(SENTENCES, way.options), found, strict=False):
         ids = part.hypotheses[0].ids
         if ids:
-            looked = served.loaded.attention_of_ids(
+            maps = served.loaded.attention_of_ids(
                 part.translation.source, part.source_ids, part.translation.text, ids
             )
-            assert each.alignment == aligned(looked)
+            assert each.alignment == aligned(maps)
 
 
 def test_alignments_are_of_the_ids_searched_not_of_the_text_tokenised_again(

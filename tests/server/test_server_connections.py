@@ -16,8 +16,8 @@ import pytest
 from support.served import Held, Served, served, until
 
 from regard.server import connections
+from regard.server.access import LARGEST_HEADERS, MOST_HEADERS
 from regard.server.connections import ConnectionLimits, H11Connection, with_limits
-from regard.server.gate import LARGEST_HEADERS, MOST_HEADERS
 from regard.server.httptools_connections import HttptoolsConnection
 
 HOST = b"Host: localhost\r\n"

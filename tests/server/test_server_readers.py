@@ -89,7 +89,7 @@ def test_vectors_are_those_of_the_run(client: httpx.Client, readers: dict[str, P
 
 def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
     tokenizer = tokenization.train("bert", TEXTS, size=80, min_count=1)
-    config = BertModel(layers=1, d_model=16, heads=2, d_ff=24, longest=24)
+    config = BertModel(layers=1, d_model=16, heads=2, d_ff=24, max_length=24)
     recipe = EncoderRecipe("encoder", config, EmbedSettings("cls", normal=False))
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
     write_texts(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
@@ -102,9 +102,9 @@ def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
 
 
 def test_a_reader_is_looked_into(client: httpx.Client) -> None:
-    looked = AttentionMaps.from_json(post(client, "/attention", text="a red house", model="sentiment"))
-    assert list(looked.layers) == ["encoder.0.self"]
-    assert looked.source == ["[CLS]", "a", "red", "house", "[SEP]"]
+    maps = AttentionMaps.from_json(post(client, "/attention", text="a red house", model="sentiment"))
+    assert list(maps.layers) == ["encoder.0.self"]
+    assert maps.source == ["[CLS]", "a", "red", "house", "[SEP]"]
     pair = AttentionMaps.from_json(
         post(client, "/attention", text="red", target="old house", model="inference")
     )

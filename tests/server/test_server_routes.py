@@ -10,7 +10,7 @@ from support.prometheus_text import read
 from support.served import served
 
 import regard
-from regard.server.gate import LARGEST_BODY
+from regard.server.access import LARGEST_BODY
 from regard.server.messages import CHARACTERS, TEXTS
 from regard.viz.payload import AttentionMaps
 

@@ -8,7 +8,7 @@ from support.served import served
 from support.small_models import transformer, write_run
 
 import regard
-from regard.server.gate import LARGEST_BODY
+from regard.server.access import LARGEST_BODY
 from regard.server.messages import CHARACTERS, TEXTS
 
 TEXT = "drei vier zwei"

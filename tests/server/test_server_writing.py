@@ -11,7 +11,7 @@ from support.served import Served, served
 import regard
 from regard.config import parse_assignments
 from regard.decoding import SamplingConfig
-from regard.decoding.writer import GenerationConfig
+from regard.decoding.generator import GenerationConfig
 
 TEXT = "".join(f"line {number} of a small text\n" for number in range(80))
 
@@ -39,8 +39,8 @@ def found(runs: dict[str, Path]) -> Iterator[Served]:
 def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, runs: dict[str, Path]) -> None:
     prompts = ["line 3", "small", "of"]
     for name, folder in runs.items():
-        wish = GenerationConfig(30, SamplingConfig(5, 0.8, top_k=9), stop=("xx",))
-        whole = regard.load(folder).write(prompts, wish)
+        config = GenerationConfig(30, SamplingConfig(5, 0.8, top_k=9), stop=("xx",))
+        whole = regard.load(folder).write(prompts, config)
         expected = [each.text for each in whole]
         body = {"model": name, "tokens": 30, "seed": 5, "temperature": 0.8, "top_k": 9, "stop": ["xx"]}
         with found.client() as client:
@@ -79,8 +79,8 @@ def test_the_models_are_told_and_one_can_be_looked_into(found: Served) -> None:
     with found.client() as client:
         about = client.get("/models").json()["models"]
         assert [each["does"] for each in about] == [["/generate"], ["/generate"]]
-        looked = client.post("/attention", json={"text": "line", "model": "gpt"}).json()
-        assert looked["format"] == "regard.looked"
+        maps = client.post("/attention", json={"text": "line", "model": "gpt"}).json()
+        assert maps["format"] == "regard.looked"
         assert client.post("/attention", json={"text": "line", "model": "counts"}).status_code == 422
 
 

@@ -153,7 +153,9 @@ def loss_without_gradient() -> Result:
 def hidden_states() -> Result:
     """stack_forward and stack_backward, for some tokens of a BERT."""
     torch.manual_seed(1)
-    config = BertModel(layers=2, d_model=32, heads=2, d_ff=48, longest=256, dropout=0.2, attention_dropout=0.2)
+    config = BertModel(
+        layers=2, d_model=32, heads=2, d_ff=48, max_length=256, dropout=0.2, attention_dropout=0.2
+    )
     bert = build_bert(config, "none", 50, 0).bert.train()
     ids = torch.randint(1, 50, (5, 200), generator=torch.Generator().manual_seed(3))
     ids = ids.masked_fill(torch.arange(200) >= torch.tensor([[200], [3], [90], [180], [1]]), 0)
@@ -189,13 +191,13 @@ def beam_search_of_an_ensemble() -> Result:
 def language_model() -> Result:
     """prefill and next_token."""
     torch.manual_seed(0)
-    model = build_gpt(GptModel(layers=2, d_model=32, heads=2, d_ff=64, longest=16), "language", 50).eval()
-    lean = native_gpt(model)
-    assert lean is not None
+    model = build_gpt(GptModel(layers=2, d_model=32, heads=2, d_ff=64, max_length=16), "language", 50).eval()
+    native = native_gpt(model)
+    assert native is not None
     ids = torch.arange(24).view(3, 8) % 50
-    state = lean.start(ids[:, :5])
-    first, state = lean.step(ids[:, 5], state)
-    second, _ = lean.step(ids[:, 6], state)
+    state = native.start(ids[:, :5])
+    first, state = native.step(ids[:, 5], state)
+    second, _ = native.step(ids[:, 6], state)
     return [first, second]
 
 

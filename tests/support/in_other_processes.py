@@ -33,6 +33,6 @@ def hold(
     folder: Path, ready: "multiprocessing.synchronize.Event", go: "multiprocessing.synchronize.Event"
 ) -> None:
     """Keep the lock of a folder until told to go."""
-    with storage.only_here(folder, str):
+    with storage.exclusive_lock(folder, str):
         ready.set()
         go.wait(30)

@@ -11,10 +11,10 @@ import httpx
 import torch
 
 from regard.cli.serve import served_names
+from regard.server.access import Rules
 from regard.server.application import Application, application
 from regard.server.connections import ConnectionLimits
-from regard.server.gate import Rules
-from regard.server.house import open_house
+from regard.server.model_registry import open_registry
 from regard.server.places import address_of, bound_socket
 from regard.server.running import Server
 from regard.server.translator import ServedTranslator
@@ -31,7 +31,7 @@ class Served:
 
     @property
     def model(self) -> ServedTranslator:
-        return next(iter(self.app.house.models.values()))
+        return next(iter(self.app.registry.models.values()))
 
     @property
     def connections(self) -> int:
@@ -57,7 +57,7 @@ def served(
     log: list[str] = []
     usual = torch.get_num_threads()
     torch.set_num_threads(threads)  # of each model
-    house = open_house({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
+    house = open_registry({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
     torch.set_num_threads(usual)
     house.log = log.append
     app = application(house, Rules(served_names("127.0.0.1", []), origins, token))

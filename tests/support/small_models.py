@@ -26,12 +26,12 @@ SENTENCES = [
 
 
 def transformer(**others: Any) -> TransformerModel:
-    sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "heads": 2, "d_ff": 32, "longest": 40}
+    sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "heads": 2, "d_ff": 32, "max_length": 40}
     return TransformerModel(**{**sizes, **others})
 
 
 def rnn(**others: Any) -> RnnModel:
-    return RnnModel(**{"kind": "rnn", "embedding": 8, "hidden": 12, "longest": 40, **others})
+    return RnnModel(**{"kind": "rnn", "embedding": 8, "hidden": 12, "max_length": 40, **others})
 
 
 def vocabulary(joint: bool = True, kind: str = "bpe") -> Vocabulary:

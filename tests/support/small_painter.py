@@ -13,7 +13,7 @@ SIDE, PADDING, END = 8, 2, 1
 SMALL = [
     f"model.side={SIDE}", "model.channels=16", "model.widths=[1,2]", "model.attend_at=[4]", "model.heads=2",
     "model.prompt_size=16", "model.prompt_layers=1", "model.noise_steps=100", "data.held_out=8",
-    "train.batch_sentences=32", "train.warmup=10", "train.rate=0.004", "train.log_every=50", "paint.steps=20",
+    "train.batch_sentences=32", "train.warmup=10", "train.lr=0.004", "train.log_every=50", "paint.steps=20",
 ]  # fmt: skip
 
 

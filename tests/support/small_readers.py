@@ -13,7 +13,7 @@ EPOCHS = {
     "ner": ["data.train=train.conll", "data.valid=dev.conll", "train.epochs=25"],
     "qa": [
         "data.train=train.json", "data.valid=dev.json", "train.epochs=8",
-        "data.longest=40", "data.overlap=8", "data.longest_question=8", "data.longest_answer=3",
+        "data.max_length=40", "data.overlap=8", "data.longest_question=8", "data.longest_answer=3",
     ],
 }  # fmt: skip
 

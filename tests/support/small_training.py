@@ -33,7 +33,7 @@ def training(store: TokenStore, dropout: float = 0.1, resample=None, **settings)
             "steps": 12,
             "batch_tokens": 60,
             "warmup": 4,
-            "rate": 0.01,
+            "lr": 0.01,
             "validate_every": 4,
             "log_every": 1,
             **settings,

@@ -60,7 +60,7 @@ KEYS = [f"data.{name.split('.')[0]}_{'source' if name.endswith('de') else 'targe
     ("data", "files"),
     [
         (["data.source=all.de", "data.target=all.en"], ["all.de", "all.en"]),
-        (["data.source=all.de.gz", "data.target=all.en", "text.joint=false", "model.share=output"],
+        (["data.source=all.de.gz", "data.target=all.en", "text.joint=false", "model.tie_embeddings=output"],
          ["all.de.gz", "all.en"]),
         (["data.source=all.tsv", "data.source_column=de", "data.target_column=en", "text.kind=words"],
          ["all.tsv"]),
@@ -108,7 +108,12 @@ def test_splits_report_and_fingerprint_are_those_of_the_definition(
         split[names.get(place, "train")].append(pair)
     kept = [(a, b) for a, b in split["train"] if a and len(a.split()) <= 8]
     data = PairData(
-        path=str(tmp_path), source="all.de", target="all.en", longest=8, held_out=held_out, pairs=pairs_wanted
+        path=str(tmp_path),
+        source="all.de",
+        target="all.en",
+        max_length=8,
+        held_out=held_out,
+        pairs=pairs_wanted,
     )
     corpus = ParallelCorpus(data)
     kept = kept[: pairs_wanted or None]

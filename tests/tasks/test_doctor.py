@@ -97,7 +97,7 @@ def with_padding_5(honest: Any, *args: Any, padding: int, **options: Any) -> Any
 def other_tokens_for_bleu(monkeypatch: pytest.MonkeyPatch) -> None:
     from sacrebleu.metrics.bleu import BLEU
 
-    monkeypatch.setattr(bleu, "bleu_metric", lambda tokenised: BLEU(tokenize="char"))
+    monkeypatch.setattr(bleu, "bleu_metric", lambda tokenized: BLEU(tokenize="char"))
 
 
 def a_weight_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from support.small_texts import write_labelled, write_pairs
 import regard
 from regard.config import load_recipe, parse_assignments
 from regard.data.examples import TextBatch
-from regard.decoding.writer import GenerationConfig
+from regard.decoding.generator import GenerationConfig
 from regard.errors import RegardError
 from regard.nn import Packed
 from regard.nn.build import build_reader
@@ -23,8 +23,8 @@ TEXT = "".join(
     for number in range(300)
 )
 TINY = [
-    "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.longest=64", "model.dropout=0",
-    "model.attention_dropout=0", "train.rate=0.005", "train.warmup=5", "train.log_every=20",
+    "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.max_length=64", "model.dropout=0",
+    "model.attention_dropout=0", "train.lr=0.005", "train.warmup=5", "train.log_every=20",
 ]  # fmt: skip
 CHARACTERS = [
     *TINY,
@@ -140,10 +140,10 @@ def test_counts_have_the_same_report_and_the_same_interface(place: Path, tmp_pat
 
 
 def test_attention_of_what_it_writes(written: Path) -> None:
-    looked = regard.load(written).attention("the red ")
-    assert list(looked.layers) == ["decoder.0.self"]
-    assert (len(looked.target), len(looked.source)) == (40, 48)
-    assert looked.layers["decoder.0.self"].shape == (2, 48, 48)
+    maps = regard.load(written).attention("the red ")
+    assert list(maps.layers) == ["decoder.0.self"]
+    assert (len(maps.target), len(maps.source)) == (40, 48)
+    assert maps.layers["decoder.0.self"].shape == (2, 48, 48)
     given = regard.load(written).attention("the red ", "house")
     assert given.target == list("house")
 
@@ -151,7 +151,7 @@ def test_attention_of_what_it_writes(written: Path) -> None:
 def labels(place: Path, out: Path, files: str, *more: str) -> object:
     data = [f"data.train={place / f'train{files}.tsv'}", f"data.valid={place / f'dev{files}.tsv'}"]
     settings = [
-        "train.rate=0.005",
+        "train.lr=0.005",
         "train.warmup=10",
         "train.batch_tokens=256",
         "train.epochs=4",
@@ -172,8 +172,8 @@ def test_labels_from_a_gpt_that_was_trained_before(place: Path, pieces: Path, tm
     assert run.measured.scores["accuracy"] > 0.9  # type: ignore[attr-defined]
     assert [each.label for each in loaded.classify(["a red tree", "a black tree"])] == ["good", "bad"]
     assert loaded.embed(["a red tree"]).shape == (1, 32)
-    looked = loaded.attention("a red tree")
-    assert (looked.source[0], looked.source[-1]) == ("[START]", "[EXTRACT]")
+    maps = loaded.attention("a red tree")
+    assert (maps.source[0], maps.source[-1]) == ("[START]", "[EXTRACT]")
 
 
 def test_labels_of_pairs_with_tokens_of_its_own(place: Path, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_labels_of_pairs_with_tokens_of_its_own(place: Path, tmp_path: Path) -> 
         "-pairs",
         "model.kind=gpt",
         *small,
-        "model.longest=64",
+        "model.max_length=64",
         "text.size=300",
         "train.epochs=8",
     )

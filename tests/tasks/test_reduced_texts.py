@@ -55,7 +55,7 @@ def test_a_tagger_learns_with_merged_tokens(files: Path, tmp_path: Path) -> None
 
 
 def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path: Path) -> None:
-    start = [f"model.start={sentiment}", "train.rate=0.0005"]
+    start = [f"model.start={sentiment}", "train.lr=0.0005"]
     soft = [
         "reduce.prune=soft",
         "reduce.keep=0.6",
@@ -74,7 +74,7 @@ def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path
     row = torch.tensor([ids])
     left = loaded.body.reduced(row, row * 0, first_only=True)
     assert int(left.counts[1][0]) < len(ids)  # gone, not masked
-    again = [f"model.start={run.folder}", "reduce.prune=hard", "train.epochs=1", "train.rate=0.0005"]
+    again = [f"model.start={run.folder}", "reduce.prune=hard", "train.epochs=1", "train.lr=0.0005"]
     hard = train("sentiment", files, tmp_path / "hard", *again)
     assert torch.equal(regard.load(hard.folder).body.reduction.thresholds, thresholds)
     assert hard.measured.scores["accuracy"] > 0.9

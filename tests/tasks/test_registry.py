@@ -7,7 +7,7 @@ import typer.main
 
 from regard.cli.main import cli
 from regard.config import Recipe
-from regard.server.house import SERVED
+from regard.server.model_registry import SERVED
 from regard.tasks.registry import BY_NAME, SPECS, spec_of
 from regard.tasks.spec import TaskSpec
 

@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.config import parse_assignments
-from regard.tasks.report import LENGTHS, evenly, journal_of, report, sentences
+from regard.tasks.report import LENGTHS, evenly, logger_of, report, sentences
 
 SMALL = [
     "data.corpus=files", "data.source=n.de", "data.target=n.en", "text.kind=words", "model.embedding=16",
@@ -64,8 +64,8 @@ DAMAGES = ["", "no json", '{"kind": "train"}', '{"kind": "valid", "step": 1, "mi
 def test_a_damaged_journal_is_no_traceback(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text(damage)
-    assert journal_of(path) == []
-    assert journal_of(tmp_path / "missing.jsonl") == []
+    assert logger_of(path) == []
+    assert logger_of(tmp_path / "missing.jsonl") == []
 
 
 def test_without_journal_and_with_hostile_samples(run: Path, tmp_path: Path) -> None:

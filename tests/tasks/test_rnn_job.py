@@ -14,7 +14,7 @@ from regard.viz.payload import AttentionMaps
 RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 SMALL = [
     "data.corpus=files", "data.source=n.de", "data.target=n.en", "text.kind=words", "model.embedding=32",
-    "model.hidden=32", "model.dropout=0", "train.rate=0.01", "train.warmup=50", "train.batch_tokens=512",
+    "model.hidden=32", "model.dropout=0", "train.lr=0.01", "train.warmup=50", "train.batch_tokens=512",
     "train.validate_every=200", "train.smoothing=0",
 ]  # fmt: skip
 
@@ -34,9 +34,9 @@ def attentive(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Transla
 
 def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: Translator) -> None:
     assert attentive.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
-    looked = attentive.attention("drei vier eins.")
-    assert looked.target == ["three", "four", "one", ".", "</s>"]
-    alignment = looked.alignment()
+    maps = attentive.attention("drei vier eins.")
+    assert maps.target == ["three", "four", "one", ".", "</s>"]
+    alignment = maps.alignment()
     assert alignment.shape == (5, 5)
     np.testing.assert_allclose(alignment.sum(1), 1.0, atol=1e-5)
 
@@ -51,17 +51,17 @@ def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str
     made = train(corpus, tmp_path / recipe, recipe, "train.steps=3", "train.validate_every=3")
     model = regard.load(made.folder)
     assert len(model.translate(["drei vier.", ""])) == 2
-    looked = model.attention("drei vier.")
+    maps = model.attention("drei vier.")
     if recipe.startswith("rnn"):
         for see in (AttentionMaps.alignment, page):
             with pytest.raises(
                 regard.RegardError, match="this model has no attention: there is nothing to look at"
             ):
-                see(looked)
+                see(maps)
     else:
-        assert looked.alignment().shape == looked.layers["decoder.cross"].shape[1:]
-        assert looked.alignment().shape[1] == 4
-        assert '"name":"decoder.cross"' in page(looked)
+        assert maps.alignment().shape == maps.layers["decoder.cross"].shape[1:]
+        assert maps.alignment().shape[1] == 4
+        assert '"name":"decoder.cross"' in page(maps)
 
 
 def test_the_recipes_differ_in_the_model_alone() -> None:
@@ -83,7 +83,7 @@ def test_a_resumed_run_goes_on_as_if_never_interrupted(corpus: Path, tmp_path: P
             *more,
             "train.steps=10",
             "train.log_every=7",
-            audience=Stopping(),
+            listener=Stopping(),
         )
     torn = train(corpus, tmp_path / "torn", "luong-general", *more, "train.steps=10", resume=True)
     one, other = (each.folder / "model.safetensors" for each in (whole, torn))

@@ -124,7 +124,7 @@ def test_the_same_seed_gives_the_same_weights_and_so_does_a_resumed_run(files: P
 
 
 def test_the_two_texts_of_a_pair_are_told_apart(files: Path, tmp_path: Path) -> None:
-    common = ["data.train=train-pairs.tsv", "data.valid=dev-pairs.tsv", "train.epochs=12", "train.rate=0.002"]
+    common = ["data.train=train-pairs.tsv", "data.valid=dev-pairs.tsv", "train.epochs=12", "train.lr=0.002"]
     run = train("inference", files, tmp_path / "run", *common)
     assert run.measured.scores["accuracy"] > 0.9
     model = regard.load(run.folder)
@@ -163,7 +163,7 @@ def read_conll_with_shares(path: Path) -> list[list[tuple[str, str]]]:
 
 
 def test_long_sentences_are_tagged_in_stretches(files: Path, tmp_path: Path) -> None:
-    common = ["data.train=train.conll", "data.longest=12", "train.steps=60", "train.validate_every=60"]
+    common = ["data.train=train.conll", "data.max_length=12", "train.steps=60", "train.validate_every=60"]
     model = regard.load(train("ner", files, tmp_path / "run", *common).folder)
     words = ["tree", "green"] * 30
     (found,) = model.tag([words])
@@ -172,7 +172,7 @@ def test_long_sentences_are_tagged_in_stretches(files: Path, tmp_path: Path) -> 
 
 
 def test_answers_are_found_also_in_long_paragraphs(files: Path, tmp_path: Path) -> None:
-    windows = ["data.longest=40", "data.overlap=8", "data.longest_question=8", "data.longest_answer=3"]
+    windows = ["data.max_length=40", "data.overlap=8", "data.longest_question=8", "data.longest_answer=3"]
     common = ["data.train=train.json", "data.valid=dev.json", "train.epochs=12", "train.patience=0"]
     run = train("qa", files, tmp_path / "run", *windows, *common)
     assert run.measured.scores["exact"] > 0.9
@@ -194,7 +194,7 @@ def test_answers_are_found_also_in_long_paragraphs(files: Path, tmp_path: Path) 
 def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Path, tmp_path: Path) -> None:
     told: list[str] = []
 
-    class Audience:
+    class ProgressListener:
         def say(self, sentence: str) -> None:
             told.append(sentence)
 
@@ -204,10 +204,10 @@ def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Pa
     common = [
         "data.train=text.txt",
         "data.valid=text-dev.txt",
-        "data.longest=48",
+        "data.max_length=48",
         "model.layers=2",  # one to gather what each part says, one to compare
         "model.d_model=64",
-        "train.rate=0.003",
+        "train.lr=0.003",
         "train.minutes=5",
         "train.steps=300",
         "train.batch_tokens=1024",
@@ -222,7 +222,7 @@ def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Pa
     assert all("next_accuracy" in row for row in rows if row["kind"] == "valid")
     out = tmp_path / "tuned"
     overrides = {"data.path": files, "data.train": "train.tsv", "model.start": run.folder, "train.epochs": 1}
-    regard.train("sentiment", out, overrides=overrides, audience=Audience())
+    regard.train("sentiment", out, overrides=overrides, listener=ProgressListener())
     assert any(line.startswith("weights: from") and line.endswith("fresh: labels") for line in told)
     assert any(line.startswith("labels: 1") for line in told)
     tuned = regard.load(out)
@@ -238,7 +238,7 @@ def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Pa
         ("sentiment", ["data.train=train.tsv", "data.valid=odd.tsv"], r"odd\.tsv, line 1: the label 'fine' was not among"),
         ("sentiment", ["data.train=train.tsv", "train.best_by=exact"], "train.best_by: this task has no exact"),
         ("sentiment", ["data.train=train.tsv", "data.pair=3"], "data.pair: a second text is read where data.pairs is true"),
-        ("qa", ["data.train=train.json", "data.overlap=230"], "data.overlap: with longest 256"),
+        ("qa", ["data.train=train.json", "data.overlap=230"], "data.overlap: with max_length 256"),
         ("ner", ["data.train=train.tsv"], r"train\.tsv, line 1: '(bad|good)' is no tag"),
         ("sentiment", ["data.train=same.tsv"], r"same\.tsv, lines 1 to 2: all examples have the label 'fine'"),
         ("qa", ["data.train=elsewhere.json"], r"elsewhere\.json, line 1 \(question 1\): the answer 'green' is not at place 2"),

@@ -39,7 +39,7 @@ def test_the_run_folder_is_complete(run) -> None:
     rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["kind"] == "train"] == [50, 100, 150, 200, 250, 300]
     assert [row["step"] for row in rows if row["kind"] == "valid"] == [100, 200, 300]
-    assert {"loss", "rate", "tokens_per_second", "minutes"} <= rows[0].keys()
+    assert {"loss", "lr", "tokens_per_second", "minutes"} <= rows[0].keys()
 
 
 def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: Translator) -> None:
@@ -79,7 +79,7 @@ def test_chance_does_not_see_batches_or_windows(model: Translator, corpus: Path)
         [
             each.text
             for some in model.pipeline.stream(
-                texts, chance=SamplingConfig(7, temperature=3), window=window, batch_size=size
+                texts, sampling=SamplingConfig(7, temperature=3), window=window, batch_size=size
             )
             for each in some
         ]
@@ -88,7 +88,7 @@ def test_chance_does_not_see_batches_or_windows(model: Translator, corpus: Path)
     assert drawn[0] == drawn[1] == drawn[2]
     assert drawn[0] != [
         each.text
-        for some in model.pipeline.stream(texts, chance=SamplingConfig(8, temperature=3))
+        for some in model.pipeline.stream(texts, sampling=SamplingConfig(8, temperature=3))
         for each in some
     ]
 
@@ -111,14 +111,14 @@ def test_prefixes_are_kept(model: Translator) -> None:
 
 
 def test_attention_names_layers_and_sums_to_one(model: Translator) -> None:
-    looked = model.attention("drei vier.")
-    assert list(looked.layers) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
-    assert looked.source[:2] == ["drei", "vier"]
-    assert looked.target[:2] == ["three", "four"]
-    cross = looked.layers["decoder.0.cross"]
-    assert cross.shape == (2, len(looked.target), len(looked.source))
+    maps = model.attention("drei vier.")
+    assert list(maps.layers) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
+    assert maps.source[:2] == ["drei", "vier"]
+    assert maps.target[:2] == ["three", "four"]
+    cross = maps.layers["decoder.0.cross"]
+    assert cross.shape == (2, len(maps.target), len(maps.source))
     assert cross.weights.sum(-1) == pytest.approx(1.0, abs=1e-4)
-    assert looked.alignment().shape == (len(looked.target), len(looked.source))
+    assert maps.alignment().shape == (len(maps.target), len(maps.source))
 
 
 def test_evaluate_gives_every_number(model: Translator, run) -> None:
@@ -155,7 +155,7 @@ def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path
                 raise Interrupt
 
     with pytest.raises(Interrupt):
-        train(corpus, tmp_path / "cut", *settings, "train.steps=40", audience=Leaves())
+        train(corpus, tmp_path / "cut", *settings, "train.steps=40", listener=Leaves())
     with pytest.raises(regard.RegardError, match=r"a training was begun in .* --resume"):
         train(corpus, tmp_path / "cut", *settings, "train.steps=40")
     cut = train(corpus, tmp_path / "cut", *settings, "train.steps=40", resume=True)
@@ -177,7 +177,7 @@ def test_starting_from_a_run_keeps_its_weights_and_words(corpus: Path, tmp_path:
         tmp_path / "tuned",
         f"model.start={run.folder}",
         "train.steps=1",
-        "train.rate=1e-9",
+        "train.lr=1e-9",
         "train.average=none",
     )
     assert tuned.quality.bleu == pytest.approx(run.quality.bleu, abs=0.5)
@@ -186,7 +186,7 @@ def test_starting_from_a_run_keeps_its_weights_and_words(corpus: Path, tmp_path:
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "space"])
 def test_every_kind_of_vocabulary_trains(corpus: Path, tmp_path: Path, kind: str) -> None:
-    separate = ["text.joint=false", "model.share=output"] if kind in ("wordpiece", "space") else []
+    separate = ["text.joint=false", "model.tie_embeddings=output"] if kind in ("wordpiece", "space") else []
     made = train(
         corpus,
         tmp_path / kind,
@@ -204,7 +204,7 @@ def test_every_kind_of_vocabulary_trains(corpus: Path, tmp_path: Path, kind: str
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [
-        ("text.joint=false", 'model.share: "all" needs one vocabulary for both languages'),
+        ("text.joint=false", 'model.tie_embeddings: "all" needs one vocabulary for both languages'),
         ("model.heads=3", "model.heads: 3 heads do not divide d_model 32"),
         ("text.dropout=0.1", "text.dropout: merges can be left out with kind"),
         ("model.start=nowhere", "there is no run folder nowhere"),

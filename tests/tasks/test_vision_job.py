@@ -87,7 +87,7 @@ def test_the_same_seed_gives_the_same_weights_and_so_does_a_resumed_run(tmp_path
 @pytest.mark.parametrize("prune", ["soft", "hard"])
 def test_a_run_learns_with_fewer_tokens_from_another(run, folders: Path, tmp_path: Path, prune: str) -> None:
     more = [f"model.start={run.folder}", f"reduce.prune={prune}", "reduce.keep=0.6", "train.epochs=3"]
-    found = train(folders, tmp_path / prune, *more, "train.rate=0.0005", "data.rotate=0", "data.crop=0")
+    found = train(folders, tmp_path / prune, *more, "train.lr=0.0005", "data.rotate=0", "data.crop=0")
     assert found.measured.scores["accuracy"] > 0.85
     again = regard.load(found.folder)
     assert again.model.vit.reduction is not None
@@ -103,9 +103,9 @@ def test_a_run_learns_with_merged_tokens_from_another(run, folders: Path, tmp_pa
 
 def test_looking_into_an_image(run, folders: Path, tmp_path: Path) -> None:
     image = next((folders / "standing").iterdir())
-    looked = regard.load(run.folder).attention(image)
-    assert looked.layers["encoder.1.self"].shape == (2, 10, 10)
-    assert looked.source[:3] == ["[CLASS]", "0,0", "0,1"]
+    maps = regard.load(run.folder).attention(image)
+    assert maps.layers["encoder.1.self"].shape == (2, 10, 10)
+    assert maps.source[:3] == ["[CLASS]", "0,0", "0,1"]
 
 
 def refused(path: Path, out: Path, *more: str) -> str:

@@ -99,7 +99,7 @@ DRAWS = 5000
 @given(text=st.text(), dropout=st.floats(0.01, 1), seed=st.integers())
 def test_any_text_survives(bpe: Tokenizer, text: str, dropout: float, seed: int) -> None:
     ids = bpe.encode_batch([text], dropout=dropout, seed=seed)[0]
-    assert bpe.decode(ids) == bpe.normalise(text)
+    assert bpe.decode(ids) == bpe.normalize(text)
 
 
 @pytest.mark.parametrize("kind", ["words", "space", "wordpiece", "unigram"])

@@ -53,7 +53,7 @@ def test_nobody_types_the_symbol_between_texts() -> None:
 def test_frequent_runs_are_joined_and_lower_case_is_kept_to() -> None:
     made = tokenization.train("gpt", ["Hello hello hello"] * 9, size=270, lower=True)
     assert made.tokens(made.encode("Hello hello")) == ["hello", "▁hello"]
-    assert made.normalise("HELLO") == "hello"
+    assert made.normalize("HELLO") == "hello"
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes", "gpt"])

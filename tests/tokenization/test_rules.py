@@ -1,4 +1,4 @@
-"""The rule tokeniser splits as a reader would, and joining puts the text back."""
+"""The rule tokenizer splits as a reader would, and joining puts the text back."""
 
 import pytest
 from hypothesis import given, settings

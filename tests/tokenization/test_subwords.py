@@ -50,7 +50,7 @@ def test_any_character_comes_back_through_bytes(kind: str) -> None:
     @given(st.text())
     def comes_back(text: str) -> None:
         ids = tokenizer.encode(text)
-        assert tokenizer.decode(ids) == tokenizer.normalise(text)
+        assert tokenizer.decode(ids) == tokenizer.normalize(text)
         assert tokenizer.unknown not in ids
 
     comes_back()
@@ -60,7 +60,7 @@ def test_any_character_comes_back_through_bytes(kind: str) -> None:
 @given(text=st.text(alphabet=SEEN + "é▁日\u0301\n"), normal=st.sampled_from(["nfc", "nfkc"]))
 def test_normal_forms_come_back_normalised(text: str, normal: str) -> None:
     tokenizer = _NORMAL[normal]
-    assert tokenizer.decode(tokenizer.encode(text)) == tokenizer.normalise(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == tokenizer.normalize(text)
 
 
 _NORMAL = {form: train("bpe", ALPHABET, size=450, normal=form, lower=True) for form in ("nfc", "nfkc")}

@@ -108,6 +108,6 @@ def test_spacy_needs_a_language() -> None:
     ],
 )
 def test_impossible_wishes_are_refused(wrong: dict, said: str) -> None:
-    wish = {"kind": "words", "texts": ["a b"], **wrong}
+    config = {"kind": "words", "texts": ["a b"], **wrong}
     with pytest.raises(RegardError, match=said):
-        train(wish.pop("kind"), wish.pop("texts"), **wish)
+        train(config.pop("kind"), config.pop("texts"), **config)

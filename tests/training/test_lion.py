@@ -10,7 +10,7 @@ from torch import nn
 from regard.config import LoopSettings, TrainSettings, TransformerModel, load_recipe
 from regard.nn.build import build
 from regard.training.lion import Lion
-from regard.training.optimizers import make_optimiser
+from regard.training.optimizers import make_optimizer
 
 BETAS = (0.9, 0.99)
 
@@ -34,61 +34,61 @@ def test_steps_are_the_formula(decay: float) -> None:
     gradients = torch.randn(20, 6, dtype=torch.float64)
     gradients[:, 0] = 0.0  # no gradient, no direction
     expected = by_hand(weight.tolist(), gradients.tolist(), 0.1, decay)
-    optimiser = Lion([{"params": [weight], "weight_decay": decay}], lr=0.1, betas=BETAS)
+    optimizer = Lion([{"params": [weight], "weight_decay": decay}], lr=0.1, betas=BETAS)
     for gradient in gradients:
         weight.grad = gradient
-        optimiser.step()
+        optimizer.step()
     torch.testing.assert_close(weight, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
 def test_every_weight_moves_by_the_rate_whatever_its_gradient() -> None:
     weight = nn.Parameter(torch.zeros(3))
-    optimiser = Lion([{"params": [weight]}], lr=0.01)
+    optimizer = Lion([{"params": [weight]}], lr=0.01)
     weight.grad = torch.tensor([1e-8, -1e8, 0.0])
-    optimiser.step()
+    optimizer.step()
     torch.testing.assert_close(weight.detach(), torch.tensor([-0.01, 0.01, 0.0]))
 
 
 def test_the_direction_weighs_old_gradients_otherwise_than_the_momentum_does() -> None:
     weight = nn.Parameter(torch.zeros(1))
-    optimiser = Lion([{"params": [weight]}], lr=1.0, betas=BETAS)
+    optimizer = Lion([{"params": [weight]}], lr=1.0, betas=BETAS)
     for gradient in (10.0, -0.5):  # momentum 0.1; 0.9 * 0.1 - 0.1 * 0.5 = 0.04: still downwards
         weight.grad = torch.tensor([gradient])
-        optimiser.step()
+        optimizer.step()
     assert weight.item() == -2.0
-    assert optimiser.state[weight]["momentum"].item() == pytest.approx(0.99 * 0.1 - 0.01 * 0.5)
+    assert optimizer.state[weight]["momentum"].item() == pytest.approx(0.99 * 0.1 - 0.01 * 0.5)
 
 
 def test_a_parameter_without_a_gradient_stays_and_has_no_state() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    optimiser = Lion([{"params": [used, unused], "weight_decay": 0.5}], lr=0.1)
+    optimizer = Lion([{"params": [used, unused], "weight_decay": 0.5}], lr=0.1)
     used.grad = torch.ones(2)
-    optimiser.step()
+    optimizer.step()
     assert unused.tolist() == [1.0, 1.0]
-    assert unused not in optimiser.state
+    assert unused not in optimizer.state
 
 
 def test_recipes_choose_it_and_decay_leaves_norms_biases_and_embeddings_alone() -> None:
-    train = load_recipe("picturebook", {"train.optimiser": "lion", "train.weight_decay": 0.1}).train
+    train = load_recipe("picturebook", {"train.optimizer": "lion", "train.weight_decay": 0.1}).train
     assert isinstance(train, LoopSettings)
-    model = build(TransformerModel(size="tiny", share="none"), 50, 50, 0)
-    optimiser = make_optimiser(model, train)
-    assert type(optimiser) is Lion
+    model = build(TransformerModel(size="tiny", tie_embeddings="none"), 50, 50, 0)
+    optimizer = make_optimizer(model, train)
+    assert type(optimizer) is Lion
     names = {id(each): name for name, each in model.named_parameters()}
     decayed = {
-        names[id(each)] for group in optimiser.param_groups if group["weight_decay"] for each in group["params"]
+        names[id(each)] for group in optimizer.param_groups if group["weight_decay"] for each in group["params"]
     }
     assert decayed
     assert not [name for name in decayed if "norm" in name or "bias" in name or "embedding" in name]
-    assert sum(len(group["params"]) for group in optimiser.param_groups) == len(names)
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(names)
 
 
 def test_state_is_saved_and_read() -> None:
     def made() -> tuple[nn.Linear, torch.optim.Optimizer]:
         torch.manual_seed(4)
         layer = nn.Linear(8, 8)
-        settings = TrainSettings(steps=1, optimiser="lion", weight_decay=0.1)
-        return layer, make_optimiser(layer, settings)
+        settings = TrainSettings(steps=1, optimizer="lion", weight_decay=0.1)
+        return layer, make_optimizer(layer, settings)
 
     (one, first), (other, second) = made(), made()
     for _ in range(3):
@@ -97,8 +97,8 @@ def test_state_is_saved_and_read() -> None:
         first.zero_grad()
     other.load_state_dict(one.state_dict())
     second.load_state_dict(copy.deepcopy(first.state_dict()))  # as from a file: no tensor is shared
-    for layer, optimiser in ((one, first), (other, second)):
+    for layer, optimizer in ((one, first), (other, second)):
         layer(torch.ones(2, 8)).pow(2).sum().backward()
-        optimiser.step()
+        optimizer.step()
     assert torch.equal(one.weight, other.weight)
     assert torch.equal(one.bias, other.bias)

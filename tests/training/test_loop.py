@@ -19,7 +19,7 @@ from regard.training.update import one_update
 
 
 def test_accumulating_four_batches_equals_one_large_batch(store: TokenStore) -> None:
-    small = training(store, dropout=0.0, batch_sentences=5, accumulate=4)
+    small = training(store, dropout=0.0, batch_sentences=5, grad_accum=4)
     large = training(store, dropout=0.0, batch_sentences=20)
     objectives = [PairObjective(each.model, PAD, 0.1) for each in (small, large)]
     stream = [batch for batch, _ in islice(small.batches.stream(), 20)]
@@ -42,7 +42,7 @@ def test_accumulating_four_batches_equals_one_large_batch(store: TokenStore) -> 
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"average": "last"}, {"accumulate": 2}, {"optimiser": "adamw", "weight_decay": 0.1}]
+    "settings", [{}, {"average": "last"}, {"grad_accum": 2}, {"optimizer": "adamw", "weight_decay": 0.1}]
 )
 def test_the_same_seed_gives_the_same_weights_to_the_bit(store: TokenStore, settings: dict) -> None:
     one = training(store, **settings)
@@ -61,10 +61,10 @@ def test_the_same_seed_gives_the_same_weights_to_the_bit(store: TokenStore, sett
     [
         ({}, 0.0),
         ({"average": "last", "average_last": 2}, 0.0),
-        ({"accumulate": 2}, 0.0),
+        ({"grad_accum": 2}, 0.0),
         ({}, 1.0),
         ({"patience": 9}, 0.0),
-        ({"optimiser": "lion", "rate": 0.002, "weight_decay": 0.1}, 0.0),
+        ({"optimizer": "lion", "lr": 0.002, "weight_decay": 0.1}, 0.0),
     ],
 )
 def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(
@@ -201,9 +201,9 @@ def test_epochs_end_where_the_corpus_does(store: TokenStore) -> None:
 def test_a_falling_schedule_reaches_its_end_with_the_budget(store: TokenStore) -> None:
     made = training(store, schedule="linear", steps=40, warmup=4)
     made.step = 39
-    assert made.rate() == pytest.approx(0.0, abs=1e-3)
+    assert made.lr() == pytest.approx(0.0, abs=1e-3)
     made.step = 3
-    assert made.rate() == pytest.approx(0.01, rel=0.1)
+    assert made.lr() == pytest.approx(0.01, rel=0.1)
 
 
 def test_the_exponential_average_is_the_formula(store: TokenStore) -> None:
@@ -232,6 +232,6 @@ def test_r_drop_adds_nothing_without_dropout(store: TokenStore) -> None:
 
 
 def test_it_learns(store: TokenStore) -> None:
-    made = training(store, dropout=0.0, steps=250, rate=0.01, warmup=20, validate_every=250)
+    made = training(store, dropout=0.0, steps=250, lr=0.01, warmup=20, validate_every=250)
     notes = go(made)
     assert notes.steps[-1][1] < notes.steps[0][1] / 2

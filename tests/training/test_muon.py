@@ -11,7 +11,7 @@ from regard.engine.library import kernels
 from regard.engine.ops import orthogonalize
 from regard.nn.build import build
 from regard.training.muon import COEFFICIENTS, LIKE_ADAM, ROUNDS, Muon, orthogonal
-from regard.training.optimizers import make_optimiser
+from regard.training.optimizers import make_optimizer
 
 
 def test_updates_stretch_no_direction() -> None:
@@ -43,13 +43,13 @@ def test_directions_stay() -> None:
 def test_one_step_by_hand() -> None:
     torch.manual_seed(2)
     weight, bias = nn.Parameter(torch.randn(4, 8)), nn.Parameter(torch.zeros(4))
-    optimiser = Muon(
+    optimizer = Muon(
         [{"params": [weight], "orthogonal": True, "weight_decay": 0.0}, {"params": [bias], "weight_decay": 0.0}],
         lr=0.1, betas=(0.9, 0.98), eps=1e-9,
     )  # fmt: skip
     before, gradient = weight.detach().clone(), torch.randn(4, 8)
     weight.grad, bias.grad = gradient.clone(), torch.tensor([1.0, -1.0, 2.0, -2.0])
-    optimiser.step()
+    optimizer.step()
     # Nesterov on a momentum that begins at zero: 0.05 g + 0.95 (0.05 g), a multiple of g.
     expected = before - 0.1 * LIKE_ADAM * 8**0.5 * orthogonal(gradient.unsqueeze(0))[0]
     assert torch.allclose(weight, expected, atol=1e-4)
@@ -57,16 +57,16 @@ def test_one_step_by_hand() -> None:
 
 
 def test_embeddings_norms_and_biases_are_left_to_adam() -> None:
-    model = build(TransformerModel(size="tiny", share="none"), 50, 50, 0)
-    optimiser = make_optimiser(model, TrainSettings(steps=1, optimiser="muon"))
-    turned = {id(each) for group in optimiser.param_groups if group["orthogonal"] for each in group["params"]}
+    model = build(TransformerModel(size="tiny", tie_embeddings="none"), 50, 50, 0)
+    optimizer = make_optimizer(model, TrainSettings(steps=1, optimizer="muon"))
+    turned = {id(each) for group in optimizer.param_groups if group["orthogonal"] for each in group["params"]}
     names = {name for name, each in model.named_parameters() if id(each) in turned}
     assert names == {
         name
         for name, each in model.named_parameters()
         if each.dim() == 2 and "embedding" not in name and "output_weight" not in name
     }
-    every = [each for group in optimiser.param_groups for each in group["params"]]
+    every = [each for group in optimizer.param_groups for each in group["params"]]
     assert len(every) == len(list(model.parameters()))
 
 
@@ -76,7 +76,7 @@ def test_state_is_saved_and_read() -> None:
     def made() -> tuple[nn.Linear, torch.optim.Optimizer]:
         torch.manual_seed(4)
         layer = nn.Linear(8, 8)
-        return layer, make_optimiser(layer, TrainSettings(steps=1, optimiser="muon"))
+        return layer, make_optimizer(layer, TrainSettings(steps=1, optimizer="muon"))
 
     (one, first), (other, second) = made(), made()
     for _ in range(3):
@@ -85,8 +85,8 @@ def test_state_is_saved_and_read() -> None:
         first.zero_grad()
     other.load_state_dict(one.state_dict())
     second.load_state_dict(copy.deepcopy(first.state_dict()))  # as from a file: no tensor is shared
-    for layer, optimiser in ((one, first), (other, second)):
+    for layer, optimizer in ((one, first), (other, second)):
         layer(torch.ones(2, 8)).pow(2).sum().backward()
-        optimiser.step()
+        optimizer.step()
     assert torch.equal(one.weight, other.weight)
     assert torch.equal(one.bias, other.bias)

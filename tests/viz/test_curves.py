@@ -3,9 +3,9 @@
 from regard.viz.curves import draw_training
 
 ROWS = [
-    {"kind": "train", "minutes": 1.0, "loss": 3.0, "rate": 0.1},
+    {"kind": "train", "minutes": 1.0, "loss": 3.0, "lr": 0.1},
     {"kind": "valid", "minutes": 1.5, "loss": 2.5, "bleu": 12.0, "accuracy": 0.2, "next_accuracy": 0.6},
-    {"kind": "train", "minutes": 2.0, "loss": 2.0, "rate": 0.2},
+    {"kind": "train", "minutes": 2.0, "loss": 2.0, "lr": 0.2},
     {"kind": "valid", "minutes": 2.5, "loss": 1.5, "bleu": 24.0, "accuracy": 0.4},
 ]
 

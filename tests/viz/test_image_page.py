@@ -80,7 +80,7 @@ def test_nothing_is_cut_off(opened: Open, width: int) -> None:
 
 def test_what_stands_in_a_name_is_text(opened: Open) -> None:
     told = seen()
-    evil = ImageAttention("<img src=x onerror=alert(1)></script>", told.pixels, 2, 3, 1, told.looked)
+    evil = ImageAttention("<img src=x onerror=alert(1)></script>", told.pixels, 2, 3, 1, told.maps)
     page = opened(image_page(evil))
     assert page.page.locator("#image-title").text_content() == "<img src=x onerror=alert(1)></script>"
     assert page.complaints == []
@@ -105,5 +105,5 @@ def test_patches_that_are_one_have_their_mean_colour() -> None:
 
 def test_what_the_class_token_looked_at() -> None:
     image = seen()
-    assert image.over(image.looked.layers["encoder.0.self"], 0).tolist() == [[1, 0, 0], [0, 0, 0]]
-    assert image.over(image.looked.layers["encoder.0.self"], 1) == pytest.approx(np.full((2, 3), 1 / 7))
+    assert image.over(image.maps.layers["encoder.0.self"], 0).tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert image.over(image.maps.layers["encoder.0.self"], 1) == pytest.approx(np.full((2, 3), 1 / 7))

@@ -46,14 +46,14 @@ def test_alignment_takes_the_last_cross_attention_but_one() -> None:
 
 
 def test_json_there_and_back() -> None:
-    looked = made_by_hand.small()
-    text = json.dumps(looked.as_json())
+    maps = made_by_hand.small()
+    text = json.dumps(maps.as_json())
     again = AttentionMaps.from_json(json.loads(text))
-    assert (again.read, again.written, list(again.layers)) == (looked.read, looked.written, list(looked.layers))
-    for name, layer in looked.layers.items():
+    assert (again.read, again.written, list(again.layers)) == (maps.read, maps.written, list(maps.layers))
+    for name, layer in maps.layers.items():
         assert (again.layers[name].left, again.layers[name].right) == (layer.left, layer.right)
         np.testing.assert_allclose(again.layers[name].weights, layer.weights, atol=5e-5)
-    assert len(looked.as_json()["sides"]) == 2
+    assert len(maps.as_json()["sides"]) == 2
     assert "0.9," in text  # rounded, not 0.8999999
 
 
@@ -108,12 +108,12 @@ def test_distance_by_its_formula() -> None:
 
 
 def test_rollout_by_its_formula() -> None:
-    looked = made_by_hand.random(tokens=6, layers=3, heads=4)
+    maps = made_by_hand.random(tokens=6, layers=3, heads=4)
     product = np.eye(6)
     for number in range(3):
-        mean = looked.layers[f"encoder.{number}.self"].weights.mean(0)
+        mean = maps.layers[f"encoder.{number}.self"].weights.mean(0)
         product = (0.5 * mean + 0.5 * np.eye(6)) @ product
-    found = rollout(looked)
+    found = rollout(maps)
     assert list(found) == ["encoder.rollout"]  # the decoder has what it has from the encoder, too
     np.testing.assert_allclose(found["encoder.rollout"].weights[0], product, atol=1e-6)
     np.testing.assert_allclose(found["encoder.rollout"].weights.sum(-1), 1.0, atol=1e-5)

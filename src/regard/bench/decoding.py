@@ -47,7 +47,7 @@ class DecodingSpeed:
 
 
 def decoding_speed(run: Path, source: Path, *, quick: bool = False) -> DecodingSpeed:
-    """Median speed over interleaved rounds, tokenisation included.
+    """Median speed over interleaved rounds, tokenization included.
 
     Raises:
         RegardError: the run does not translate, or the file holds no sentence.

@@ -48,7 +48,7 @@ def compare(
 
     outputs = outputs or []
     check_suffixes(outputs)
-    comparison = compare_runs(runs, source=source, target=target, beam=beam, audience=Terminal())
+    comparison = compare_runs(runs, source=source, target=target, beam=beam, listener=Terminal())
     if as_json:
         print(json_text(comparison))
     else:

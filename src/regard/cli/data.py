@@ -49,7 +49,7 @@ def get(
         list[str] | None,
         typer.Option(help="A language to fetch; repeat for more.", show_default="the first two"),
     ] = None,
-    form: Annotated[Literal["raw", "tok"], typer.Option(help="Sentences as written, or tokenised.")] = "raw",
+    form: Annotated[Literal["raw", "tok"], typer.Option(help="Sentences as written, or tokenized.")] = "raw",
 ) -> None:
     """Download a data set into the cache, checked; what is there already is not downloaded again."""
     from regard.data import catalog
@@ -69,7 +69,7 @@ def show(
     source: Annotated[str | None, typer.Option(help="Language.", show_default="the data set's first")] = None,
     target: Annotated[str | None, typer.Option(help="Language.", show_default="the data set's second")] = None,
     path: Annotated[Path | None, typer.Option(help="A folder of yours that holds the data set.")] = None,
-    form: Annotated[Literal["raw", "tok"], typer.Option(help="Sentences as written, or tokenised.")] = "raw",
+    form: Annotated[Literal["raw", "tok"], typer.Option(help="Sentences as written, or tokenized.")] = "raw",
     cache: Cache = None,
     json: Json = False,
 ) -> None:

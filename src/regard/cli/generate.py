@@ -16,7 +16,7 @@ from regard.errors import RegardError, memory_hint
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_SAMPLES, MAX_TOKENS
 
 if TYPE_CHECKING:
-    from regard.decoding.writer import Completion, GenerationConfig
+    from regard.decoding.generator import Completion, GenerationConfig
 
 PROMPTS_PER_BATCH = 256
 """Prompts that are read before they are continued together."""
@@ -71,9 +71,9 @@ def generate(
 
     regard generate runs/gpt --file prompts.txt --tokens 50 --seed 7 --json
     """
+    from regard.decoding.generator import GenerationConfig
+    from regard.decoding.generator import samples as with_following_seeds
     from regard.decoding.sampling import SamplingConfig
-    from regard.decoding.writer import GenerationConfig
-    from regard.decoding.writer import samples as with_following_seeds
     from regard.tasks.language_modeling.model import LanguageModel
 
     if beam is not None:

@@ -184,7 +184,7 @@ def show_image(
     if output.suffix == ".html":
         write(output, image_page(seen, layer, head))
     elif output.suffix == ".json":
-        write(output, json.dumps(seen.looked.as_json(), separators=(",", ":")) + "\n")
+        write(output, json.dumps(seen.maps.as_json(), separators=(",", ":")) + "\n")
     else:
         save_as(draw_groups(seen) if merge is not None else draw_seen(seen, layer, head), output)
     print(f"{'page' if output.suffix == '.html' else 'written'}: {output}")
@@ -197,8 +197,8 @@ def image_heat_map(seen: "ImageAttention", name: str | None, head: int | None) -
     from regard.viz.choice import check_head, chosen_layer, every_layer
     from regard.viz.terminal import shaded
 
-    name = chosen_layer(seen.looked, name)
-    layer = every_layer(seen.looked)[name]
+    name = chosen_layer(seen.maps, name)
+    layer = every_layer(seen.maps)[name]
     check_head(name, layer, head)
     rows, columns = ([str(number) for number in range(count)] for count in (seen.rows, seen.columns))
     which = f", head {head}" if head is not None else ", mean of the heads" if len(layer.weights) > 1 else ""

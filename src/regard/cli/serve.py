@@ -67,13 +67,13 @@ def serve(
         if token is None and not is_loopback(listener):
             log(f"anyone who reaches {host} may use this server; --token-file asks them for a token")
 
+        from regard.server.access import Rules
         from regard.server.application import application
         from regard.server.connections import ConnectionLimits
-        from regard.server.gate import Rules
-        from regard.server.house import open_house
+        from regard.server.model_registry import open_registry
 
         rules = Rules(served_names(host, allow_host or ()), allow_origin or (), token)
-        app = application(open_house(folders, queue, batch, timeout), rules)
+        app = application(open_registry(folders, queue, batch, timeout), rules)
         answer_requests(listener, app, ConnectionLimits(header_timeout, connections))
 
 
@@ -84,13 +84,13 @@ def answer_requests(listener: socket.socket, app: "Application", limits: "Connec
     from regard.tasks.signals import asked_to_stop
 
     def listening() -> None:
-        log(f"serving {', '.join(app.house.models)}; Ctrl-C stops")
+        log(f"serving {', '.join(app.registry.models)}; Ctrl-C stops")
         print(address_of(listener), flush=True)
 
     with asked_to_stop() as stop:
         Server(app, stop, listening, limits).run([listener])
     app.join()
-    log(f"stopped: {int(app.house.metrics.requests.total()):,} requests were answered")
+    log(f"stopped: {int(app.registry.metrics.requests.total()):,} requests were answered")
 
 
 def folders_by_name(runs: Sequence[str]) -> dict[str, str]:

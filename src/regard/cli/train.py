@@ -45,7 +45,7 @@ def train(
 
     overrides = parse_assignments(assignments or [])
     with Terminal() as terminal:
-        run = train_recipe(recipe, out, overrides=overrides, resume=resume, audience=terminal)
+        run = train_recipe(recipe, out, overrides=overrides, resume=resume, listener=terminal)
     if run is None:  # not the first process of several
         return
     if as_json:

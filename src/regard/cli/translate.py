@@ -83,7 +83,7 @@ def translate(
             options,
             batch_size=batch_size,
             window=1 if interactive else WINDOW,
-            chance=sampling,
+            sampling=sampling,
             long=long,
             tell=LimitedLog(),
             share=(world.rank, world.size),

@@ -26,7 +26,7 @@ class BertModel(SingleStackSettings):
     activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "gelu"
     """gelu-tanh: GELU by its tanh approximation, as some checkpoints have it (gelu_new)."""
     segments: Annotated[Count, Range(at_most=1 << 10)] = 2
-    longest: Annotated[Count, Range(at_most=1 << 17)] = 512
+    max_length: Annotated[Count, Range(at_most=1 << 17)] = 512
     """The most tokens a text may have, [CLS] and [SEP] among them."""
 
     @property

@@ -95,11 +95,11 @@ class UnetModel:
 @dataclass(frozen=True)
 @defaults(
     batch_tokens=25_088,  # pixels: 32 pictures of 28 x 28
-    optimiser="adamw",
+    optimizer="adamw",
     beta2=0.99,
     epsilon=1e-8,
     schedule="cosine",
-    rate=1.2e-3,
+    lr=1.2e-3,
     warmup=100,
 )
 class PaintTrain(LoopSettings):

@@ -40,7 +40,7 @@ class KernelTrain:
     """How the sharpness is learned: each point predicted from all the others."""
 
     steps: Count = 200
-    rate: Positive = 0.1
+    lr: Positive = 0.1
     seed: Whole = 1
     device: str = "auto"
     """Where to compute: auto takes the accelerator if there is one; or cpu, cuda, cuda:1, mps, ..."""

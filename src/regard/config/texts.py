@@ -26,12 +26,12 @@ class PieceSettings:
 @dataclass(frozen=True)
 @defaults(
     batch_tokens=2048,
-    optimiser="adamw",
+    optimizer="adamw",
     beta2=0.999,
     epsilon=1e-8,
     weight_decay=0.01,
     schedule="linear",
-    rate=5e-5,
+    lr=5e-5,
     warmup=50,
     average="none",
 )
@@ -74,7 +74,7 @@ class LabelledData(Files):
     pair: str | None = None
     label: str | None = None
     """Columns by name, or by number from 1 where there is no header; usual names are found without."""
-    longest: Count = 256
+    max_length: Count = 256
     """The most tokens of an example; longer ones are cut, and counted."""
 
 
@@ -82,7 +82,7 @@ class LabelledData(Files):
 class TaggedData(Files):
     """CoNLL columns: a word a line, its tag last, a blank line between sentences."""
 
-    longest: Count = 256
+    max_length: Count = 256
     """The most tokens of a sentence; longer ones are read in pieces."""
 
 
@@ -90,7 +90,7 @@ class TaggedData(Files):
 class QuestionData(Files):
     """Questions on paragraphs: SQuAD 1.1's JSON."""
 
-    longest: Annotated[int, Range(at_least=32)] = 256
+    max_length: Annotated[int, Range(at_least=32)] = 256
     """The most tokens of a question with a window of its paragraph."""
     overlap: Whole = 96
     """Tokens that neighbouring windows of a long paragraph share."""
@@ -100,11 +100,11 @@ class QuestionData(Files):
     """Tokens of an answer."""
 
     def __post_init__(self) -> None:
-        room = self.longest - self.longest_question - 3
+        room = self.max_length - self.longest_question - 3
         if room <= self.overlap:
             raise ValueError(
-                f"overlap: with longest {self.longest} and longest_question {self.longest_question} a window "
-                f"has {max(0, room)} tokens, which must be more than the overlap of {self.overlap}"
+                f"overlap: with max_length {self.max_length} and longest_question {self.longest_question} a "
+                f"window has {max(0, room)} tokens, which must be more than the overlap of {self.overlap}"
             )
 
 
@@ -112,7 +112,7 @@ class QuestionData(Files):
 class DocumentData(Files):
     """Plain text: sentences or paragraphs in lines, a blank line between documents."""
 
-    longest: Annotated[int, Range(at_least=8)] = 128
+    max_length: Annotated[int, Range(at_least=8)] = 128
     """The most tokens of an example."""
     mask: Annotated[float, Range(above=0, below=1)] = 0.15
     """Share of the tokens to be guessed: 80% of them hidden, 10% replaced by chance, 10% left."""
@@ -134,7 +134,7 @@ class EmbedSettings:
     """mean or max: over all tokens; cls: the vector of [CLS]."""
     normal: bool = True
     """Vectors of length 1."""
-    longest: Whole = 0
+    max_length: Whole = 0
     """The most tokens that are read; 0 means as many as the model has places."""
 
 

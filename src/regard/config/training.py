@@ -19,9 +19,9 @@ class LoopSettings:
     """Tokens a batch on the longer side, padding counted; of images patches, in diffusion pixels."""
     batch_sentences: Whole = 0
     """Sentences a batch instead; 0 means that batch_tokens decides."""
-    accumulate: Count = 1
+    grad_accum: Count = 1
     """Batches whose gradients are added up before an update."""
-    optimiser: Literal["adam", "adamw", "muon", "lion"] = "adam"
+    optimizer: Literal["adam", "adamw", "muon", "lion"] = "adam"
     """lion (Chen et al. 2023): take a rate 3 to 10 times lower than AdamW's, and a weight decay as many times
     larger; beta2 = 0.99; it has no epsilon."""
     beta1: Share = 0.9
@@ -29,10 +29,10 @@ class LoopSettings:
     epsilon: Positive = 1e-9
     weight_decay: NotNegative = 0.0
     schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
-    rate: Positive = 0.001
+    lr: Positive = 0.001
     """The highest rate; with the noam schedule, the factor."""
     warmup: Whole = 1000
-    rate_by: Literal["updates", "batches"] = "updates"
+    lr_by: Literal["updates", "batches"] = "updates"
     """What the schedule counts; they differ where gradients are accumulated."""
     clip: NotNegative = 1.0
     """The largest norm of the gradient; 0 means any."""
@@ -63,7 +63,7 @@ class LoopSettings:
     log_style: Literal["short", "report"] = "short"
     """Log lines as regard writes them, or in the wording of the report on re-implementing the paper."""
     shard: bool = False
-    """For a model that does not fit: under torchrun each process holds a part of weights and optimiser."""
+    """For a model that does not fit: under torchrun each process holds a part of weights and optimizer."""
     tensorboard: bool = False
     """Write the same numbers for TensorBoard, into the run folder."""
 

@@ -19,9 +19,9 @@ SCORES: dict[str, tuple[ScoreName, ...]] = {
 class Seq2SeqSettings(ModelSettings):
     """Keys of a model with a source and a target."""
 
-    share: Literal["all", "output", "none"] = "all"
+    tie_embeddings: Literal["all", "output", "none"] = "all"
     """Which embeddings are one table: source, target and output; target and output; none."""
-    longest: Annotated[Count, Range(at_most=1 << 20)] = 256
+    max_length: Annotated[Count, Range(at_most=1 << 20)] = 256
     """The most tokens a side may have."""
 
 
@@ -91,7 +91,7 @@ class ConvS2SModel(Seq2SeqSettings):
 
 
 @dataclass(frozen=True)
-@defaults(share="none")
+@defaults(tie_embeddings="none")
 class RnnModel(Seq2SeqSettings):
     """An encoder that reads word by word, a decoder that writes, and what the decoder may look back at."""
 
@@ -137,10 +137,11 @@ class RnnModel(Seq2SeqSettings):
                 f"score: dot needs states of equal size; the encoder gives {self.encoder_size}{self._twice()}, "
                 f'the decoder has {self.hidden}; make them equal, or take score = "general"'
             )
-        if self.share != "none" and self.embedding != self.hidden:
+        if self.tie_embeddings != "none" and self.embedding != self.hidden:
             raise ValueError(
-                f"share: one table for words in and words out needs vectors of equal size; embedding is "
-                f'{self.embedding}, hidden is {self.hidden}; make them equal, or take share = "none"'
+                "tie_embeddings: one table for words in and words out needs vectors of equal size; embedding "
+                f"is {self.embedding}, hidden is {self.hidden}; make them equal, or take "
+                'tie_embeddings = "none"'
             )
 
     def _fill_in(self) -> None:
@@ -199,12 +200,12 @@ class PairData:
     source_language: str = "de"
     target_language: str = "en"
     form: Literal["raw", "tok"] = "raw"
-    """multi30k: sentences as written, or lower-cased and tokenised as the literature scores them."""
+    """multi30k: sentences as written, or lower-cased and tokenized as the literature scores them."""
     held_out: Count = 1000
     """Pairs for validation and as many for the test, where they are held out; at most a tenth in all."""
     pairs: Whole = 0
     """At most so many training pairs; 0 means all."""
-    longest: Count = 200
+    max_length: Count = 200
     """Pairs with more words than this on a side are dropped, and counted."""
     ratio: Annotated[float, Range(at_least=1)] = 9.0
     """Pairs in which one side has so many times the words of the other are dropped, and counted."""
@@ -231,8 +232,8 @@ class TextSettings:
     """One vocabulary for both languages."""
     lower: bool = False
     normal: Literal["none", "nfc", "nfkc"] = "nfc"
-    tokenised: bool = False
-    """The text is tokenised already: blanks are the only borders, and output is joined with blanks."""
+    tokenized: bool = False
+    """The text is tokenized already: blanks are the only borders, and output is joined with blanks."""
     dropout: Share = 0.0
     """BPE-dropout: merges left out at random while training."""
     over_all: bool = False
@@ -283,8 +284,10 @@ class TranslationRecipe:
     decode: DecodeSettings = field(default_factory=DecodeSettings)
 
     def __post_init__(self) -> None:
-        if self.model.share == "all" and not self.text.joint:
-            raise ValueError('model.share: "all" needs one vocabulary for both languages; text.joint is false')
+        if self.model.tie_embeddings == "all" and not self.text.joint:
+            raise ValueError(
+                'model.tie_embeddings: "all" needs one vocabulary for both languages; text.joint is false'
+            )
         if self.decode.coverage and isinstance(self.model, RnnModel) and self.model.attention == "none":
             raise ValueError(
                 'decode.coverage: this counts what was looked at, and model.attention is "none"; leave it out'

@@ -102,7 +102,7 @@ class ImageData:
 @dataclass(frozen=True)
 @defaults(
     batch_tokens=6400,  # patches and class tokens
-    optimiser="adamw",
+    optimizer="adamw",
     beta2=0.999,
     epsilon=1e-8,
     weight_decay=0.05,

@@ -77,7 +77,7 @@ class Batches:
     sentences: int = 0
     seed: int = 1
     pool: int = 20_000
-    longest: int = 256
+    max_length: int = 256
     """Sentences with more tokens are cut: the model has no more places."""
     resample: tuple[Resample, Resample] | None = None
     share: tuple[int, int] = (0, 1)
@@ -102,9 +102,9 @@ class Batches:
         return grouped(self._load(members, epoch, pool), self.tokens, self.sentences)
 
     @staticmethod
-    def of_pairs(pairs: Sequence[tuple[list[int], list[int]]], tokens: int, longest: int) -> Iterator[Batch]:
+    def of_pairs(pairs: Sequence[tuple[list[int], list[int]]], tokens: int, max_length: int) -> Iterator[Batch]:
         """Every pair of ids once, shortest first: for validation."""
-        cut = [(source[: longest - 1], target[: longest - 1]) for source, target in pairs]
+        cut = [(source[: max_length - 1], target[: max_length - 1]) for source, target in pairs]
         known = [
             _Pair(number, np.array(source), np.array(target)) for number, (source, target) in enumerate(cut)
         ]
@@ -118,7 +118,7 @@ class Batches:
             else:
                 seed = int(np.random.default_rng((self.seed, epoch, pool, 2, number)).integers(2**62))
                 ids = self._sampled(side, members, number, seed)
-            sides.append([each[: self.longest - 1] for each in ids])  # one place is for <s> or </s>
+            sides.append([each[: self.max_length - 1] for each in ids])  # one place is for <s> or </s>
         return [_Pair(int(member), *both) for member, *both in zip(members, *sides, strict=True)]
 
     def _sampled(self, side: Side, members: np.ndarray, number: int, seed: int) -> list[np.ndarray]:

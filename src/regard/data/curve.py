@@ -19,9 +19,9 @@ def points(data: CurveData, seed: int) -> tuple[Tensor, Tensor]:
     """x in rising order and y, (points,) each."""
     if data.path is not None:
         return read_points(Path(data.path))
-    chance = torch.Generator().manual_seed(seed)
-    x, _ = torch.sort(data.low + (data.high - data.low) * torch.rand(data.samples, generator=chance))
-    return x, curve(x) + data.noise * torch.randn(data.samples, generator=chance)
+    rng = torch.Generator().manual_seed(seed)
+    x, _ = torch.sort(data.low + (data.high - data.low) * torch.rand(data.samples, generator=rng))
+    return x, curve(x) + data.noise * torch.randn(data.samples, generator=rng)
 
 
 def read_points(path: Path) -> tuple[Tensor, Tensor]:

@@ -114,8 +114,8 @@ class _Make:
 
     def __call__(self, rank: int, ranks: int) -> PaintBatch:
         """Every row, or one process's share of them; there may be none for it."""
-        chance = np.random.default_rng(self.seed)
-        ids = [self.said(int(member), chance) for member in self.members][rank::ranks]
+        rng = np.random.default_rng(self.seed)
+        ids = [self.said(int(member), rng) for member in self.members][rank::ranks]
         mine = self.members[rank::ranks]
         pixels = torch.from_numpy(self.batches.images.load(mine)).float().div_(127.5).sub_(1)
         return PaintBatch(
@@ -125,8 +125,8 @@ class _Make:
             tuple(int(each) for each in mine),
         )
 
-    def said(self, member: int, chance: np.random.Generator) -> Sequence[int]:
+    def said(self, member: int, rng: np.random.Generator) -> Sequence[int]:
         """One of the prompts of a picture, or nothing."""
         choices = self.batches.prompts[self.batches.labels[member]]
-        chosen = choices[int(chance.integers(len(choices)))]
-        return self.batches.nothing if chance.random() < self.batches.silent else chosen
+        chosen = choices[int(rng.integers(len(choices)))]
+        return self.batches.nothing if rng.random() < self.batches.silent else chosen

@@ -38,7 +38,7 @@ class Hiding:
     """How many become another piece; the rest stays as it is."""
 
     def __call__(
-        self, ids: np.ndarray, asked: np.ndarray, symbols: Symbols, chance: np.random.Generator
+        self, ids: np.ndarray, asked: np.ndarray, symbols: Symbols, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ids as the model sees them, and what stood there, NOTHING where it is not asked.
 
@@ -46,13 +46,13 @@ class Hiding:
         """
         if self.whole_words:
             word = np.cumsum(~(symbols.continues[ids] & asked))
-            chosen = asked & (chance.random(int(word[-1]) + 1 if len(word) else 1) < self.share)[word]
+            chosen = asked & (rng.random(int(word[-1]) + 1 if len(word) else 1) < self.share)[word]
         else:
-            chosen = asked & (chance.random(len(ids)) < self.share)
+            chosen = asked & (rng.random(len(ids)) < self.share)
         marks = np.where(chosen, ids, NOTHING)
-        draw = chance.random(len(ids))
+        draw = rng.random(len(ids))
         seen = np.where(chosen & (draw < self.shown), symbols.mask, ids)
-        other = chance.choice(symbols.ordinary, len(ids))
+        other = rng.choice(symbols.ordinary, len(ids))
         seen = np.where(chosen & (draw >= self.shown) & (draw < self.shown + self.replaced), other, seen)
         return seen, marks
 
@@ -69,11 +69,11 @@ class Documents:
     """
 
     def __init__(
-        self, store: TokenStore, longest: int, symbols: Symbols, hiding: Hiding, next_sentence: bool = True
+        self, store: TokenStore, max_length: int, symbols: Symbols, hiding: Hiding, next_sentence: bool = True
     ) -> None:
-        """The store pairs sentences with their document's number; `longest` counts [CLS] and [SEP] too."""
+        """The store pairs sentences with their document's number; `max_length` counts [CLS] and [SEP] too."""
         self.store, self.symbols, self.hiding, self.next_sentence = store, symbols, hiding, next_sentence
-        self.room = longest - 3
+        self.room = max_length - 3
         found = [self.stretches_in(part) for part in store.parts()]
         self.stretches = np.concatenate([np.zeros(0, STRETCH), *found])
         self.borders = np.cumsum([0, *map(len, found)]).tolist()
@@ -98,8 +98,8 @@ class Documents:
         """The numbers of the stretches that lie in one part of the store."""
         return [range(*borders) for borders in pairwise(self.borders)]
 
-    def load(self, members: np.ndarray, chance: np.random.Generator) -> list[Example]:
-        return [self.example(int(member), chance) for member in members]
+    def load(self, members: np.ndarray, rng: np.random.Generator) -> list[Example]:
+        return [self.example(int(member), rng) for member in members]
 
     def document(self, stretch: np.void) -> int:
         return int(self.store.target.sentence(int(stretch["first"]))[0])
@@ -111,23 +111,23 @@ class Documents:
         whole[0] = whole[0][skip : skip + self.room]
         return [ids.astype(np.int64) for ids in whole if len(ids)]
 
-    def example(self, member: int, chance: np.random.Generator) -> Example:
+    def example(self, member: int, rng: np.random.Generator) -> Example:
         """[CLS] A [SEP] B [SEP], or [CLS] A [SEP] where a stretch is one sentence only."""
         stretch = self.stretches[member]
         sentences = self.sentences(stretch)
         begin, end = [self.symbols.begin], [self.symbols.end]
         if not self.next_sentence or len(sentences) < 2 or not self.several:
             ids = np.concatenate([begin, *sentences, end])
-            return self.hidden(member, ids, len(ids), NOTHING, chance)
-        parting = int(chance.integers(1, len(sentences)))
+            return self.hidden(member, ids, len(ids), NOTHING, rng)
+        parting = int(rng.integers(1, len(sentences)))
         first = np.concatenate(sentences[:parting])
-        follows = chance.random() < 0.5
+        follows = rng.random() < 0.5
         room = self.room - len(first)
-        second = np.concatenate(sentences[parting:]) if follows else self.foreign(stretch, room, chance)
+        second = np.concatenate(sentences[parting:]) if follows else self.foreign(stretch, room, rng)
         ids = np.concatenate([begin, first, end, second, end])
-        return self.hidden(member, ids, len(first) + 2, FOLLOWS if follows else FOREIGN, chance)
+        return self.hidden(member, ids, len(first) + 2, FOLLOWS if follows else FOREIGN, rng)
 
-    def foreign(self, stretch: np.void, room: int, chance: np.random.Generator) -> np.ndarray:
+    def foreign(self, stretch: np.void, room: int, rng: np.random.Generator) -> np.ndarray:
         """Sentences of another document, as many as fit.
 
         They follow something there, and end where a sentence ends, as those do that follow here: neither their
@@ -135,9 +135,9 @@ class Documents:
         """
         own = self.document(stretch)
         while True:
-            other = self.stretches[int(chance.choice(self.followed))]
+            other = self.stretches[int(rng.choice(self.followed))]
             if self.document(other) != own:
-                begin = int(other["first"]) + int(chance.integers(1, other["sentences"]))
+                begin = int(other["first"]) + int(rng.integers(1, other["sentences"]))
                 if len(found := self.fitting(begin, room)):
                     return found
 
@@ -153,10 +153,10 @@ class Documents:
         return np.concatenate(found).astype(np.int64)
 
     def hidden(
-        self, member: int, ids: np.ndarray, second: int, follows: int, chance: np.random.Generator
+        self, member: int, ids: np.ndarray, second: int, follows: int, rng: np.random.Generator
     ) -> Example:
         asked = (ids != self.symbols.begin) & (ids != self.symbols.end)
-        seen, marks = self.hiding(ids, asked, self.symbols, chance)
+        seen, marks = self.hiding(ids, asked, self.symbols, rng)
         return Example(member, seen, second, (follows,), marks)
 
 

@@ -51,7 +51,7 @@ def fetch(remote: Remote, folder: Path, *, patience: Patience | None = None) -> 
         if intact(remote, folder):
             return place
         # The processes of one training do not write the same part file.
-        with storage.only_one(folder / ".lock"):
+        with storage.file_lock(folder / ".lock"):
             if not intact(remote, folder):  # otherwise another process was faster
                 part = _from_mirrors(remote, folder, patience or Patience())
                 _record_digest(remote, folder, part)

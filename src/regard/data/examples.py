@@ -85,7 +85,7 @@ class Source(Protocol):
     def parts(self) -> list[range]:
         """The numbers of the examples that lie together."""
 
-    def load(self, members: np.ndarray, chance: np.random.Generator) -> list[Example]: ...
+    def load(self, members: np.ndarray, rng: np.random.Generator) -> list[Example]: ...
 
 
 class Ready:
@@ -100,7 +100,7 @@ class Ready:
     def parts(self) -> list[range]:
         return [range(len(self.examples))]
 
-    def load(self, members: np.ndarray, chance: np.random.Generator) -> list[Example]:
+    def load(self, members: np.ndarray, rng: np.random.Generator) -> list[Example]:
         return [self.examples[member] for member in members]
 
 
@@ -131,10 +131,10 @@ class TextBatches:
         return self.source.parts()
 
     def cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
-        chance = np.random.default_rng((self.seed, epoch, pool, 4))
-        found = self.source.load(members, chance)
+        rng = np.random.default_rng((self.seed, epoch, pool, 4))
+        found = self.source.load(members, rng)
         # Which of the examples of one length come together is a matter of chance.
-        order = chance.permutation(len(found))
+        order = rng.permutation(len(found))
         return grouped([found[place] for place in order], self.tokens, self.sentences)
 
 

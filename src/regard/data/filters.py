@@ -11,12 +11,12 @@ Reason = Literal["empty", "short", "long", "ratio", "duplicate"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class FilterLimits:
     """What a pair must be; a pair with an empty side is always dropped."""
 
     shortest: int = 1
     """Fewest words (or characters) a side may have."""
-    longest: int | None = None
+    max_length: int | None = None
     """Most words (or characters) a side may have."""
     ratio: float | None = None
     """How many times longer one side may be than the other."""
@@ -29,8 +29,8 @@ class Limits:
             raise RegardError(f"Length unit {self.unit!r} is not known; allowed: words, characters.")
         if self.shortest < 1:
             raise RegardError(f"The shortest length is {self.shortest}; it must be at least 1.")
-        if self.longest is not None and self.longest < self.shortest:
-            raise RegardError(f"The longest length is {self.longest}; it must be at least {self.shortest}.")
+        if self.max_length is not None and self.max_length < self.shortest:
+            raise RegardError(f"The longest length is {self.max_length}; it must be at least {self.shortest}.")
         if self.ratio is not None and not self.ratio >= 1:
             raise RegardError(f"The length ratio is {self.ratio}; it must be at least 1.")
 
@@ -39,7 +39,7 @@ class Limits:
 class Report:
     """Counts of what was read, kept and dropped; filled while ``sift`` runs."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: FilterLimits = field(default_factory=FilterLimits)
     read: int = 0
     kept: int = 0
     empty: int = 0
@@ -57,7 +57,7 @@ class Report:
         reasons = [
             (self.empty, "empty"),
             (self.short, f"shorter than {self.limits.shortest}"),
-            (self.long, f"longer than {self.limits.longest}"),
+            (self.long, f"longer than {self.limits.max_length}"),
             (self.ratio, f"with a length ratio over {self.limits.ratio}"),
             (self.duplicate, "duplicate"),
         ]
@@ -66,7 +66,7 @@ class Report:
         return f"{line}; dropped: {dropped}" if dropped else line
 
 
-def sift(pairs: Iterable[tuple[str, str]], limits: Limits, report: Report) -> Iterator[tuple[str, str]]:
+def sift(pairs: Iterable[tuple[str, str]], limits: FilterLimits, report: Report) -> Iterator[tuple[str, str]]:
     """The pairs within ``limits``, in order; ``report`` counts the rest by the first reason that applies."""
     report.limits = limits
     seen: set[bytes] = set()
@@ -80,13 +80,13 @@ def sift(pairs: Iterable[tuple[str, str]], limits: Limits, report: Report) -> It
             setattr(report, reason, getattr(report, reason) + 1)
 
 
-def _why_not(pair: tuple[str, str], limits: Limits) -> Reason | None:
+def _why_not(pair: tuple[str, str], limits: FilterLimits) -> Reason | None:
     if not (pair[0].strip() and pair[1].strip()):
         return "empty"
     shorter, longer = sorted(len(side.split()) if limits.unit == "words" else len(side) for side in pair)
     if shorter < limits.shortest:
         return "short"
-    if limits.longest is not None and longer > limits.longest:
+    if limits.max_length is not None and longer > limits.max_length:
         return "long"
     if limits.ratio is not None and longer > limits.ratio * shorter:
         return "ratio"

@@ -121,11 +121,11 @@ def changes(data: ImageData, count: int, seed: tuple[int, ...]) -> Tensor | None
     """Where each image is drawn from, as affine maps (images, 2, 3); None where nothing is to be changed."""
     if not (data.shift or data.rotate or data.crop or data.flip):
         return None
-    chance = np.random.default_rng(seed)
-    move = chance.uniform(-2 * data.shift, 2 * data.shift, (2, count))  # an image reaches from -1 to 1
-    angle = np.radians(chance.uniform(-data.rotate, data.rotate, count))
-    size = 1 - chance.uniform(-data.crop, data.crop, count)
-    mirror = np.where(chance.random(count) < 0.5, -1.0, 1.0) if data.flip else np.ones(count)
+    rng = np.random.default_rng(seed)
+    move = rng.uniform(-2 * data.shift, 2 * data.shift, (2, count))  # an image reaches from -1 to 1
+    angle = np.radians(rng.uniform(-data.rotate, data.rotate, count))
+    size = 1 - rng.uniform(-data.crop, data.crop, count)
+    mirror = np.where(rng.random(count) < 0.5, -1.0, 1.0) if data.flip else np.ones(count)
     cos, sin = size * np.cos(angle), size * np.sin(angle)
     rows = np.stack([np.stack([cos * mirror, -sin, move[0]]), np.stack([sin * mirror, cos, move[1]])])
     return torch.from_numpy(rows.transpose(2, 0, 1)).to(torch.float32)

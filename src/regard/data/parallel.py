@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.config import PairData
 from regard.data import catalog
 from regard.data.corpus import Pair, read_pairs
-from regard.data.filters import Limits, Report, sift
+from regard.data.filters import FilterLimits, Report, sift
 from regard.data.spool import PairSpool
 from regard.errors import RegardError
 from regard.storage import cache_folder
@@ -59,7 +59,7 @@ class ParallelCorpus:
             if (split := self._split_of(pair)) != "train":
                 splits[split].append(pair)
         self.valid, self.test = (
-            list(sift(splits[name] if name in splits else read(name), Limits(), Report()))
+            list(sift(splits[name] if name in splits else read(name), FilterLimits(), Report()))
             for name in ("valid", "test")
         )
         if not self.valid or not self.test:
@@ -71,7 +71,7 @@ class ParallelCorpus:
     def train(self) -> Iterator[Pair]:
         """The training pairs that are within the recipe's limits; `report` counts the others."""
         self.report = Report()
-        limits = Limits(longest=self.data.longest, ratio=self.data.ratio)
+        limits = FilterLimits(max_length=self.data.max_length, ratio=self.data.ratio)
         training = (pair for pair in self._read_train() if self._split_of(pair) == "train")
         return islice(sift(training, limits, self.report), self.data.pairs or None)
 

@@ -112,7 +112,7 @@ class Builder:
         self.folder, self.pairs, self.encoders, self.sizes, self.size = folder, pairs, encoders, sizes, size
 
     def build(self) -> None:
-        with storage.only_one(self.folder / ".lock"):
+        with storage.file_lock(self.folder / ".lock"):
             self.clear_damage()
         left = []
         stream = iter(self.pairs())
@@ -120,7 +120,7 @@ class Builder:
             part = islice(stream, self.size)
             if (first := next(part, None)) is None:
                 break
-            with storage.only_one(self.lock(number), wait=False) as mine:
+            with storage.file_lock(self.lock(number), wait=False) as mine:
                 if mine:
                     self.write_part(number, chain([first], part))
                 else:
@@ -128,10 +128,10 @@ class Builder:
             for _ in part:  # what was not written is passed over
                 pass
         for other in left:  # another process is at it: wait, and do it where that one died
-            with storage.only_one(self.lock(other)):
+            with storage.file_lock(self.lock(other)):
                 begin = other * self.size
                 self.write_part(other, islice(self.pairs(), begin, begin + self.size))
-        with storage.only_one(self.folder / ".lock"):
+        with storage.file_lock(self.folder / ".lock"):
             self.write_contents(number)
 
     def lock(self, number: int) -> Path:
@@ -160,7 +160,7 @@ class Builder:
         """A part of the store, whole or not there; it may be there already."""
         place = self.folder / part_name(number)
         if not place.is_dir():
-            with storage.aside(place) as part:
+            with storage.atomic_path(place) as part:
                 part.mkdir()
                 write_part(part, pairs, self.encoders)
 

@@ -102,8 +102,8 @@ class Windows:
         """The numbers of the windows in one part of the store."""
         return [range(*borders) for borders in pairwise(self.borders)]
 
-    def load(self, members: np.ndarray, chance: np.random.Generator) -> list[Example]:
-        shift = int(chance.integers(self.length))
+    def load(self, members: np.ndarray, rng: np.random.Generator) -> list[Example]:
+        shift = int(rng.integers(self.length))
         parts = np.searchsorted(self.borders, members, side="right") - 1
         return [self.window(int(member), int(part), shift) for member, part in zip(members, parts, strict=True)]
 

@@ -67,7 +67,7 @@ def paint(
 
 def drawn(chances: Sequence[torch.Generator], side: int) -> Tensor:
     """Noise, each picture's from its own chance: (pictures, 1, side, side)."""
-    return torch.stack([torch.randn(1, side, side, generator=chance) for chance in chances])
+    return torch.stack([torch.randn(1, side, side, generator=sampling) for sampling in chances])
 
 
 def times_of(all_steps: int, steps: int) -> list[int]:

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from regard.decoding.limits import Limits
-from regard.decoding.search import BeamSearchConfig
+from regard.decoding.beam_search import BeamSearchConfig
+from regard.decoding.constraints import DecodingConstraints
 from regard.nn.seq2seq import Hypothesis
 
 
@@ -15,6 +15,10 @@ class Engine(ABC):
 
     @abstractmethod
     def search(
-        self, sentences: Sequence[Sequence[int]], limits: Limits, options: BeamSearchConfig, batch_size: int
+        self,
+        sentences: Sequence[Sequence[int]],
+        limits: DecodingConstraints,
+        options: BeamSearchConfig,
+        batch_size: int,
     ) -> list[list[Hypothesis]]:
         """The `nbest` translations of each sentence of ids, its end included, best first."""

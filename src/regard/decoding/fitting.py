@@ -13,10 +13,10 @@ Tell = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Fitting:
-    """Cuts texts into parts that fit; `longest` counts the `</s>` that follows the text."""
+    """Cuts texts into parts that fit; `max_length` counts the `</s>` that follows the text."""
 
     tokenizer: Tokenizer
-    longest: int
+    max_length: int
     policy: Policy
     tell: Tell
 
@@ -25,7 +25,7 @@ class Fitting:
         tokens = self.too_long(text)
         if tokens is None:
             return [text]
-        found = f"line {line} has {tokens} tokens, the model allows {self.longest}"
+        found = f"line {line} has {tokens} tokens, the model allows {self.max_length}"
         if self.policy == "refuse":
             raise RegardError(f"{found}; split or cut, it could be translated")
         self.tell(f"{found}: {'translated in parts' if self.policy == 'split' else 'the rest is left out'}")
@@ -33,7 +33,7 @@ class Fitting:
 
     def too_long(self, text: str) -> int | None:
         """How many tokens the text has, if that is more than the model has places for."""
-        return too_long(self.tokenizer, text, self.longest)
+        return too_long(self.tokenizer, text, self.max_length)
 
     def halves(self, text: str) -> list[str]:
         """Cut near the middle, after a sentence's end where there is one, until each part fits."""
@@ -48,9 +48,9 @@ class Fitting:
         return self.halves(" ".join(words[:middle])) + self.halves(" ".join(words[middle:]))
 
 
-def too_long(tokenizer: Tokenizer, text: str, longest: int) -> int | None:
-    """How many tokens a text has with the `</s>` after it, if that is more than `longest`."""
-    if len(text.encode()) < longest:  # a token is at least a byte, so this need not be counted
+def too_long(tokenizer: Tokenizer, text: str, max_length: int) -> int | None:
+    """How many tokens a text has with the `</s>` after it, if that is more than `max_length`."""
+    if len(text.encode()) < max_length:  # a token is at least a byte, so this need not be counted
         return None
     tokens = len(tokenizer.encode(text)) + 1
-    return tokens if tokens > longest else None
+    return tokens if tokens > max_length else None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.limits import Limits
-from regard.decoding.search import filling
+from regard.decoding.beam_search import filling
+from regard.decoding.constraints import DecodingConstraints
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
 
@@ -34,9 +34,14 @@ class Drawing:
     """Texts that grow by a token at each step, each with a chance of its own."""
 
     def __init__(
-        self, model: Decodable, source: Tensor, limits: Limits, chance: SamplingConfig, seeds: Sequence[int]
+        self,
+        model: Decodable,
+        source: Tensor,
+        limits: DecodingConstraints,
+        sampling: SamplingConfig,
+        seeds: Sequence[int],
     ) -> None:
-        self.model, self.limits, self.chance = model, limits, chance
+        self.model, self.limits, self.sampling = model, limits, sampling
         self.chances = [torch.Generator().manual_seed(seed) for seed in seeds]
         self.read = source if limits.begin is None else None
         first, self.tokens = limits.opened(source)
@@ -49,7 +54,7 @@ class Drawing:
         scores, self.state = self.model.step(self.fill(self.tokens), self.state)
         rows = len(self.tokens)
         scores = self.limits.apply(scores[:rows], self.written, [None] * rows, self.read)
-        self.tokens, log_probability = draw(scores / self.chance.temperature, self.chances, self.chance)
+        self.tokens, log_probability = draw(scores / self.sampling.temperature, self.chances, self.sampling)
         self.written = torch.cat([self.written, self.tokens.unsqueeze(1)], dim=1)
         return self.tokens, log_probability
 
@@ -66,16 +71,16 @@ class Drawing:
 def sample(
     model: Decodable,
     source: Tensor,
-    limits: Limits,
-    chance: SamplingConfig,
+    limits: DecodingConstraints,
+    sampling: SamplingConfig,
     numbers: Sequence[int],
-    longest: int = 256,
+    max_length: int = 256,
 ) -> list[Hypothesis]:
     """One translation drawn for each source sentence (batch, length); `numbers` tell the sentences apart."""
-    drawing = Drawing(model, source, limits, chance, [chance.seed + number for number in numbers])
+    drawing = Drawing(model, source, limits, sampling, [sampling.seed + number for number in numbers])
     total = torch.zeros(len(source), device=source.device)
     open_rows = torch.ones(len(source), dtype=torch.bool, device=source.device)
-    for _ in range(min(limits.room_for(source.size(1)), longest)):
+    for _ in range(min(limits.room_for(source.size(1)), max_length)):
         tokens, log_probability = drawing.step()
         total += log_probability * open_rows
         open_rows &= tokens != limits.end
@@ -85,13 +90,13 @@ def sample(
     return [finished(row, float(score), limits.end) for row, score in zip(written, total, strict=True)]
 
 
-def draw(scores: Tensor, chances: list[torch.Generator], chance: SamplingConfig) -> tuple[Tensor, Tensor]:
+def draw(scores: Tensor, chances: list[torch.Generator], sampling: SamplingConfig) -> tuple[Tensor, Tensor]:
     """A token for each row, each with its own chance, and its log probability."""
-    if chance.top_k:
-        least = scores.topk(min(chance.top_k, scores.size(1))).values[:, -1:]
+    if sampling.top_k:
+        least = scores.topk(min(sampling.top_k, scores.size(1))).values[:, -1:]
         scores = scores.masked_fill(scores < least, -torch.inf)
-    if chance.top_p < 1:
-        scores = within_share(scores, chance.top_p)
+    if sampling.top_p < 1:
+        scores = within_share(scores, sampling.top_p)
     log_probability = torch.log_softmax(scores, dim=-1)
     # A point for each row by itself: what is drawn for a sentence does not depend on the sentences beside it.
     points = torch.cat([torch.rand(1, generator=each, dtype=torch.float64) for each in chances])

@@ -11,11 +11,11 @@ from threading import current_thread, main_thread
 import torch
 from torch import nn
 
+from regard.decoding.beam_search import BeamSearchConfig, search
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.engine import Engine
 from regard.decoding.fitting import Fitting, Policy, Tell
-from regard.decoding.limits import Limits
 from regard.decoding.sampling import SamplingConfig, sample
-from regard.decoding.search import BeamSearchConfig, search
 from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
@@ -54,12 +54,12 @@ class TranslationPipeline:
         model: nn.Module | Decodable | Engine,
         source: Tokenizer,
         target: Tokenizer,
-        longest: int = 256,
+        max_length: int = 256,
     ) -> None:
         self.engine = model if isinstance(model, Engine) else None
         self.model: Decodable = model  # type: ignore[assignment]  # a module gains `start` and `step` by its class
         self.source, self.target = source, target
-        self.longest = longest
+        self.max_length = max_length
         self.device = next(model.parameters()).device if isinstance(model, nn.Module) else torch.device("cpu")
 
         self._frozen = False
@@ -77,7 +77,7 @@ class TranslationPipeline:
         """The native search for the model as it is now; None where the plan refuses it."""
         if self._native is not None:
             return self._native
-        found = native_search(self.model, self.longest)
+        found = native_search(self.model, self.max_length)
         if self._frozen:
             self._native = found
         return found
@@ -89,7 +89,7 @@ class TranslationPipeline:
         *,
         batch_size: int = 64,
         prefixes: Sequence[str] | None = None,
-        chance: SamplingConfig | None = None,
+        sampling: SamplingConfig | None = None,
         long: Policy = "split",
         tell: Tell = warnings.warn,
         first_line: int = 1,
@@ -105,10 +105,10 @@ class TranslationPipeline:
             for prefix, pieces in zip(prefixes or [""] * len(texts), parts, strict=True)
             for place in range(len(pieces))
         ]
-        if chance is not None:  # a line is drawn the same whatever window it is in
-            chance = replace(chance, seed=chance.seed + first_line - 1)
+        if sampling is not None:  # a line is drawn the same whatever window it is in
+            sampling = replace(sampling, seed=sampling.seed + first_line - 1)
         flat = [each for pieces in parts for each in pieces]
-        found = self.translate_parts(flat, options, batch_size=batch_size, prefixes=demanded, chance=chance)
+        found = self.translate_parts(flat, options, batch_size=batch_size, prefixes=demanded, sampling=sampling)
         translations = iter([part.translation for part in found])
         return [
             join_parts(text, list(islice(translations, len(pieces))))
@@ -117,7 +117,7 @@ class TranslationPipeline:
 
     def parts(self, text: str, long: Policy = "split", tell: Tell = warnings.warn, line: int = 1) -> list[str]:
         """The text itself where it fits, else its parts in order; what is done to it is told with its line."""
-        return Fitting(self.source, self.longest, long, tell).parts(text, line)
+        return Fitting(self.source, self.max_length, long, tell).parts(text, line)
 
     def stream(
         self,
@@ -126,7 +126,7 @@ class TranslationPipeline:
         *,
         batch_size: int = 64,
         window: int = WINDOW,
-        chance: SamplingConfig | None = None,
+        sampling: SamplingConfig | None = None,
         long: Policy = "split",
         tell: Tell = warnings.warn,
         share: tuple[int, int] = (0, 1),
@@ -139,7 +139,13 @@ class TranslationPipeline:
         while chunk := list(islice(source, window)):
             if number % share[1] == share[0]:
                 yield self.translate(
-                    chunk, options, batch_size=batch_size, chance=chance, long=long, tell=tell, first_line=line
+                    chunk,
+                    options,
+                    batch_size=batch_size,
+                    sampling=sampling,
+                    long=long,
+                    tell=tell,
+                    first_line=line,
                 )
             line += len(chunk)
             number += 1
@@ -151,12 +157,12 @@ class TranslationPipeline:
         *,
         batch_size: int = 64,
         prefixes: Sequence[str] = (),
-        chance: SamplingConfig | None = None,
+        sampling: SamplingConfig | None = None,
     ) -> list[TranslatedPart]:
         """Translations of texts that fit, with the ids that were read and found."""
         encoded = self.source.encode_batch(list(texts))
         begun = self.target.encode_batch(list(prefixes)) if any(prefixes) else None
-        found = self.search_ids(encoded, options, batch_size=batch_size, begun=begun, chance=chance)
+        found = self.search_ids(encoded, options, batch_size=batch_size, begun=begun, sampling=sampling)
         return [
             TranslatedPart(ids, hypotheses, self.worded(text, hypotheses))
             for text, ids, hypotheses in zip(texts, encoded, found, strict=True)
@@ -169,18 +175,20 @@ class TranslationPipeline:
         *,
         batch_size: int = 64,
         begun: list[list[int]] | None = None,
-        chance: SamplingConfig | None = None,
+        sampling: SamplingConfig | None = None,
     ) -> list[list[Hypothesis]]:
         """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
         options = options or BeamSearchConfig()
-        options = replace(options, longest=min(options.longest, self.longest))  # places that the model has
+        options = replace(
+            options, max_length=min(options.max_length, self.max_length)
+        )  # places that the model has
         limits = self.limits(options)
         if self.engine is not None:
-            if begun is not None or chance is not None:
+            if begun is not None or sampling is not None:
                 raise RegardError(f"{self.engine.name} finds the best translations: none can be begun or drawn")
             return self.by_engine(self.engine, encoded, limits, options, batch_size)
         native = None
-        if chance is None and begun is None and not options.coverage and not options.no_repeat:
+        if sampling is None and begun is None and not options.coverage and not options.no_repeat:
             native = self.native_search()
         if native is not None:
             found = self.by_native_search(native, encoded, limits, options, batch_size)
@@ -188,12 +196,12 @@ class TranslationPipeline:
         found = {}
         for numbers in same_length(encoded, batch_size):
             batch = self.ids([encoded[number] for number in numbers])
-            if chance is None:
+            if sampling is None:
                 results = search(
                     self.model, batch, limits, options, begun and [begun[each] for each in numbers]
                 )
             else:
-                results = [[each] for each in sample(self.model, batch, limits, chance, numbers)]
+                results = [[each] for each in sample(self.model, batch, limits, sampling, numbers)]
             found.update(zip(numbers, results, strict=True))
         return [found.get(number, []) for number in range(len(encoded))]
 
@@ -201,13 +209,13 @@ class TranslationPipeline:
         self,
         engine: Engine,
         encoded: list[list[int]],
-        limits: Limits,
+        limits: DecodingConstraints,
         options: BeamSearchConfig,
         batch_size: int,
     ) -> list[list[Hypothesis]]:
         """All sentences at once: an engine makes its own batches."""
         numbers = [number for number, ids in enumerate(encoded) if ids]
-        rows = [[*encoded[number][: self.longest - 1], self.source.end] for number in numbers]
+        rows = [[*encoded[number][: self.max_length - 1], self.source.end] for number in numbers]
         found = (
             dict(zip(numbers, engine.search(rows, limits, options, batch_size), strict=True)) if rows else {}
         )
@@ -217,20 +225,20 @@ class TranslationPipeline:
         self,
         native: NativeSearch,
         encoded: list[list[int]],
-        limits: Limits,
+        limits: DecodingConstraints,
         options: BeamSearchConfig,
         batch_size: int,
     ) -> dict[int, list[Hypothesis]]:
         """Batches of similar length, each by one thread; the long ones first, so that all end together."""
         order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: -len(encoded[n]))
         batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
-        rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
+        rows = [[*ids[: self.max_length - 1], self.source.end] for ids in encoded]
         count = torch.get_num_threads()
         assert limits.begin is not None
         settings = SearchSettings(
             options.beam,
             options.nbest,
-            options.longest,
+            options.max_length,
             limits.begin,
             limits.end,
             limits.never,
@@ -259,13 +267,13 @@ class TranslationPipeline:
         """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
         return 1 if self.native_search() is None else torch.get_num_threads()
 
-    def limits(self, options: BeamSearchConfig) -> Limits:
+    def limits(self, options: BeamSearchConfig) -> DecodingConstraints:
         never = (self.target.begin, self.target.padding, self.target.unknown)
-        return Limits(self.target.begin, self.target.end, never, options.no_repeat)
+        return DecodingConstraints(self.target.begin, self.target.end, never, options.no_repeat)
 
     def ids(self, encoded: list[list[int]]) -> torch.Tensor:
         """Source ids with their end, cut to what the model has places for: (batch, length)."""
-        rows = [[*ids[: self.longest - 1], self.source.end] for ids in encoded]
+        rows = [[*ids[: self.max_length - 1], self.source.end] for ids in encoded]
         return torch.tensor(rows, device=self.device)
 
     def worded(self, text: str, found: list[Hypothesis]) -> Translation:

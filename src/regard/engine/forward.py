@@ -205,7 +205,7 @@ def encode(body: Bert | Vit, x: Tensor, reducer: Merging | Pruning | None, *, fi
 
     Returns:
         (batch, length, d_model), or (batch, d_model) of the first tokens, or, for a ViT with a reducer but
-        without a class token, the normalised mean of the remaining tokens.
+        without a class token, the normalized mean of the remaining tokens.
     """
     batch, length, _ = x.shape
     plan = _plan(body, x)

@@ -1,4 +1,4 @@
-"""Next-token logits of a GPT in C: those of `GptWriter`, several times faster.
+"""Next-token logits of a GPT in C: those of `GptLanguageModel`, several times faster.
 
 The KV cache is allocated once; a row stores which rows it continues, so that nothing is copied when rows are
 selected; and a row has the same bits whatever rows stand beside it.
@@ -16,7 +16,7 @@ from regard.engine.plan import Plan, supports
 from regard.engine.search import Fingerprint, PackedDecoder
 from regard.engine.token_loss import check_ids
 from regard.nn import Recorder
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 
 
 class NativeGpt:
@@ -25,12 +25,12 @@ class NativeGpt:
     exact = True
     """Whether a row has the same bits in any batch."""
 
-    def __init__(self, model: GptWriter, plan: Plan) -> None:
-        self.longest = model.gpt.max_length
+    def __init__(self, model: GptLanguageModel, plan: Plan) -> None:
+        self.max_length = model.gpt.max_length
         table = model.gpt.token_embedding.weight
         self.words = len(table)
         self.d_model = table.size(1)
-        self.weights = PackedDecoder(plan.stacks[0], table, 1.0, self.longest, (table, None))
+        self.weights = PackedDecoder(plan.stacks[0], table, 1.0, self.max_length, (table, None))
         self.copied = Fingerprint(self.weights.copied)
 
     def start(self, source: Tensor) -> "NativeGptState":
@@ -41,26 +41,26 @@ class NativeGpt:
         """
         source = source.contiguous()
         rows, length = source.shape
-        if length > self.longest:
-            raise ValueError(f"{length} tokens do not fit into a context window of {self.longest}")
+        if length > self.max_length:
+            raise ValueError(f"{length} tokens do not fit into a context window of {self.max_length}")
         check_ids(source, self.words, "prompt")
         struct = self.weights.struct
-        cache = torch.empty(self.weights.layers, 2, rows, self.longest, self.d_model)
+        cache = torch.empty(self.weights.layers, 2, rows, self.max_length, self.d_model)
         if length:
-            shape = (rows, length, rows, self.longest)
+            shape = (rows, length, rows, self.max_length)
             library().prefill(ctypes.byref(struct), data_ptr(source), *shape, data_ptr(cache))
-        before = torch.arange(rows, dtype=torch.int32).unsqueeze(1).repeat(1, self.longest)
+        before = torch.arange(rows, dtype=torch.int32).unsqueeze(1).repeat(1, self.max_length)
         return NativeGptState(_CacheBuffer(cache, length), before, source)
 
     def step(
         self, tokens: Tensor, state: "NativeGptState", record: Recorder | None = None
     ) -> tuple[Tensor, "NativeGptState"]:
-        """One token each (texts,) -> logits (texts, vocabulary); a full window slides as `GptWriter`'s does."""
+        """One token each (texts,) -> logits (texts, vocabulary); a full window slides as in `nn`."""
         if record is not None:
             raise ValueError("the native engine does not record attention weights")
         check_ids(tokens, self.words, "prompt")
-        if state.ids.size(1) == self.longest:
-            state = self.start(state.ids[:, self.longest - self.longest // 2 :])
+        if state.ids.size(1) == self.max_length:
+            state = self.start(state.ids[:, self.max_length - self.max_length // 2 :])
         step, rows, tokens = state.ids.size(1), len(tokens), tokens.contiguous()
         if rows != len(state.ids):
             raise ValueError(f"{rows} tokens for {len(state.ids)} texts")
@@ -74,7 +74,7 @@ class NativeGpt:
             rows,
             step,
             cache.keys_values.size(2),
-            self.longest,
+            self.max_length,
             data_ptr(cache.keys_values),
             data_ptr(scores),
         )
@@ -118,7 +118,7 @@ _packed: "WeakKeyDictionary[nn.Module, tuple[Plan, NativeGpt]]" = WeakKeyDiction
 
 def native_gpt(model: object) -> NativeGpt | None:
     """The model prepacked for generation, from its weights as they are now; None where the plan refuses it."""
-    if not isinstance(model, GptWriter):
+    if not isinstance(model, GptLanguageModel):
         return None
     plan = supports(model, "generation")
     if plan is None:

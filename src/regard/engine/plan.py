@@ -37,7 +37,7 @@ from regard.nn import (
 )
 from regard.nn.bert import Bert
 from regard.nn.ensemble import Ensemble
-from regard.nn.gpt import Gpt, GptWriter
+from regard.nn.gpt import Gpt, GptLanguageModel
 from regard.nn.knn import Datastore, KnnModel
 from regard.nn.transformer import Decoder, Encoder, Transformer
 from regard.nn.vit import Sinusoidal2d, Vit
@@ -290,7 +290,7 @@ KNOWN: tuple[type[nn.Module], ...] = (
     *(Attention, MultiHead, ScaledDot, Gaussian, Position, Sinusoidal, Learned, Rotary, Sinusoidal2d),
     *(nn.Dropout, FeedForward, Residual, SelfAttention, ScaledEmbedding, Merging, Pruning),
     *(EncoderBlock, DecoderBlock, EncoderStack, Encoder, Decoder),
-    *(Transformer, Gpt, GptWriter, Bert, Vit, Ensemble, KnnModel, Datastore),
+    *(Transformer, Gpt, GptLanguageModel, Bert, Vit, Ensemble, KnnModel, Datastore),
 )
 """The classes whose computation the kernels know; a subclass is another class."""
 
@@ -513,7 +513,7 @@ def is_in_training_mode(model: nn.Module, stacks: Sequence[Stack]) -> bool:
 
 
 def _plan_gpt(model: nn.Module) -> Plan:
-    gpt = model.gpt if isinstance(model, GptWriter) else model
+    gpt = model.gpt if isinstance(model, GptLanguageModel) else model
     assert isinstance(gpt, Gpt)
     width = gpt.token_embedding.embedding_dim
     _embedding("token_embedding", gpt.token_embedding.weight, width)
@@ -526,7 +526,7 @@ def _plan_gpt(model: nn.Module) -> Plan:
     refused: dict[Use, str] = {"beam search": "a GPT has no source to search from"}
     if gpt.symbol_embedding is not None:
         refused["token loss"] = refused["generation"] = "its special tokens have an embedding of their own"
-    elif type(model) is not GptWriter:
+    elif type(model) is not GptLanguageModel:
         refused["token loss"] = refused["generation"] = "a GPT without its output layer has no logits"
     elif is_in_training_mode(model, (stack,)):
         refused["generation"] = "the model is in training mode"
@@ -617,7 +617,7 @@ def datastores_of(model: nn.Module) -> list[Datastore | None]:
 _PLANNERS: dict[type[nn.Module], Callable[[nn.Module], Plan]] = {
     Transformer: _plan_transformer,
     Gpt: _plan_gpt,
-    GptWriter: _plan_gpt,
+    GptLanguageModel: _plan_gpt,
     Bert: _plan_bert,
     Vit: _plan_vit,
     Ensemble: _plan_ensemble,

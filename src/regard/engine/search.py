@@ -1,4 +1,4 @@
-"""Beam search of an encoder-decoder in C: the hypotheses of `regard.decoding.search`, several times faster.
+"""Beam search of an encoder-decoder in C: the hypotheses of `decoding.beam_search`, several times faster.
 
 Sentences are packed, no KV cache is ever copied (a row stores which rows it continues), the beams of a sentence
 share its source, and a row has the same bits whatever rows stand beside it. Prefixes, coverage and no-repeat
@@ -94,12 +94,12 @@ class NativeSearch:
         flat, lengths = list(chain.from_iterable(sentences)), list(map(len, sentences))
         self._check(flat, lengths, settings)
         source, start = array("q", flat), array("i", accumulate(lengths, initial=0))
-        longest, nbest = min(settings.max_length, self.max_length), settings.nbest
+        max_length, nbest = min(settings.max_length, self.max_length), settings.nbest
         count = len(sentences) * nbest
         config = C["SearchConfig"](
             settings.beam,
             nbest,
-            longest,
+            max_length,
             settings.begin,
             settings.end,
             len(settings.never),
@@ -107,7 +107,7 @@ class NativeSearch:
             settings.length_penalty,
         )
         try:
-            ids, found = array("i", bytes(4 * count * longest)), array("i", bytes(4 * count))
+            ids, found = array("i", bytes(4 * count * max_length)), array("i", bytes(4 * count))
             scores, totals = array("d", bytes(8 * count)), array("d", bytes(8 * count))
             library().beam_search(
                 *self.structs,
@@ -124,7 +124,7 @@ class NativeSearch:
             ) from None
         return [
             [
-                Hypothesis(tuple(ids[at * longest : at * longest + found[at]]), scores[at], totals[at])
+                Hypothesis(tuple(ids[at * max_length : at * max_length + found[at]]), scores[at], totals[at])
                 for at in range(first, first + nbest)
                 if found[at] >= 0
             ]

@@ -18,7 +18,7 @@ from regard.engine.library import data_ptr, library, refuse_second_order
 from regard.engine.plan import Stack, supports
 from regard.engine.stack import GradientLayout, StackSpec, StackStructs, max_length
 from regard.nn import Learned, Packed, Sinusoidal
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 from regard.nn.transformer import Transformer
 
 C = header().structs
@@ -81,7 +81,7 @@ def language_model_loss(model: nn.Module, text: Packed, labels: Tensor) -> Tenso
     plan = supports(model, "token loss")
     if plan is None or plan.kind != "GPT" or text.device.type != "cpu":
         return None
-    assert isinstance(model, GptWriter)
+    assert isinstance(model, GptLanguageModel)
     (stack,), weight = plan.stacks, model.gpt.token_embedding.weight
     check_ids(text.values, len(weight), "token")
     check_ids(labels, len(weight), "next token")

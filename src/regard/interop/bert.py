@@ -101,7 +101,7 @@ def read(folder: Path) -> Imported:
         raise RegardError(f"there is no folder {folder}")
     told = read_json(folder, "config.json")
     config = config_of(told, folder)
-    embed = embed_of(folder, config.longest)
+    embed = embed_of(folder, config.max_length)
     tokenizer = read_tokenizer(folder)
     path = weights_file(folder)
     try:
@@ -112,7 +112,7 @@ def read(folder: Path) -> Imported:
     if head != "none" and (embed.pooling, embed.normal) != ("mean", True):
         raise RegardError(
             f"{folder / 'modules.json'}: text vectors are pooled by {embed.pooling}, "
-            f"{'' if embed.normal else 'not '}normalised, and a {ARCHITECTURES[head]} gives normalised means "
+            f"{'' if embed.normal else 'not '}normalized, and a {ARCHITECTURES[head]} gives normalized means "
             f"only; save the weights of BertModel alone. {WITHOUT_MODULES}"
         )
     if head == "classes":
@@ -151,7 +151,7 @@ def write(
     """Make a folder that Hugging Face's classes, tokenizers and pipelines for BERT read."""
     told: dict[str, object] = {
         "config.json": theirs_told(config, head, labels, tokenizer),
-        **theirs_of_text(tokenizer, config.longest),
+        **theirs_of_text(tokenizer, config.max_length),
     }
     if embed is not None:
         told |= pooled(embed, config.d_model)
@@ -177,7 +177,7 @@ def theirs_told(
         "hidden_act": ACTIVATION_NAMES[config.activation],
         "layer_norm_eps": config.epsilon,
         "type_vocab_size": config.segments,
-        "max_position_embeddings": config.longest,
+        "max_position_embeddings": config.max_length,
         "vocab_size": tokenizer.size,
         "pad_token_id": tokenizer.padding,
         "torch_dtype": "float32",
@@ -236,7 +236,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
         "activation": ACTIVATIONS.get(str(activation), activation),
         "epsilon": told.get("layer_norm_eps", 1e-12),
         "segments": told.get("type_vocab_size", 2),
-        "longest": told.get("max_position_embeddings", 512),
+        "max_length": told.get("max_position_embeddings", 512),
     }
     try:
         return build(BertModel, table)

@@ -107,13 +107,13 @@ def max_length_of(folder: Path, positions: int) -> int:
     return 0
 
 
-def theirs_of_text(tokenizer: BertTokenizer, longest: int) -> dict[str, object]:
+def theirs_of_text(tokenizer: BertTokenizer, max_length: int) -> dict[str, object]:
     """Their JSON files of the vocabulary, by name."""
     specials = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     told = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": tokenizer.lower,
-        "model_max_length": longest,
+        "model_max_length": max_length,
         **dict(zip(specials, BERT_SPECIALS, strict=True)),
     }
     return {"tokenizer_config.json": told, "tokenizer.json": json.loads(joining(tokenizer).to_str())}
@@ -142,8 +142,8 @@ def pooled(embed: EmbedSettings, size: int) -> dict[str, object]:
     modes = {key: mode == embed.pooling for key, mode in POOLING_KEYS.items()}
     pooling = {"word_embedding_dimension": size, **modes}
     told: dict[str, object] = {"modules.json": modules, "1_Pooling/config.json": pooling}
-    if embed.longest:
-        told["sentence_bert_config.json"] = {"max_seq_length": embed.longest, "do_lower_case": False}
+    if embed.max_length:
+        told["sentence_bert_config.json"] = {"max_seq_length": embed.max_length, "do_lower_case": False}
     return told
 
 

@@ -44,7 +44,7 @@ class Opened:
         self.tokenizer: Any = tokenizers.from_pretrained(folder, local_files_only=True)
 
 
-class OpenedWriter(Opened):
+class OpenedGenerator(Opened):
     """A GPT."""
 
     def __init__(self, folder: Path) -> None:

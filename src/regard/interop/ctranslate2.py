@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import storage
-from regard.decoding import BeamSearchConfig, Engine, Hypothesis, Limits
+from regard.decoding import BeamSearchConfig, DecodingConstraints, Engine, Hypothesis
 from regard.errors import RegardError
 from regard.interop.packages import needed
 from regard.nn import (
@@ -29,7 +29,7 @@ from regard.nn.transformer import Decoder, Encoder, Transformer
 from regard.tokenization import SPECIALS, Tokenizer
 
 Quantization = Literal["int8"]
-LONGEST = BeamSearchConfig().longest
+LONGEST = BeamSearchConfig().max_length
 """The most tokens a search writes: as many places must be known."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 PATIENCE = 2
@@ -60,10 +60,10 @@ def write(
     source_words: Sequence[str],
     target_words: Sequence[str],
     folder: Path,
-    longest: int,
+    max_length: int,
     quantization: Quantization | None = None,
 ) -> None:
-    """A folder that `ctranslate2.Translator` opens; sentences have at most `longest` tokens."""
+    """A folder that `ctranslate2.Translator` opens; sentences have at most `max_length` tokens."""
     model = check(model)
     specs = needed("ctranslate2.specs")
     first = cast(EncoderBlock, model.encoder.blocks[0])
@@ -80,8 +80,8 @@ def write(
     spec.config.add_source_eos = True
     spec.config.decoder_start_token = SPECIALS[Tokenizer.begin]
     spec.config.layer_norm_epsilon = cast(nn.LayerNorm, first.self_attention.norm).eps
-    fill_stack(spec.encoder, model.encoder, model.source_embedding.weight, longest)
-    fill_stack(spec.decoder, model.decoder, model.target_embedding.weight, longest)
+    fill_stack(spec.encoder, model.encoder, model.source_embedding.weight, max_length)
+    fill_stack(spec.decoder, model.decoder, model.target_embedding.weight, max_length)
     spec.decoder.projection.weight, spec.decoder.projection.bias = map(array, model.output)
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -89,12 +89,12 @@ def write(
     spec.save(str(folder))
 
 
-def fill_stack(spec: Any, stack: Encoder | Decoder, table: Tensor, longest: int) -> None:
+def fill_stack(spec: Any, stack: Encoder | Decoder, table: Tensor, max_length: int) -> None:
     """One side of their specification with one side of our model."""
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     embeddings.weight = array(table)
     spec.scale_embeddings = True
-    places = len(stack.position.table) if isinstance(stack.position, Learned) else max(longest, LONGEST)
+    places = len(stack.position.table) if isinstance(stack.position, Learned) else max(max_length, LONGEST)
     with torch.no_grad():
         spec.position_encodings.encodings = array(stack.position.embed(torch.zeros(places, table.size(1))))
     if isinstance(stack.norm, nn.LayerNorm):
@@ -163,13 +163,17 @@ class CTranslate2(Engine):
         self.name = f"CTranslate2 {package.__version__}, {self.engine.compute_type}"
 
     def search(
-        self, sentences: Sequence[Sequence[int]], limits: Limits, options: BeamSearchConfig, batch_size: int
+        self,
+        sentences: Sequence[Sequence[int]],
+        limits: DecodingConstraints,
+        options: BeamSearchConfig,
+        batch_size: int,
     ) -> list[list[Hypothesis]]:
         if options.coverage:
             raise RegardError("CTranslate2 has no penalty on coverage such as ours; decode.coverage must be 0")
         # More than the beam is asked for, unranked: what our search would have gone on to find is among it.
         wanted = 1 if options.beam == 1 else PATIENCE * options.beam
-        rooms = [min(options.longest, limits.room_for(len(ids))) for ids in sentences]
+        rooms = [min(options.max_length, limits.room_for(len(ids))) for ids in sentences]
         try:
             found = self.engine.translate_batch(
                 [[self.source_words[number] for number in ids[:-1]] for ids in sentences],
@@ -189,7 +193,9 @@ class CTranslate2(Engine):
             raise RegardError(f"CTranslate2 cannot run this model: {one_line(problem)}") from None
         return [self.ranked(each, limits, options, room) for each, room in zip(found, rooms, strict=True)]
 
-    def ranked(self, found: Any, limits: Limits, options: BeamSearchConfig, room: int) -> list[Hypothesis]:
+    def ranked(
+        self, found: Any, limits: DecodingConstraints, options: BeamSearchConfig, room: int
+    ) -> list[Hypothesis]:
         """Their hypotheses by our score: the log probability over the length, the end counted.
 
         One limit of length holds for all they translate at once; what is too long for its own is cut.

@@ -134,7 +134,7 @@ def write_files(folder: Path, told: Mapping[str, object], weights: Mapping[str, 
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         storage.write_text(path, json.dumps(each, ensure_ascii=False, indent=2) + "\n")
-    with storage.aside(folder / "model.safetensors") as part:
+    with storage.atomic_path(folder / "model.safetensors") as part:
         write_tensors({name: each.detach().cpu() for name, each in weights.items()}, part)
 
 

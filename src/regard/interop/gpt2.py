@@ -28,7 +28,7 @@ from regard.interop.folders import (
     write_files,
 )
 from regard.nn.build import build_gpt
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 from regard.tensor_files import check_shapes, shapes_in
 from regard.tokenization import GptTokenizer, Tokenizer, gpt_tokenizer
 
@@ -44,7 +44,7 @@ class Imported:
 
     config: GptModel
     tokenizer: GptTokenizer
-    model: GptWriter
+    model: GptLanguageModel
 
 
 def read(folder: Path) -> Imported:
@@ -62,7 +62,7 @@ def read(folder: Path) -> Imported:
         check_shapes({bare(name): shape for name, shape in found.items()}, shapes_of(config, vocabulary))
     except ValueError as problem:
         raise RegardError(f"{path} does not hold the GPT-2 of its config.json: {problem}") from None
-    model = cast(GptWriter, build_gpt(config, "language", tokenizer.size))
+    model = cast(GptLanguageModel, build_gpt(config, "language", tokenizer.size))
     try:
         with safe_open(path, "pt") as file, torch.no_grad():
             for name in found:
@@ -72,7 +72,7 @@ def read(folder: Path) -> Imported:
     return Imported(config, tokenizer, model)
 
 
-def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer) -> None:
+def write(folder: Path, model: GptLanguageModel, config: GptModel, tokenizer: Tokenizer) -> None:
     """Make a folder that Hugging Face's GPT2LMHeadModel and GPT2 tokenizer read."""
     if config.position != "learned" or config.norm != "pre":
         raise RegardError("Hugging Face's GPT-2 has learned positions and norms before; this GPT has others")
@@ -89,8 +89,8 @@ def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer
         "n_embd": config.d_model,
         "n_head": config.heads,
         "n_inner": config.d_ff,
-        "n_positions": config.longest,
-        "n_ctx": config.longest,
+        "n_positions": config.max_length,
+        "n_ctx": config.max_length,
         "vocab_size": tokenizer.size,
         "layer_norm_epsilon": config.epsilon,
         "embd_pdrop": config.dropout,
@@ -103,7 +103,7 @@ def write(folder: Path, model: GptWriter, config: GptModel, tokenizer: Tokenizer
     }
     tokens = {
         "tokenizer_class": "GPT2Tokenizer",
-        "model_max_length": config.longest,
+        "model_max_length": config.max_length,
         **dict.fromkeys(("bos_token", "eos_token", "unk_token"), tokenization.gpt.END),
     }
     write_files(folder, {"config.json": told, "tokenizer_config.json": tokens}, theirs_of(model))
@@ -133,7 +133,7 @@ def config_of(told: Mapping[str, Any], where: Path) -> tuple[GptModel, int]:
         "d_model": width,
         "heads": told.get("n_head", 12),
         "d_ff": told.get("n_inner") or 4 * width if isinstance(width, int) else width,
-        "longest": told.get("n_positions", 1024),
+        "max_length": told.get("n_positions", 1024),
         "dropout": told.get("resid_pdrop", 0.1),
         "attention_dropout": told.get("attn_pdrop", 0.1),
         "activation": ACTIVATIONS.get(str(activation), activation),
@@ -148,7 +148,10 @@ def config_of(told: Mapping[str, Any], where: Path) -> tuple[GptModel, int]:
 def shapes_of(config: GptModel, vocabulary: int) -> dict[str, tuple[int, ...]]:
     """Every weight of theirs and its shape; matrices are (in, out)."""
     wide, inner = config.d_model, config.d_ff
-    found: dict[str, tuple[int, ...]] = {"wte.weight": (vocabulary, wide), "wpe.weight": (config.longest, wide)}
+    found: dict[str, tuple[int, ...]] = {
+        "wte.weight": (vocabulary, wide),
+        "wpe.weight": (config.max_length, wide),
+    }
     for layer in range(config.layers):
         linear = {
             "attn.c_attn": (wide, 3 * wide),
@@ -163,7 +166,7 @@ def shapes_of(config: GptModel, vocabulary: int) -> dict[str, tuple[int, ...]]:
     return found | {f"ln_f.{part}": (wide,) for part in ("weight", "bias")}
 
 
-def fill(model: GptWriter, name: str, weight: Tensor) -> None:
+def fill(model: GptLanguageModel, name: str, weight: Tensor) -> None:
     """One weight of theirs into ours."""
     modules = modules_of(model)
     layer, part = name.rsplit(".", 1)
@@ -183,7 +186,7 @@ def put(module: nn.Module, part: str, weight: Tensor) -> None:
     own.copy_(weight[: len(own)])  # rows of tokens that the vocabulary does not have are left out
 
 
-def theirs_of(model: GptWriter) -> dict[str, Tensor]:
+def theirs_of(model: GptLanguageModel) -> dict[str, Tensor]:
     """Every weight as they have it."""
     found: dict[str, Tensor] = {}
     for name, module in modules_of(model).items():
@@ -202,7 +205,7 @@ def taken(module: nn.Module, part: str) -> Tensor:
     return own.detach().T if isinstance(module, nn.Linear) and part == "weight" else own.detach()
 
 
-def modules_of(model: GptWriter) -> dict[str, nn.Module]:
+def modules_of(model: GptLanguageModel) -> dict[str, nn.Module]:
     """Our modules by their names."""
     gpt = model.gpt
     found: dict[str, nn.Module] = {"wte": gpt.token_embedding, "wpe": gpt.decoder.position}

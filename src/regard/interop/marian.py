@@ -82,7 +82,7 @@ def check(config: object) -> TransformerModel:
     allowed = {
         "score": ("scaled-dot",),
         "position": ("sinusoidal",),
-        "share": ("all",),
+        "tie_embeddings": ("all",),
         "activation": ("relu", "gelu", "silu"),
     }
     for name, choices in allowed.items():
@@ -99,7 +99,7 @@ def write(model: Seq2SeqModel, recipe: TranslationRecipe, folder: Path) -> None:
     config = check(recipe.model)
     assert isinstance(model, Transformer)
     words = len(model.output_bias)
-    places = max(config.longest, BeamSearchConfig().longest)
+    places = max(config.max_length, BeamSearchConfig().max_length)
     folder.mkdir(parents=True, exist_ok=True)
     told = {**config_of(config, words), "regard": to_toml(recipe)}
     storage.write_text(folder / CONFIG, json.dumps(told, indent=2) + "\n")
@@ -110,7 +110,7 @@ def write(model: Seq2SeqModel, recipe: TranslationRecipe, folder: Path) -> None:
     for side in ("encoder", "decoder"):
         table = sinusoids(places, config.d_model)
         weights[f"model.{side}.embed_positions.weight"] = table[:, order(config.d_model)]
-    with storage.aside(folder / WEIGHTS) as part:
+    with storage.atomic_path(folder / WEIGHTS) as part:
         write_tensors(weights, part)
 
 
@@ -182,7 +182,7 @@ def config_of(config: TransformerModel, words: int) -> dict[str, Any]:
         "activation_dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
         "scale_embedding": True,
-        "max_position_embeddings": max(config.longest, BeamSearchConfig().longest),
+        "max_position_embeddings": max(config.max_length, BeamSearchConfig().max_length),
         "is_encoder_decoder": True,
         "tie_word_embeddings": True,
         "share_encoder_decoder_embeddings": True,
@@ -203,7 +203,7 @@ def generation_of(recipe: TranslationRecipe) -> dict[str, Any]:
         "eos_token_id": Tokenizer.end,
         "pad_token_id": Tokenizer.padding,
         "decoder_start_token_id": Tokenizer.begin,
-        "max_length": BeamSearchConfig().longest,
+        "max_length": BeamSearchConfig().max_length,
         "num_beams": decode.beam,
         "length_penalty": decode.length_penalty,
         "no_repeat_ngram_size": decode.no_repeat,

@@ -27,9 +27,9 @@ READER, STEP, WHOLE = "encoder.onnx", "decoder.onnx", "classifier.onnx"
 OPSET = 18
 
 
-def write(model: Seq2SeqModel, folder: Path, longest: int) -> None:
-    """Both graphs; sentences of any number, with at most `longest` tokens."""
-    reader, step = graphs(model, longest)
+def write(model: Seq2SeqModel, folder: Path, max_length: int) -> None:
+    """Both graphs; sentences of any number, with at most `max_length` tokens."""
+    reader, step = graphs(model, max_length)
     trace(reader, folder / READER)
     trace(step, folder / STEP)
 

@@ -40,12 +40,12 @@ class Graph(nn.Module):
         return (*self.axes[:plain], *([tuple(self.axes[plain:])] if len(self.axes) > plain else []))
 
 
-def graphs(model: Seq2SeqModel, longest: int) -> tuple[Graph, Graph]:
+def graphs(model: Seq2SeqModel, max_length: int) -> tuple[Graph, Graph]:
     """Reader and step of a model."""
     model = copy.deepcopy(model).cpu().eval()
     match model:
         case Transformer():
-            return TransformerReader(model, longest), TransformerStep(model, longest)
+            return TransformerReader(model, max_length), TransformerStep(model, max_length)
         case Rnn():
             return RnnReader(model), RnnStep(model)
     raise RegardError(f"ONNX export supports Transformers and recurrent models, not {type(model).__name__}")
@@ -58,9 +58,9 @@ SOURCE = torch.tensor([[4, 5, 6, 1], [5, 6, 1, 2], [4, 1, 2, 2]])
 class TransformerReader(Graph):
     """Source ids (batch, length) -> who may be looked at, and each block's keys and values of the source."""
 
-    def __init__(self, model: Transformer, longest: int) -> None:
+    def __init__(self, model: Transformer, max_length: int) -> None:
         super().__init__()
-        self.model = prepared(model, longest)
+        self.model = prepared(model, max_length)
         self.inputs, self.axes = ["source"], [{0: BATCH, 1: LENGTH}]
         self.outputs = ["mask", *names("memory", len(model.decoder.blocks))]
 
@@ -80,9 +80,9 @@ def read(model: Transformer, source: Tensor) -> tuple[Tensor, ...]:
 class TransformerStep(Graph):
     """Tokens (batch,), the source, what was written -> scores (batch, vocabulary), what is written now."""
 
-    def __init__(self, model: Transformer, longest: int) -> None:
+    def __init__(self, model: Transformer, max_length: int) -> None:
         super().__init__()
-        self.model = prepared(model, longest)
+        self.model = prepared(model, max_length)
         self.layers = len(model.decoder.blocks)
         self.inputs = ["tokens", "mask", *names("memory", self.layers), *names("cache", self.layers)]
         self.outputs = ["scores", *(f"next.{name}" for name in names("cache", self.layers))]
@@ -186,9 +186,9 @@ def state_names(model: Rnn) -> list[str]:
 
 def tensors_of(state: RnnState) -> list[Tensor]:
     memory = [] if state.memory is None else [state.memory.keys, state.memory.values]
-    looked = [] if state.memory is None or state.mask is None else [state.mask]
+    maps = [] if state.memory is None or state.mask is None else [state.mask]
     layers = [part for layer in state.layers for part in layer]
-    return layers + memory + looked + ([] if state.fed is None else [state.fed])
+    return layers + memory + maps + ([] if state.fed is None else [state.fed])
 
 
 def state_of(model: Rnn, tensors: Sequence[Tensor]) -> RnnState:
@@ -243,11 +243,13 @@ class Layer(nn.Module):
         return written.permute(2, 0, 1, 3).flatten(2), as_state(tuple(after))
 
 
-def prepared(model: Transformer, longest: int) -> Transformer:
+def prepared(model: Transformer, max_length: int) -> Transformer:
     """The model with as many sinusoids as may be asked for: a trace cannot make more of them."""
     for stack in (model.encoder, model.decoder):
         if isinstance(stack.position, Sinusoidal):
-            stack.position = Sinusoidal(stack.position.d_model, max(longest, BeamSearchConfig().longest) + 1)
+            stack.position = Sinusoidal(
+                stack.position.d_model, max(max_length, BeamSearchConfig().max_length) + 1
+            )
     return model
 
 

@@ -30,7 +30,7 @@ def check(source: Tokenizer, target: Tokenizer) -> SubwordTokenizer:
     return source
 
 
-def write(tokenizer: SubwordTokenizer, folder: Path, longest: int) -> None:
+def write(tokenizer: SubwordTokenizer, folder: Path, max_length: int) -> None:
     """tokenizer.json, which ends each text with `</s>`, and what `AutoTokenizer` must know of it."""
     library = Library.from_str(tokenizer.library.to_str())
     end = SPECIALS[Tokenizer.end]
@@ -45,7 +45,7 @@ def write(tokenizer: SubwordTokenizer, folder: Path, longest: int) -> None:
         "eos_token": end,
         "pad_token": SPECIALS[Tokenizer.padding],
         "unk_token": SPECIALS[Tokenizer.unknown],
-        "model_max_length": longest,
+        "model_max_length": max_length,
         "split_special_tokens": True,  # "<s>" that somebody types is three characters
         "clean_up_tokenization_spaces": False,
     }

@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from regard.config import RnnModel
 from regard.data.batches import Batch
-from regard.decoding import BeamSearchConfig, Limits, search
+from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.lessons.lesson import Progress, Table
 from regard.nn import Packed, Recorder
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.training.objective import PairObjective
 from regard.training.process import preserved_rng
-from regard.training.schedule import linear
+from regard.training.schedules import linear
 from regard.training.update import fit
 from regard.viz.figure import canvas, heat, label
 
@@ -115,7 +115,7 @@ def measure(
     seed: int = 0,
     progress: Progress = lambda line: None,
 ) -> Bottleneck:
-    """Train each model on lines of 1 to `longest` symbols, then count what it writes without a mistake."""
+    """Train each model on lines of 1 to `max_length` symbols, then count what it writes without a mistake."""
     lengths = tuple(sorted({max(1, longest * quarter // 4) for quarter in (1, 2, 3, 4)}))
     chance = torch.Generator().manual_seed(seed + 1_000_003)
     tests = [batch_of(task, lines, length, chance) for length in lengths]
@@ -140,10 +140,10 @@ def measure(
 def learn(model: nn.Module, batches: Iterator[Batch], steps: int) -> Iterator[tuple[int, float]]:
     """Train the model; yields step and loss now and then."""
     model.train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
     objective = PairObjective(model, PADDING, smoothing=0.0)
     rate = linear(RATE, min(50, steps), steps)
-    for step in fit(optimiser, rate, batches, lambda batch: objective(batch) / batch.tokens):
+    for step in fit(optimizer, rate, batches, lambda batch: objective(batch) / batch.tokens):
         if step.number % 250 == 0 or step.number == steps:
             yield step.number, step.loss
     model.eval()
@@ -174,7 +174,7 @@ def batch_of(task: Task, lines: int, length: int, chance: torch.Generator) -> Ba
 
 def share_exact(model: nn.Module, test: Batch) -> float:
     """The share of lines that greedy search writes without a mistake."""
-    limits = Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN))
+    limits = DecodingConstraints(BEGIN, END, (BEGIN, PADDING, UNKNOWN))
     found = search(model, test.source.padded(PADDING), limits, BeamSearchConfig(beam=1))  # type: ignore[arg-type]  # `start` and `step` by its class
     wanted: Sequence[Sequence[int]] = test.labels.padded(PADDING)[:, :-1].tolist()
     right = [bool(best) and list(best[0].ids) == line for best, line in zip(found, wanted, strict=True)]

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.lessons.lesson import Table
-from regard.training.schedule import Schedule, constant, cosine, inverse_sqrt, linear, noam
+from regard.training.schedules import Schedule, constant, cosine, inverse_sqrt, linear, noam
 from regard.viz.figure import canvas, label
 
 POINTS = 400

@@ -26,15 +26,15 @@ class Quality:
     sentences: int
 
 
-def bleu_metric(tokenised: bool) -> BLEU:
-    """Text that is tokenised already is scored as it is; any other goes through sacreBLEU's tokeniser."""
-    return BLEU(tokenize="none", force=True) if tokenised else BLEU()
+def bleu_metric(tokenized: bool) -> BLEU:
+    """Text that is tokenized already is scored as it is; any other goes through sacreBLEU's tokenizer."""
+    return BLEU(tokenize="none", force=True) if tokenized else BLEU()
 
 
-def measure(translations: Sequence[str], references: Sequence[str], *, tokenised: bool = False) -> Quality:
+def measure(translations: Sequence[str], references: Sequence[str], *, tokenized: bool = False) -> Quality:
     """Scores of a whole test set."""
     check_counts(translations, references)
-    metric = bleu_metric(tokenised)
+    metric = bleu_metric(tokenized)
     bleu = metric.corpus_score(translations, [references])
     return Quality(
         bleu=bleu.score,
@@ -53,7 +53,7 @@ def check_counts(translations: Sequence[str], references: Sequence[str]) -> None
 
 
 def by_length(
-    sources: Sequence[str], translations: Sequence[str], references: Sequence[str], *, tokenised: bool = False
+    sources: Sequence[str], translations: Sequence[str], references: Sequence[str], *, tokenized: bool = False
 ) -> list[dict[str, float | str]]:
     """BLEU of the sentences of each source length, in words."""
     rows: list[dict[str, float | str]] = []
@@ -61,7 +61,7 @@ def by_length(
     for low, high in BUCKETS:
         members = [number for number, length in enumerate(lengths) if low <= length <= high]
         if members:
-            score = bleu_metric(tokenised).corpus_score(
+            score = bleu_metric(tokenized).corpus_score(
                 [translations[number] for number in members], [[references[number] for number in members]]
             )
             name = f"{low}-{high}" if high < 10**9 else f"{low}+"
@@ -86,7 +86,7 @@ def significance(
     systems: Sequence[Sequence[str]],
     references: Sequence[str],
     *,
-    tokenised: bool = False,
+    tokenized: bool = False,
 ) -> list[Paired]:
     """Paired bootstrap of every system against the first: BLEU, its 95% half-width, and the p-value."""
     for system in systems:
@@ -94,7 +94,7 @@ def significance(
     named: list[tuple[str, Sequence[str]]] = [
         (name, list(system)) for name, system in zip(unique(names), systems, strict=True)
     ]
-    metrics = {"BLEU": bleu_metric(tokenised)}
+    metrics = {"BLEU": bleu_metric(tokenized)}
     _, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=1000)()
     scored = [result for result in results["BLEU"] if isinstance(result, Result)]
     return [

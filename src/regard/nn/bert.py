@@ -31,7 +31,7 @@ class Bert(nn.Module):
         self.padding = padding
         self.token_embedding = nn.Embedding(vocabulary, config.d_model)
         self.segment_embedding = nn.Embedding(config.segments, config.d_model)
-        self.position_embedding = Learned(config.d_model, config.longest)
+        self.position_embedding = Learned(config.d_model, config.max_length)
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = EncoderStack(EncoderBlock(shape_of(config)) for _ in range(config.layers))

@@ -8,7 +8,7 @@ from regard.config import BertModel, GptModel, Pooling, Reduction, RnnModel, Tra
 from regard.config.translation import ConvS2SModel
 from regard.nn.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
 from regard.nn.convs2s import ConvS2S
-from regard.nn.gpt import SYMBOLS, Gpt, GptClassifier, GptWriter
+from regard.nn.gpt import SYMBOLS, Gpt, GptClassifier, GptLanguageModel
 from regard.nn.rnn import Rnn
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.nn.token_reduction import Merging, Pruning
@@ -58,7 +58,7 @@ def build_gpt(config: GptModel, head: Head, vocabulary: int, labels: int = 0) ->
     if head == "classes":
         return GptClassifier(Gpt(config, vocabulary - SYMBOLS, SYMBOLS), config, labels)
     assert head == "language"
-    return GptWriter(Gpt(config, vocabulary))
+    return GptLanguageModel(Gpt(config, vocabulary))
 
 
 def build_bert(

@@ -60,9 +60,9 @@ class ConvS2S(Seq2SeqModel):
         self, config: ConvS2SModel, source_vocabulary: int, target_vocabulary: int, padding: int
     ) -> None:
         size = config.embedding
-        super().__init__(config.share, size, size, source_vocabulary, target_vocabulary, padding)
-        self.source_position = Learned(size, config.longest)
-        self.target_position = Learned(size, config.longest)
+        super().__init__(config.tie_embeddings, size, size, source_vocabulary, target_vocabulary, padding)
+        self.source_position = Learned(size, config.max_length)
+        self.target_position = Learned(size, config.max_length)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.dropout = nn.Dropout(config.dropout)

@@ -24,7 +24,7 @@ class EnsembleState:
 class Ensemble(nn.Module):
     """Models of the same vocabulary whose scores of the next token are averaged.
 
-    Normalised, that is the geometric mean of their probabilities: a token must be likely in all of them.
+    Normalized, that is the geometric mean of their probabilities: a token must be likely in all of them.
 
     Raises:
         ValueError: There is no model.

@@ -39,7 +39,7 @@ class Gpt(nn.Module):
 
     def __init__(self, config: GptModel, vocabulary: int, symbols: int = 0) -> None:
         super().__init__()
-        self.max_length = config.longest
+        self.max_length = config.max_length
         self.token_embedding = nn.Embedding(vocabulary, config.d_model)
         self.symbol_embedding = nn.Embedding(symbols, config.d_model) if symbols else None
         self.decoder = Decoder(config, config.layers, cross=False)
@@ -67,7 +67,7 @@ class Gpt(nn.Module):
         return torch.where((ids > last).unsqueeze(-1), symbols, tokens)
 
 
-class GptWriter(nn.Module):
+class GptLanguageModel(nn.Module):
     """A GPT with a language-model head: the token embeddings as the output layer, without a bias."""
 
     def __init__(self, gpt: Gpt) -> None:

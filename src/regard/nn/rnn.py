@@ -56,7 +56,12 @@ class Rnn(Seq2SeqModel):
 
     def __init__(self, config: RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int) -> None:
         super().__init__(
-            config.share, config.embedding, config.hidden, source_vocabulary, target_vocabulary, padding
+            config.tie_embeddings,
+            config.embedding,
+            config.hidden,
+            source_vocabulary,
+            target_vocabulary,
+            padding,
         )
         self.reverse = config.reverse
         self.encoder = Recurrent(

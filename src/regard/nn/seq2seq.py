@@ -26,7 +26,7 @@ class Seq2SeqModel(nn.Module):
 
     def __init__(
         self,
-        share: Literal["all", "output", "none"],
+        tie_embeddings: Literal["all", "output", "none"],
         embedding: int,
         width: int,
         source_vocabulary: int,
@@ -37,9 +37,13 @@ class Seq2SeqModel(nn.Module):
         self.padding = padding
         self.source_embedding = ScaledEmbedding(source_vocabulary, embedding, padding)
         self.target_embedding = (
-            self.source_embedding if share == "all" else ScaledEmbedding(target_vocabulary, embedding, padding)
+            self.source_embedding
+            if tie_embeddings == "all"
+            else ScaledEmbedding(target_vocabulary, embedding, padding)
         )
-        self.output_weight = None if share != "none" else nn.Parameter(torch.empty(target_vocabulary, width))
+        self.output_weight = (
+            None if tie_embeddings != "none" else nn.Parameter(torch.empty(target_vocabulary, width))
+        )
         if self.output_weight is not None:
             nn.init.xavier_uniform_(self.output_weight)
         self.output_bias = nn.Parameter(torch.zeros(target_vocabulary))

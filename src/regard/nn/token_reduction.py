@@ -190,17 +190,17 @@ def merge(tokens: ReducedTokens, target: Tensor, lengths: Tensor) -> ReducedToke
         lengths: (batch,), how many tokens remain.
     """
     size = tokens.nonpad.to(tokens.x.dtype) if tokens.size is None else tokens.size
-    longest = int(lengths.max())
-    total = size.new_zeros(len(size), longest).scatter_add(1, target, size)
+    max_length = int(lengths.max())
+    total = size.new_zeros(len(size), max_length).scatter_add(1, target, size)
     share = size / total.gather(1, target)
-    x = tokens.x.new_zeros(len(size), longest, tokens.x.size(2))
+    x = tokens.x.new_zeros(len(size), max_length, tokens.x.size(2))
     x = x.scatter_add(1, over_size(target, tokens.x), tokens.x * share.unsqueeze(2))
     index = tokens.index
     if index is None:
         index = target.masked_fill(~tokens.nonpad, -1)
     else:
         index = target.gather(1, index.clamp(min=0)).masked_fill(index < 0, -1)
-    nonpad = torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
+    nonpad = torch.arange(max_length, device=lengths.device) < lengths.unsqueeze(1)
     return replace(tokens, x=x, nonpad=nonpad, size=total, index=index)
 
 

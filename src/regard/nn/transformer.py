@@ -28,7 +28,7 @@ class Transformer(Seq2SeqModel):
         self, config: TransformerModel, source_vocabulary: int, target_vocabulary: int, padding: int
     ) -> None:
         super().__init__(
-            config.share, config.d_model, config.d_model, source_vocabulary, target_vocabulary, padding
+            config.tie_embeddings, config.d_model, config.d_model, source_vocabulary, target_vocabulary, padding
         )
         self.encoder = Encoder(config)
         self.decoder = Decoder(config, config.decoder_layers)
@@ -195,7 +195,7 @@ def shape_of(config: TransformerModel | GptModel) -> BlockShape:
 
 
 def last_norm(config: TransformerModel | GptModel) -> nn.Module:
-    """A LayerNorm after pre-norm blocks, whose output is not normalised; none after post-norm ones."""
+    """A LayerNorm after pre-norm blocks, whose output is not normalized; none after post-norm ones."""
     return nn.LayerNorm(config.d_model, eps=shape_of(config).epsilon) if config.norm == "pre" else nn.Identity()
 
 
@@ -205,7 +205,7 @@ def absolute_position(config: TransformerModel | GptModel) -> Position:
         case "sinusoidal":
             return Sinusoidal(config.d_model)
         case "learned":
-            return Learned(config.d_model, config.longest)
+            return Learned(config.d_model, config.max_length)
         case _:
             return Position()
 

@@ -46,7 +46,7 @@ class Vit(nn.Module):
             record: Collects attention weights; turns token reduction off.
 
         Returns:
-            (images, d_model), normalised: of the class token, or the mean of the patches.
+            (images, d_model), normalized: of the class token, or the mean of the patches.
         """
         if record is None and self.reduction is not None:
             tokens = self.reduced(pixels, self.reduction)

@@ -5,18 +5,18 @@ from fastapi import APIRouter, Request, Response
 from regard.server import messages
 from regard.server.answers import json_answer, refusal
 from regard.server.files import PageFile, page_files
-from regard.server.house import House
 from regard.server.messages import REFUSALS
 from regard.server.metrics import MEDIA_TYPE
+from regard.server.model_registry import ModelRegistry
 
 
-def about_routes(house: House) -> APIRouter:
+def about_routes(registry: ModelRegistry) -> APIRouter:
     router = APIRouter(tags=["server"])
 
     @router.get("/models", response_model=messages.Models, responses={401: REFUSALS[401]})
     async def models() -> Response:
         """The models, what they translate, their cards and examples; and how much a request may hold."""
-        return json_answer(house.about())
+        return json_answer(registry.about())
 
     @router.get(
         "/health",
@@ -25,7 +25,7 @@ def about_routes(house: House) -> APIRouter:
     )
     async def health() -> Response:
         """Whether requests are accepted."""
-        if house.stopping:
+        if registry.stopping:
             return json_answer({"status": "stopping"}, 503)
         return json_answer({"status": "ok"})
 
@@ -39,7 +39,7 @@ def about_routes(house: House) -> APIRouter:
     )
     async def metrics() -> Response:
         """What was counted, for Prometheus."""
-        return Response(house.metrics.text(), headers={"Content-Type": MEDIA_TYPE})
+        return Response(registry.metrics.text(), headers={"Content-Type": MEDIA_TYPE})
 
     return router
 

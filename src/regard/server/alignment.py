@@ -18,9 +18,9 @@ class Aligned:
     links: list[tuple[int, int, float]]
 
 
-def aligned(looked: AttentionMaps) -> Aligned:
+def aligned(maps: AttentionMaps) -> Aligned:
     """The words of one sentence, without the end that both sides have."""
-    layer = looked.layers[looked.aligning].in_words()
+    layer = maps.layers[maps.aligning].in_words()
     weights = layer.weights.mean(0)[:-1, :-1]
     links = [
         (target, source, round(float(weight), 4))

@@ -13,17 +13,17 @@ from starlette.types import ASGIApp
 from regard import __version__
 from regard.errors import RegardError
 from regard.server.about_routes import about_routes, page_routes
+from regard.server.access import AccessMiddleware, Rules
 from regard.server.answers import own_mistake, refusal
 from regard.server.batcher import Closed, Full, Gone
-from regard.server.gate import Gate, Rules
-from regard.server.house import House, Refused
 from regard.server.messages import Asked, AttentionAsked, TranslateAsked, sentence_of
+from regard.server.model_registry import ModelRegistry, Refused
 from regard.server.reading_routes import ASKED as READING
 from regard.server.reading_routes import reading_routes
+from regard.server.request_log import RequestLog
 from regard.server.tokenize_routes import ASKED as TOKENIZING
 from regard.server.tokenize_routes import tokenize_routes
 from regard.server.translation_routes import attention_routes, translation_routes
-from regard.server.watch import Watch
 from regard.server.writing_routes import ASKED as WRITING
 from regard.server.writing_routes import writing_routes
 
@@ -39,22 +39,22 @@ DEEPEST = 100
 class Application:
     """The server without its sockets: what is behind the gate, the gate, and who watches it."""
 
-    house: House
-    gate: Gate
-    watch: Watch
+    registry: ModelRegistry
+    gate: AccessMiddleware
+    watch: RequestLog
 
     def close(self) -> None:
         """Let nobody in any more; what was accepted goes on."""
         self.gate.closed = True
-        self.house.close()
+        self.registry.close()
 
     def join(self) -> None:
         """After `close`: wait for the models' threads."""
-        for model in self.house.models.values():
+        for model in self.registry.models.values():
             model.batcher.join()
 
 
-def application(house: House, rules: Rules) -> Application:
+def application(registry: ModelRegistry, rules: Rules) -> Application:
     """Routes, then the gate before them, then the watch around both."""
     routes = FastAPI(
         title="regard",
@@ -64,16 +64,16 @@ def application(house: House, rules: Rules) -> Application:
         redoc_url=None,
     )
     locked = [Security(HTTPBearer(auto_error=False))] if rules.token else []
-    if "/translate" in house.routes():
-        routes.include_router(translation_routes(house), dependencies=locked)
-    routes.include_router(reading_routes(house), dependencies=locked)
-    routes.include_router(writing_routes(house), dependencies=locked)
-    routes.include_router(attention_routes(house), dependencies=locked)
-    routes.include_router(tokenize_routes(house), dependencies=locked)
-    routes.include_router(about_routes(house), dependencies=locked)
+    if "/translate" in registry.routes():
+        routes.include_router(translation_routes(registry), dependencies=locked)
+    routes.include_router(reading_routes(registry), dependencies=locked)
+    routes.include_router(writing_routes(registry), dependencies=locked)
+    routes.include_router(attention_routes(registry), dependencies=locked)
+    routes.include_router(tokenize_routes(registry), dependencies=locked)
+    routes.include_router(about_routes(registry), dependencies=locked)
     routes.include_router(page_routes())
-    tell_errors(routes, house)
-    gate = Gate(routes, rules)
+    tell_errors(routes, registry)
+    gate = AccessMiddleware(routes, rules)
     inner: ASGIApp = gate
     if rules.origins:
         inner = CORSMiddleware(
@@ -83,7 +83,7 @@ def application(house: House, rules: Rules) -> Application:
             allow_headers=["Authorization"],
             expose_headers=["Content-Location", "Retry-After"],
         )
-    return Application(house, gate, Watch(inner, house.metrics, house.log))
+    return Application(registry, gate, RequestLog(inner, registry.metrics, registry.log))
 
 
 def why_not_parsed(problem: BaseException | None) -> str:
@@ -99,7 +99,7 @@ def why_not_parsed(problem: BaseException | None) -> str:
             return "the body cannot be read as JSON"
 
 
-def tell_errors(routes: FastAPI, house: House) -> None:
+def tell_errors(routes: FastAPI, registry: ModelRegistry) -> None:
     """Every way in which a request can fail, as a status and a sentence."""
 
     @routes.exception_handler(RegardError)
@@ -134,7 +134,7 @@ def tell_errors(routes: FastAPI, house: House) -> None:
 
     @routes.exception_handler(TimeoutError)
     async def too_slow(request: Request, problem: TimeoutError) -> Response:
-        return refusal(504, house.too_slow())
+        return refusal(504, registry.too_slow())
 
     @routes.exception_handler(Exception)
     async def servers_mistake(request: Request, problem: Exception) -> Response:

@@ -29,7 +29,7 @@ class Gone(Exception):
     """Whoever asked has left."""
 
 
-class Ticket:
+class Job:
     """One request's place in the queue: its items, the way they are to be worked, and the answers so far."""
 
     def __init__(self, way: Hashable, items: Sequence[Any]) -> None:
@@ -59,7 +59,7 @@ class Ticket:
         self._moved.set()
 
     def leave(self) -> None:
-        """Nobody waits for the answers any more."""
+        """No client waits for the answers any more."""
         self._left = True
         self._moved.set()
 
@@ -69,18 +69,18 @@ class Batch:
     """Items of one way, each by its ticket and its number there."""
 
     way: Any
-    places: list[tuple[Ticket, int]]
+    places: list[tuple[Job, int]]
 
     def items(self) -> list[Any]:
-        return [ticket.items[number] for ticket, number in self.places]
+        return [job.items[number] for job, number in self.places]
 
     def hand_out(self, answers: Sequence[Any]) -> None:
         """Give every ticket its answers, in the event loop that waits for them."""
         pairs = list(zip(self.places, answers, strict=True))
 
         def deliver() -> None:
-            for (ticket, number), answer in pairs:
-                ticket.receive(number, answer)
+            for (job, number), answer in pairs:
+                job.receive(number, answer)
 
         with suppress(RuntimeError):  # the loop was closed: nobody waits any more
             self.places[0][0].loop.call_soon_threadsafe(deliver)
@@ -108,7 +108,7 @@ class Batcher:
         self.work, self.room, self.batch, self.told, self.cost = work, room, batch, told, cost
         self.waiting = 0
         """Items that nobody has taken yet."""
-        self._tickets: list[Ticket] = []
+        self._tickets: list[Job] = []
         self._change = threading.Condition()
         self._closed = False
         self._company = False
@@ -120,9 +120,9 @@ class Batcher:
         for thread in self._threads:
             thread.start()
 
-    def put(self, way: Hashable, items: Sequence[Any]) -> Ticket:
+    def put(self, way: Hashable, items: Sequence[Any]) -> Job:
         """A place in the queue for all the items, or for none of them; called in an event loop."""
-        ticket = Ticket(way, items)
+        job = Job(way, items)
         with self._change:
             if self._closed:
                 raise Closed("the server is stopping; what it had accepted is being finished")
@@ -133,18 +133,18 @@ class Batcher:
                     self._seconds(),
                 )
             if items:
-                self._tickets.append(ticket)
+                self._tickets.append(job)
                 self.waiting += len(items)
                 self._change.notify()
-        return ticket
+        return job
 
-    def withdraw(self, ticket: Ticket) -> None:
+    def withdraw(self, job: Job) -> None:
         """Take back what was not begun: nobody waits for it any more."""
-        ticket.leave()
+        job.leave()
         with self._change:
-            if ticket in self._tickets:
-                self._tickets.remove(ticket)
-                self.waiting -= len(ticket.items) - ticket.taken
+            if job in self._tickets:
+                self._tickets.remove(job)
+                self.waiting -= len(job.items) - job.taken
 
     def close(self) -> None:
         """Accept nothing more; what waits is still worked."""
@@ -208,17 +208,17 @@ class Batcher:
         way = self._tickets[0].way
         affordable = max(1, int(self.batch / max(1.0, self.cost(way))))
         most = min(affordable, -(-self.waiting // self._idle))
-        alike = [ticket for ticket in self._tickets if ticket.way == way][:most]
+        alike = [job for job in self._tickets if job.way == way][:most]
         self._company = len(alike) > 1
-        places: list[tuple[Ticket, int]] = []
+        places: list[tuple[Job, int]] = []
         unfinished = alike
         while unfinished and len(places) < most:
-            for ticket in unfinished[: most - len(places)]:
-                places.append((ticket, ticket.taken))
-                ticket.taken += 1
-            unfinished = [ticket for ticket in unfinished if ticket.taken < len(ticket.items)]
+            for job in unfinished[: most - len(places)]:
+                places.append((job, job.taken))
+                job.taken += 1
+            unfinished = [job for job in unfinished if job.taken < len(job.items)]
         served = set(map(id, alike))
-        self._tickets = [ticket for ticket in self._tickets if id(ticket) not in served] + unfinished
+        self._tickets = [job for job in self._tickets if id(job) not in served] + unfinished
         self.waiting -= len(places)
         if self._tickets:
             self._change.notify()

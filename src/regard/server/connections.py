@@ -15,9 +15,9 @@ import h11
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from regard.server.access import LARGEST_HEADERS, OVERLOADED, TOO_LARGE_HEADERS
 from regard.server.answers import refusal
-from regard.server.gate import LARGEST_HEADERS, OVERLOADED, TOO_LARGE_HEADERS
-from regard.server.watch import PROTECTING
+from regard.server.request_log import PROTECTING
 
 LINGER = 2.0
 """Seconds in which a refused client may go on sending: closing at once could lose the reason on its way."""
@@ -84,9 +84,9 @@ class LimitedConnection(asyncio.Protocol):
         others = self.connections - {self}
         waiting = [other for other in others if not other.answering and not other.excess]
         if waiting:
-            longest = min(waiting, key=lambda other: other.turn)
-            self.connections.discard(longest)  # uvicorn does so only when the event loop gets to it
-            longest.transport.abort()
+            max_length = min(waiting, key=lambda other: other.turn)
+            self.connections.discard(max_length)  # uvicorn does so only when the event loop gets to it
+            max_length.transport.abort()
         elif len(others) >= 2 * self.limits.connections:
             self.transport.abort()
         else:

@@ -106,7 +106,9 @@ class ModelAbout(BaseModel):
     source_language: str
     target_language: str
     beam: int = Field(description="translations kept open where a request does not say how many")
-    longest: int = Field(description="tokens the model has places for; longer texts are split, cut or refused")
+    max_length: int = Field(
+        description="tokens the model has places for; longer texts are split, cut or refused"
+    )
     attention: bool
     examples: list[str]
     card: str = Field(description="the model card, in Markdown")
@@ -120,7 +122,7 @@ class ReaderAbout(BaseModel):
     does: list[str] = Field(description="what may be asked of it: /classify, /tag, /answer, /embed, /generate")
     labels: list[str]
     pairs: bool | None = Field(description="whether it labels pairs of texts; null where it may take both")
-    longest: int = Field(description="tokens of a text that are read; the rest is left out, and told")
+    max_length: int = Field(description="tokens of a text that are read; the rest is left out, and told")
     attention: bool
     examples: list[str]
     card: str = Field(description="the model card, in Markdown")

@@ -65,7 +65,7 @@ class ServedReader:
             "does": [f"/{verb}" for verb in self.verbs],
             "labels": loaded.labels,
             "pairs": self.pairs,
-            "longest": loaded.longest,
+            "max_length": loaded.max_length,
             "attention": True,
             "examples": [],
             "card": self.card,
@@ -73,14 +73,14 @@ class ServedReader:
 
     def note(self, text: str, pair: str | None = None) -> str | None:
         """What there is to say about a text of which only the beginning is read."""
-        tokens, longest = len(self.loaded.input_ids(text, pair)), self.loaded.longest
-        return f"{tokens} tokens; the model read {longest} of them" if tokens > longest else None
+        tokens, max_length = len(self.loaded.input_ids(text, pair)), self.loaded.max_length
+        return f"{tokens} tokens; the model read {max_length} of them" if tokens > max_length else None
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the model has no places for."""
-        tokens, longest = len(self.loaded.input_ids(text, target)), self.loaded.recipe.model.longest
-        if tokens > longest:
-            raise RegardError(f"the text has {tokens} tokens, the model can look at {longest} at once")
+        tokens, max_length = len(self.loaded.input_ids(text, target)), self.loaded.recipe.model.max_length
+        if tokens > max_length:
+            raise RegardError(f"the text has {tokens} tokens, the model can look at {max_length} at once")
 
     def work(self, way: Read | Look, items: list[Any]) -> Sequence[Any]:
         """What the queue's thread does with a batch."""
@@ -98,10 +98,10 @@ class ServedReader:
 
     def look(self, way: Look, text: str, pair: str | None) -> bytes | RegardError:
         """The payload as JSON, or the viewer's page."""
-        looked = self.loaded.attention(text, pair)
-        if (weights := weights_in(looked)) > LARGEST_LOOK:
+        maps = self.loaded.attention(text, pair)
+        if (weights := weights_in(maps)) > LARGEST_LOOK:
             return RegardError(
                 f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
                 "`regard look` has no such limit"
             )
-        return (page(looked) if way.as_page else json.dumps(looked.as_json(), ensure_ascii=False)).encode()
+        return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()

@@ -11,10 +11,10 @@ from regard.errors import RegardError
 from regard.server import reading_messages as told
 from regard.server.alignment import places
 from regard.server.answers import json_answer
-from regard.server.house import House, Refused
+from regard.server.cancellation import attended
 from regard.server.messages import REFUSALS, Asked
+from regard.server.model_registry import ModelRegistry, Refused
 from regard.server.reader import Read, ServedReader, Verb
-from regard.server.waiting import attended
 from regard.tasks.classification.task import LabelPrediction
 from regard.tasks.question_answering.task import AnswerSpan
 from regard.tasks.tagging.task import TaggedSentence
@@ -28,53 +28,53 @@ ASKED: dict[str, type[Asked]] = {
 """What the body of a route holds, to say what is wrong with one."""
 
 
-def reading_routes(house: House) -> APIRouter:
+def reading_routes(registry: ModelRegistry) -> APIRouter:
     router = APIRouter(tags=["reading"])
-    routes = house.routes()
+    routes = registry.routes()
     if "/classify" in routes:
-        add_classify(router, house)
+        add_classify(router, registry)
     if "/tag" in routes:
-        add_tag(router, house)
+        add_tag(router, registry)
     if "/answer" in routes:
-        add_answer(router, house)
+        add_answer(router, registry)
     if "/embed" in routes:
-        add_embed(router, house)
+        add_embed(router, registry)
     return router
 
 
-def add_classify(router: APIRouter, house: House) -> None:
+def add_classify(router: APIRouter, registry: ModelRegistry) -> None:
     @router.post("/classify", response_model=told.Classifications, responses=REFUSALS)
     async def classify(asked: told.ClassifyAsked, request: Request) -> Response:
         """Label one text or many, or pairs of texts."""
-        model = reader(house, asked.model, "classify")
+        model = reader(registry, asked.model, "classify")
         texts, pairs = listed(asked.text), None if asked.pair is None else listed(asked.pair)
         check_pairs(model, texts, pairs)
         items = texts if pairs is None else list(zip(texts, pairs, strict=True))
-        found: list[LabelPrediction] = await answers(house, model, "classify", items, request)
+        found: list[LabelPrediction] = await answers(registry, model, "classify", items, request)
         notes = await notes_of(model, texts, pairs)
         rows = [{**vars(each), "note": note} for each, note in zip(found, notes, strict=True)]
         return json_answer({"model": model.name, "classifications": rows})
 
 
-def add_tag(router: APIRouter, house: House) -> None:
+def add_tag(router: APIRouter, registry: ModelRegistry) -> None:
     @router.post("/tag", response_model=told.Taggings, responses=REFUSALS)
     async def tag(asked: told.TagAsked, request: Request) -> Response:
         """Find the names in one text or many."""
-        model, texts = reader(house, asked.model, "tag"), listed(asked.text)
-        found: list[TaggedSentence] = await answers(house, model, "tag", texts, request)
+        model, texts = reader(registry, asked.model, "tag"), listed(asked.text)
+        found: list[TaggedSentence] = await answers(registry, model, "tag", texts, request)
         rows = [told_tags(text, each) for text, each in zip(texts, found, strict=True)]
         return json_answer({"model": model.name, "texts": rows})
 
 
-def add_answer(router: APIRouter, house: House) -> None:
+def add_answer(router: APIRouter, registry: ModelRegistry) -> None:
     @router.post("/answer", response_model=told.Answers, responses=REFUSALS)
     async def answer(asked: told.AnswerAsked, request: Request) -> Response:
         """Find the answer to one question or many in a paragraph."""
-        model, questions = reader(house, asked.model, "answer"), listed(asked.question)
+        model, questions = reader(registry, asked.model, "answer"), listed(asked.question)
         check_full("question", questions)
         check_full("paragraph", [asked.paragraph])
         items = [(question, asked.paragraph) for question in questions]
-        found: list[AnswerSpan] = await answers(house, model, "answer", items, request)
+        found: list[AnswerSpan] = await answers(registry, model, "answer", items, request)
         rows = [
             {"answer": each.answer, "place": (each.start, each.end), "probability": each.probability}
             for each in found
@@ -82,24 +82,24 @@ def add_answer(router: APIRouter, house: House) -> None:
         return json_answer({"model": model.name, "answers": rows})
 
 
-def add_embed(router: APIRouter, house: House) -> None:
+def add_embed(router: APIRouter, registry: ModelRegistry) -> None:
     @router.post("/embed", response_model=told.Embeddings, responses=REFUSALS)
     async def embed(asked: told.EmbedAsked, request: Request) -> Response:
         """Make a vector of one text or many."""
-        model, texts = reader(house, asked.model, "embed"), listed(asked.text)
-        found: list[list[float]] = await answers(house, model, "embed", texts, request)
+        model, texts = reader(registry, asked.model, "embed"), listed(asked.text)
+        found: list[list[float]] = await answers(registry, model, "embed", texts, request)
         notes = await notes_of(model, texts, None)
         rows = [{"vector": each, "note": note} for each, note in zip(found, notes, strict=True)]
         return json_answer({"model": model.name, "embeddings": rows})
 
 
-def reader(house: House, name: str | None, verb: Verb) -> ServedReader:
+def reader(registry: ModelRegistry, name: str | None, verb: Verb) -> ServedReader:
     """The model of that name, or the first that can be asked for this."""
-    return house.serving(ServedReader, f"/{verb}", name, f"cannot be asked for /{verb}")
+    return registry.serving(ServedReader, f"/{verb}", name, f"cannot be asked for /{verb}")
 
 
 async def answers(
-    house: House, model: ServedReader, verb: Verb, items: Sequence[Any], request: Request
+    registry: ModelRegistry, model: ServedReader, verb: Verb, items: Sequence[Any], request: Request
 ) -> list[Any]:
     """The answer to each item, once all are there."""
     if len(items) > model.batcher.room:
@@ -108,9 +108,9 @@ async def answers(
             f"the request has {len(items):,} texts, the queue has room for {model.batcher.room:,}; "
             "send it in pieces",
         )
-    ticket = model.batcher.put(Read(verb), items)
-    async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
-        return [each async for each in ticket.answers()]
+    job = model.batcher.put(Read(verb), items)
+    async with attended(job, model.batcher, request), asyncio.timeout(registry.seconds):
+        return [each async for each in job.answers()]
 
 
 async def notes_of(model: ServedReader, texts: list[str], pairs: list[str] | None) -> list[str | None]:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import uvicorn
 
+from regard.server.access import LARGEST_HEADERS
 from regard.server.application import Application
 from regard.server.connections import CHUNK, ConnectionLimits, connection_class
-from regard.server.gate import LARGEST_HEADERS
 
 KEPT_ALIVE = 30
 """Seconds a connection may be idle."""
@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Until the last accepted request is answered, new ones hear that the server stops; then it closes."""
         self.application.close()
-        until = time.monotonic() + self.application.house.seconds + LEFT_OVER
+        until = time.monotonic() + self.application.registry.seconds + LEFT_OVER
         while self.application.watch.open and time.monotonic() < until:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)

@@ -7,8 +7,8 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
 from regard.server.answers import json_answer
-from regard.server.house import House, Served
 from regard.server.messages import REFUSALS, Asked
+from regard.server.model_registry import ModelRegistry, Served
 from regard.server.reading_messages import MANY, Texts
 
 
@@ -24,7 +24,9 @@ class Tokens(BaseModel):
 
     pieces: list[str]
     ids: list[int] = Field(description="of the pieces, in the model's vocabulary")
-    count: int = Field(description="how many there are; those beyond `longest` in /models are not read at once")
+    count: int = Field(
+        description="how many there are; those beyond `max_length` in /models are not read at once"
+    )
 
 
 class Tokenized(BaseModel):
@@ -39,13 +41,13 @@ ASKED: dict[str, type[Asked]] = {"/tokenize": TokenizeAsked}
 """What the body of a route holds, to say what is wrong with one."""
 
 
-def tokenize_routes(house: House) -> APIRouter:
+def tokenize_routes(registry: ModelRegistry) -> APIRouter:
     router = APIRouter(tags=["tokenization"])
 
     @router.post("/tokenize", response_model=Tokenized, responses=REFUSALS)
     async def tokenize(asked: TokenizeAsked) -> Response:
         """Split one text or many into tokens."""
-        model = house.model(asked.model)
+        model = registry.model(asked.model)
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         return json_answer(await run_in_threadpool(tokenized, model, texts))
 

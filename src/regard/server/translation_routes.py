@@ -12,20 +12,20 @@ from regard.decoding import Policy
 from regard.server import messages
 from regard.server.alignment import places
 from regard.server.answers import OWN_MISTAKE, encoded, json_answer, refusal
-from regard.server.batcher import Gone, Ticket
-from regard.server.house import House, Refused
+from regard.server.batcher import Gone, Job
+from regard.server.cancellation import attended
 from regard.server.messages import REFUSALS, AttentionAsked, TranslateAsked
+from regard.server.model_registry import ModelRegistry, Refused
+from regard.server.request_log import without_words
 from regard.server.translator import Found, Look, Sentences, ServedTranslator, put_together
 from regard.server.views import POLICY
-from regard.server.waiting import attended
-from regard.server.watch import without_words
 
 LINES = "application/x-ndjson"
 MANY_CHARACTERS = 20_000
 """So many are split into sentences beside the event loop, which others wait for."""
 
 
-def translation_routes(house: House) -> APIRouter:
+def translation_routes(registry: ModelRegistry) -> APIRouter:
     router = APIRouter(tags=["translation"])
 
     @router.post(
@@ -41,7 +41,7 @@ def translation_routes(house: House) -> APIRouter:
     )
     async def translate(asked: TranslateAsked, request: Request) -> Response:
         """Translate one text or many."""
-        model = house.serving(ServedTranslator, "/translate", asked.model, "does not translate")
+        model = registry.serving(ServedTranslator, "/translate", asked.model, "does not translate")
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         sentences = await in_sentences(model, texts, asked.long)
         items = [part for each in sentences for part in each.parts]
@@ -51,17 +51,17 @@ def translation_routes(house: House) -> APIRouter:
                 f"the request has {len(items):,} sentences, the queue has room for {model.batcher.room:,}; "
                 "send it in pieces",
             )
-        ticket = model.batcher.put(model.search(asked.beam, asked.nbest, asked.attention), items)
-        answers = told_texts(ticket, texts, sentences)
+        job = model.batcher.put(model.search(asked.beam, asked.nbest, asked.attention), items)
+        answers = told_texts(job, texts, sentences)
         if LINES in request.headers.get("accept", ""):
-            return StreamingResponse(lines(answers, house, model, ticket, request), media_type=LINES)
-        async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
+            return StreamingResponse(lines(answers, registry, model, job, request), media_type=LINES)
+        async with attended(job, model.batcher, request), asyncio.timeout(registry.seconds):
             return json_answer({"model": model.name, "translations": [each async for each in answers]})
 
     return router
 
 
-def attention_routes(house: House) -> APIRouter:
+def attention_routes(registry: ModelRegistry) -> APIRouter:
     router = APIRouter(tags=["attention"])
 
     @router.post(
@@ -77,15 +77,15 @@ def attention_routes(house: House) -> APIRouter:
     )
     async def attention(asked: AttentionAsked, request: Request) -> Response:
         """Look where a model looks while it translates a text, writes a given translation, or reads."""
-        model = house.model(asked.model)
+        model = registry.model(asked.model)
         model.check_look(asked.text, asked.target)
         as_page = "text/html" in request.headers.get("accept", "")
-        ticket = model.batcher.put(Look(as_page), [(asked.text, asked.target)])
-        async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
-            [content] = [each async for each in ticket.answers()]
+        job = model.batcher.put(Look(as_page), [(asked.text, asked.target)])
+        async with attended(job, model.batcher, request), asyncio.timeout(registry.seconds):
+            [content] = [each async for each in job.answers()]
         if not as_page:
             return Response(content, media_type="application/json")
-        return view_answer(content, {"Content-Location": f"/attention/{house.views.keep(content)}"})
+        return view_answer(content, {"Content-Location": f"/attention/{registry.views.keep(content)}"})
 
     @router.get(
         "/attention/{view}",
@@ -97,7 +97,7 @@ def attention_routes(house: House) -> APIRouter:
     )
     async def attention_view(view: str) -> Response:
         """A page that `POST /attention` made, by the name that cannot be guessed."""
-        page = house.views.get(view)
+        page = registry.views.get(view)
         if page is None:
             return refusal(404, "there is no such view any more; open it anew")
         return view_answer(page, {})
@@ -113,10 +113,10 @@ async def in_sentences(model: ServedTranslator, texts: Sequence[str], long: Poli
 
 
 async def told_texts(
-    ticket: Ticket, texts: Sequence[str], sentences: Sequence[Sentences]
+    job: Job, texts: Sequence[str], sentences: Sequence[Sentences]
 ) -> AsyncIterator[dict[str, Any]]:
     """The answer for each text, as soon as all its parts are translated."""
-    answers = ticket.answers()
+    answers = job.answers()
     for text, each in zip(texts, sentences, strict=True):
         parts = [await anext(answers) for _ in each.parts]
         yield told(text, put_together(text, parts), each.note)
@@ -141,15 +141,15 @@ def told(text: str, found: Found, note: str | None) -> dict[str, Any]:
 
 async def lines(
     answers: AsyncIterator[dict[str, Any]],
-    house: House,
+    registry: ModelRegistry,
     model: ServedTranslator,
-    ticket: Ticket,
+    job: Job,
     request: Request,
 ) -> AsyncIterator[bytes]:
     """A translation a line; where it cannot go on, the last line says why."""
-    until = asyncio.get_running_loop().time() + house.seconds
+    until = asyncio.get_running_loop().time() + registry.seconds
     number = 0
-    async with attended(ticket, model.batcher, request):
+    async with attended(job, model.batcher, request):
         try:
             while True:
                 async with asyncio.timeout_at(until):  # the client may take its time, the answer may not
@@ -159,9 +159,9 @@ async def lines(
         except (StopAsyncIteration, Gone):
             return
         except TimeoutError:
-            yield encoded({"error": house.too_slow()}) + b"\n"
+            yield encoded({"error": registry.too_slow()}) + b"\n"
         except Exception as problem:
-            house.log(without_words(problem))
+            registry.log(without_words(problem))
             yield encoded({"error": OWN_MISTAKE}) + b"\n"
 
 

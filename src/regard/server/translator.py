@@ -80,10 +80,10 @@ class ServedTranslator:
     def warm_up(self) -> bool:
         """Have everything made that the first request would wait for; whether translations can be aligned."""
         loaded = self.loaded
-        source, longest = loaded.vocabulary.source, loaded.recipe.model.longest
-        short = (text for text in self.examples if too_long(source, text, longest) is None)
-        looked = loaded.attention(next(short, "."))
-        return any(name.endswith("cross") for name in looked.layers)
+        source, max_length = loaded.vocabulary.source, loaded.recipe.model.max_length
+        short = (text for text in self.examples if too_long(source, text, max_length) is None)
+        maps = loaded.attention(next(short, "."))
+        return any(name.endswith("cross") for name in maps.layers)
 
     def about(self) -> dict[str, Any]:
         """What a client may want to know."""
@@ -94,7 +94,7 @@ class ServedTranslator:
             "source_language": data.source_language,
             "target_language": data.target_language,
             "beam": self.loaded.recipe.decode.beam,
-            "longest": self.loaded.recipe.model.longest,
+            "max_length": self.loaded.recipe.model.max_length,
             "attention": self.attentive,
             "examples": self.examples,
             "card": self.card,
@@ -111,13 +111,13 @@ class ServedTranslator:
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the model has no places for."""
-        longest, vocabulary = self.loaded.recipe.model.longest, self.loaded.vocabulary
+        max_length, vocabulary = self.loaded.recipe.model.max_length, self.loaded.vocabulary
         for what, tokenizer, words in (
             ("text", vocabulary.source, text),
             ("target", vocabulary.target, target),
         ):
-            if (tokens := too_long(tokenizer, words or "", longest)) is not None:
-                raise RegardError(f"the {what} has {tokens} tokens, the model can look at {longest} at once")
+            if (tokens := too_long(tokenizer, words or "", max_length)) is not None:
+                raise RegardError(f"the {what} has {tokens} tokens, the model can look at {max_length} at once")
 
     def cost(self, way: Search | Look) -> float:
         """Time of a sentence relative to the model's usual beam size."""
@@ -146,22 +146,22 @@ class ServedTranslator:
         if not translation.text:
             return Aligned([], [], [])
         target_ids = part.hypotheses[0].ids
-        if max(len(part.source_ids), len(target_ids)) >= self.loaded.recipe.model.longest:
+        if max(len(part.source_ids), len(target_ids)) >= self.loaded.recipe.model.max_length:
             return None
-        looked = self.loaded.attention_of_ids(translation.source, part.source_ids, translation.text, target_ids)
-        return aligned(looked)
+        maps = self.loaded.attention_of_ids(translation.source, part.source_ids, translation.text, target_ids)
+        return aligned(maps)
 
     def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:
         """The payload as JSON, or the viewer's page; made here, where no other request waits for it."""
-        looked = self.loaded.attention(text, target)
-        if not looked.layers:
+        maps = self.loaded.attention(text, target)
+        if not maps.layers:
             return RegardError(f"{self.name} has no attention: there is nothing to look at")
-        if (weights := weights_in(looked)) > LARGEST_LOOK:
+        if (weights := weights_in(maps)) > LARGEST_LOOK:
             return RegardError(
                 f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
                 "`regard look` has no such limit"
             )
-        return (page(looked) if way.as_page else json.dumps(looked.as_json(), ensure_ascii=False)).encode()
+        return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()
 
 
 def put_together(text: str, parts: Sequence[Found]) -> Found:
@@ -171,8 +171,8 @@ def put_together(text: str, parts: Sequence[Found]) -> Found:
     return Found(translation, joined(alignments) if alignments else None)
 
 
-def weights_in(looked: AttentionMaps) -> int:
-    return sum(layer.weights.size for layer in looked.layers.values())
+def weights_in(maps: AttentionMaps) -> int:
+    return sum(layer.weights.size for layer in maps.layers.values())
 
 
 def examples_of(loaded: Translator) -> list[str]:

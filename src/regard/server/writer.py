@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.decoding.writer import Completion, GenerationConfig
+from regard.decoding.generator import Completion, GenerationConfig
 from regard.errors import RegardError
 from regard.server.batcher import Batcher
 from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
@@ -17,10 +17,10 @@ from regard.viz.page import page
 class Stream:
     """A text is to be told piece by piece; each item is a prompt, and whom to tell."""
 
-    wish: GenerationConfig
+    config: GenerationConfig
 
 
-class ServedWriter:
+class ServedGenerator:
     """One GPT of the server, or counts of tokens."""
 
     def __init__(
@@ -49,16 +49,16 @@ class ServedWriter:
             "does": ["/generate"],
             "labels": [],
             "pairs": False,
-            "longest": self.loaded.longest or 0,
-            "attention": self.loaded.longest is not None,
+            "max_length": self.loaded.max_length or 0,
+            "attention": self.loaded.max_length is not None,
             "examples": [],
             "card": self.card,
         }
 
-    def check(self, prompts: Sequence[str], wish: GenerationConfig) -> None:
+    def check(self, prompts: Sequence[str], config: GenerationConfig) -> None:
         """Refuse what the model cannot go on with before it waits in the queue with others."""
         self.loaded.writer.encoded(prompts)
-        self.loaded.writer.check_stops(wish)
+        self.loaded.writer.check_stops(config)
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the window has no places for."""
@@ -76,13 +76,13 @@ class ServedWriter:
                 self.counted(len(found), sum(each.tokens for each in found))
                 return found
             case Stream():
-                return [self.streamed(way.wish, *item) for item in items]
+                return [self.streamed(way.config, *item) for item in items]
             case Look():
                 return [self.look(way, text, target) for text, target in items]
 
-    def streamed(self, wish: GenerationConfig, prompt: str, tell: Callable[[str], bool]) -> Completion | None:
+    def streamed(self, config: GenerationConfig, prompt: str, tell: Callable[[str], bool]) -> Completion | None:
         """Tell a text as it is written; nothing more is written once nobody listens."""
-        for _, piece, whole in self.loaded.writer.events([prompt], wish):
+        for _, piece, whole in self.loaded.writer.events([prompt], config):
             if piece and not tell(piece):
                 return None
             if whole is not None:
@@ -92,10 +92,10 @@ class ServedWriter:
 
     def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:
         """The payload as JSON, or the viewer's page."""
-        looked = self.loaded.attention(text, target)
-        if (weights := weights_in(looked)) > LARGEST_LOOK:
+        maps = self.loaded.attention(text, target)
+        if (weights := weights_in(maps)) > LARGEST_LOOK:
             return RegardError(
                 f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
                 "`regard look` has no such limit"
             )
-        return (page(looked) if way.as_page else json.dumps(looked.as_json(), ensure_ascii=False)).encode()
+        return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()

@@ -9,17 +9,17 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from regard.decoding.generator import Completion, GenerationConfig
 from regard.decoding.sampling import SamplingConfig
-from regard.decoding.writer import Completion, GenerationConfig
 from regard.limits import SERVER_MAX_BEAM, SERVER_MAX_TOKENS
 from regard.server.answers import OWN_MISTAKE, encoded, json_answer
 from regard.server.batcher import Gone
-from regard.server.house import House, Refused
+from regard.server.cancellation import attended
 from regard.server.messages import CHARACTERS, REFUSALS, TEXTS, Asked
+from regard.server.model_registry import ModelRegistry, Refused
+from regard.server.request_log import without_words
 from regard.server.translation_routes import LINES
-from regard.server.waiting import attended
-from regard.server.watch import without_words
-from regard.server.writer import ServedWriter, Stream
+from regard.server.writer import ServedGenerator, Stream
 
 Prompt = Annotated[str, Field(max_length=CHARACTERS, min_length=1)]
 SEEDS = 2**31
@@ -62,10 +62,10 @@ class GenerateAsked(Asked):
         default=[], description="a list of at most 8 texts: end before the first of them"
     )
 
-    def wish(self, batch: int) -> GenerationConfig:
-        chance = SamplingConfig(self.seed, self.temperature, self.top_k, self.top_p)
+    def config(self, batch: int) -> GenerationConfig:
+        sampling = SamplingConfig(self.seed, self.temperature, self.top_k, self.top_p)
         return GenerationConfig(
-            self.tokens, chance, self.beam, self.repetition_penalty, tuple(self.stop), batch
+            self.tokens, sampling, self.beam, self.repetition_penalty, tuple(self.stop), batch
         )
 
 
@@ -88,9 +88,9 @@ ASKED: dict[str, type[Asked]] = {"/generate": GenerateAsked}
 """What the body of a route holds, to say what is wrong with one."""
 
 
-def writing_routes(house: House) -> APIRouter:
+def writing_routes(registry: ModelRegistry) -> APIRouter:
     router = APIRouter(tags=["writing"])
-    if "/generate" not in house.routes():
+    if "/generate" not in registry.routes():
         return router
 
     @router.post(
@@ -106,17 +106,17 @@ def writing_routes(house: House) -> APIRouter:
     )
     async def generate(asked: GenerateAsked, request: Request) -> Response:
         """Go on with one text or many."""
-        model = house.serving(ServedWriter, "/generate", asked.model, "writes no texts")
+        model = registry.serving(ServedGenerator, "/generate", asked.model, "writes no texts")
         prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
-        wish = asked.wish(model.batcher.batch)
-        await run_in_threadpool(model.check, prompts, wish)
+        config = asked.config(model.batcher.batch)
+        await run_in_threadpool(model.check, prompts, config)
         if LINES in request.headers.get("accept", "") and len(prompts) == 1:
-            return StreamingResponse(pieces(house, model, prompts[0], wish, request), media_type=LINES)
+            return StreamingResponse(pieces(registry, model, prompts[0], config, request), media_type=LINES)
         if len(prompts) > model.batcher.room:
             raise Refused(413, f"the queue has room for {model.batcher.room:,} prompts; send them in pieces")
-        ticket = model.batcher.put(wish, prompts)
-        async with attended(ticket, model.batcher, request), asyncio.timeout(house.seconds):
-            return json_answer({"model": model.name, "texts": [told(each) async for each in ticket.answers()]})
+        job = model.batcher.put(config, prompts)
+        async with attended(job, model.batcher, request), asyncio.timeout(registry.seconds):
+            return json_answer({"model": model.name, "texts": [told(each) async for each in job.answers()]})
 
     return router
 
@@ -126,7 +126,7 @@ def told(found: Completion) -> dict[str, Any]:
 
 
 async def pieces(
-    house: House, model: ServedWriter, prompt: str, wish: GenerationConfig, request: Request
+    registry: ModelRegistry, model: ServedGenerator, prompt: str, config: GenerationConfig, request: Request
 ) -> AsyncIterator[bytes]:
     """A piece a line, and the whole at last; where it cannot go on, the last line says why."""
     loop, coming, listening = asyncio.get_running_loop(), asyncio.Queue[str | None](), [True]
@@ -136,11 +136,11 @@ async def pieces(
         loop.call_soon_threadsafe(coming.put_nowait, piece)
         return listening[0]
 
-    ticket = model.batcher.put(Stream(wish), [(prompt, tell)])
-    async with attended(ticket, model.batcher, request):
-        ended = asyncio.create_task(last_of(ticket.answers(), coming))
+    job = model.batcher.put(Stream(config), [(prompt, tell)])
+    async with attended(job, model.batcher, request):
+        ended = asyncio.create_task(last_of(job.answers(), coming))
         try:
-            async with asyncio.timeout(house.seconds):
+            async with asyncio.timeout(registry.seconds):
                 while (piece := await coming.get()) is not None:
                     yield encoded({"piece": piece}) + b"\n"
                 if (whole := await ended) is not None:
@@ -148,9 +148,9 @@ async def pieces(
         except Gone:
             return
         except TimeoutError:
-            yield encoded({"error": house.too_slow()}) + b"\n"
+            yield encoded({"error": registry.too_slow()}) + b"\n"
         except Exception as problem:
-            house.log(without_words(problem))
+            registry.log(without_words(problem))
             yield encoded({"error": OWN_MISTAKE}) + b"\n"
         finally:
             listening[0] = False

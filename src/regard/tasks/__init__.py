@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from regard.tasks.loaded_model import LoadedModel
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.results import TrainedRun
 
 
@@ -24,7 +24,7 @@ def train(
     *,
     overrides: "Mapping[str, object] | None" = None,
     resume: bool = False,
-    audience: "Audience | None" = None,
+    listener: "ProgressListener | None" = None,
 ) -> "TrainedRun | None":
     """Train a recipe into a run folder: `train("kernel", overrides={"train.steps": 50})`.
 
@@ -51,7 +51,7 @@ def train(
     if out is None and processes() > 1:
         raise RegardError("several processes train together: name their run folder with --out")
     folder = Path(out) if out is not None else free_folder(recipe)
-    run: TrainedRun | None = spec_of(resolved).train(resolved, folder, audience, resume=resume)
+    run: TrainedRun | None = spec_of(resolved).train(resolved, folder, listener, resume=resume)
     return run
 
 

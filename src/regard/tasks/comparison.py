@@ -12,10 +12,10 @@ from regard.data.corpus import Pair
 from regard.errors import RegardError
 from regard.metrics import Paired, significance
 from regard.tasks.history import History, read_history
-from regard.tasks.metrics_log import Audience, Nobody
+from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.model import Evaluation, Translator, pairs_of_files
-from regard.tasks.translation.task import is_tokenised
+from regard.tasks.translation.task import is_tokenized
 
 WAY_OUT = "give --source and --target to compare them on sentences of your own"
 
@@ -96,13 +96,13 @@ def compare(
     source: str | Path | None = None,
     target: str | Path | None = None,
     beam: int | None = None,
-    audience: Audience | None = None,
+    listener: ProgressListener | None = None,
 ) -> Comparison:
     """Translate the same sentences with every run: those of two files, or the test split the runs share.
 
     Loss is left out: runs with other vocabularies count other tokens.
     """
-    audience = audience or Nobody()
+    listener = listener or NullListener()
     opened = open_runs([Path(each) for each in runs])
     first = next(iter(opened.values())).recipe
     pairs = pairs_of_files(source, target)
@@ -110,39 +110,39 @@ def compare(
     if pairs is None:
         pairs = shared_split(opened)
     check_scores_mean_the_same(opened, pairs)
-    evaluations = [measured(name, loaded, pairs, beam, audience) for name, loaded in opened.items()]
+    evaluations = [measured(name, loaded, pairs, beam, listener) for name, loaded in opened.items()]
     tested = significance(
         list(opened),
         [each.translations for each in evaluations],
         evaluations[0].references,
-        tokenised=is_tokenised(first),
+        tokenized=is_tokenized(first),
     )
     return Comparison(
         test_set,
         [
-            compared(loaded, beam, evaluation, paired, audience)
+            compared(loaded, beam, evaluation, paired, listener)
             for loaded, evaluation, paired in zip(opened.values(), evaluations, tested, strict=True)
         ],
     )
 
 
 def measured(
-    name: str, loaded: Translator, pairs: Sequence[Pair], beam: int | None, audience: Audience
+    name: str, loaded: Translator, pairs: Sequence[Pair], beam: int | None, listener: ProgressListener
 ) -> Evaluation:
     """One run's scores; one sentence goes ahead, so that what is set up once is not in the time."""
-    audience.say(f"translating {len(pairs):,} sentences with {name} ...")
+    listener.say(f"translating {len(pairs):,} sentences with {name} ...")
     loaded.translate([source for source, _ in pairs[:1]], beam=beam)
     return loaded.evaluate(pairs, beam=beam)
 
 
 def compared(
-    loaded: Translator, beam: int | None, evaluation: Evaluation, paired: Paired, audience: Audience
+    loaded: Translator, beam: int | None, evaluation: Evaluation, paired: Paired, listener: ProgressListener
 ) -> Compared:
     """One run with what its folder tells of its training."""
     metrics = loaded.folder.path / "metrics.jsonl"
     history = read_history(metrics)
     if history is None:
-        audience.say(f"{metrics} is missing or damaged: nothing is known of the training of {paired.name}")
+        listener.say(f"{metrics} is missing or damaged: nothing is known of the training of {paired.name}")
     return Compared(
         folder=loaded.folder.path,
         model=str(loaded.recipe.model),
@@ -213,10 +213,10 @@ def check_scores_mean_the_same(opened: dict[str, Translator], pairs: Sequence[Pa
     (first, model), *others = opened.items()
     references = model.references(pairs)
     for name, loaded in others:
-        if is_tokenised(model.recipe) != is_tokenised(loaded.recipe):
-            tokenised, other = (first, name) if is_tokenised(model.recipe) else (name, first)
+        if is_tokenized(model.recipe) != is_tokenized(loaded.recipe):
+            tokenized, other = (first, name) if is_tokenized(model.recipe) else (name, first)
             raise RegardError(
-                f"the text of {tokenised} is tokenised and that of {other} is not: "
+                f"the text of {tokenized} is tokenized and that of {other} is not: "
                 "their scores cannot be compared"
             )
         for one, another in zip(references, loaded.references(pairs), strict=True):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.config import RnnModel, TrainSettings, TransformerModel
 from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build
-from regard.decoding import BeamSearchConfig, Limits, search
+from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.engine import describe, find_library
 from regard.metrics import measure
 from regard.nn import Packed, Residual
@@ -163,8 +163,8 @@ def text_independent_of_the_batch() -> str:
     model = small_model()
     source = batch_of(some_pairs([8] * 13)).source.padded(PADDING)
     limits, options = (
-        Limits(BEGIN, END, (BEGIN, PADDING, UNKNOWN)),
-        BeamSearchConfig(beam=4, nbest=4, longest=20),
+        DecodingConstraints(BEGIN, END, (BEGIN, PADDING, UNKNOWN)),
+        BeamSearchConfig(beam=4, nbest=4, max_length=20),
     )
     whole = search(model, source, limits, options)
     alone = [search(model, source[row : row + 1], limits, options)[0] for row in range(13)]
@@ -228,7 +228,7 @@ def save_and_load_equal() -> str:
         folder.write_weights(model)
         torch.manual_seed(1)
         other = small_model()
-        folder.write_weights_into(other)
+        folder.load_weights(other)
         if not equal(model, other):
             raise Ill("a model read back is not the one that was written")
         training, copy = small_training(model, folder.path), small_training(small_model(), folder.path)
@@ -242,7 +242,7 @@ def save_and_load_equal() -> str:
         )
         if not equal(training.model, copy.model):
             raise Ill("a training read back goes on otherwise than the one that was written")
-    return "weights, optimiser and average are the same to the bit"
+    return "weights, optimizer and average are the same to the bit"
 
 
 CHECKS: dict[str, Callable[[], str]] = {
@@ -305,7 +305,7 @@ def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
 
 
 def gradient(model: Seq2SeqModel, batches: list[Batch]) -> list[Tensor]:
-    """Through the loop's own update, before the optimiser touches anything."""
+    """Through the loop's own update, before the optimizer touches anything."""
     with tempfile.TemporaryDirectory() as place:
         training = small_training(model, Path(place))
         objective = PairObjective(model, PADDING, 0.1)

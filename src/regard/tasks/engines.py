@@ -39,7 +39,7 @@ class ExportedTranslator:
                     f"{folder / onnx.STEP} scores {model.vocabulary} ids, and its vocabulary has {target.size}"
                 )
         self.name = model.name
-        self.pipeline = TranslationPipeline(model, source, target, self.recipe.model.longest)
+        self.pipeline = TranslationPipeline(model, source, target, self.recipe.model.max_length)
 
     def options(self, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
         """The recipe's way of searching, with another beam or more results."""

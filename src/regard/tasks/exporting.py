@@ -42,7 +42,7 @@ def export(
         raise RegardError(f"{folder} is there already, and not empty; name another folder")
     loaded = load(run)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with storage.aside(folder) as part:
+    with storage.atomic_path(folder) as part:
         part.mkdir()
         check = loaded.spec.export(loaded, ExportOptions(to, part, quantization, source))
     return Exported(folder, to, check)

@@ -30,17 +30,17 @@ def write(
             f"`regard remember {loaded.folder.path} --forget` lets it translate as it was trained"
         )
     recipe, vocabulary = loaded.recipe, loaded.vocabulary
-    longest = recipe.model.longest
+    max_length = recipe.model.max_length
     match to:
         case "ctranslate2":
             words = words_of(vocabulary.source), words_of(vocabulary.target)
-            ctranslate2.write(loaded.model, *words, folder, longest, quantization)
+            ctranslate2.write(loaded.model, *words, folder, max_length, quantization)
         case "onnx":
-            onnx.write(loaded.model, folder, longest)
+            onnx.write(loaded.model, folder, max_length)
         case "huggingface":
             tokenizer = tokenizer_files.check(vocabulary.source, vocabulary.target)
             marian.write(loaded.model, recipe, folder)
-            tokenizer_files.write(tokenizer, folder, longest)
+            tokenizer_files.write(tokenizer, folder, max_length)
             return
     vocabulary.save(folder)
     storage.write_text(folder / "recipe.toml", to_toml(recipe))

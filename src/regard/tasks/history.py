@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.metrics_log import read_journal
+from regard.tasks.metrics_log import read_metrics
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class History:
 def read_history(path: Path) -> History | None:
     """The history in a metrics.jsonl; nothing where the file is missing or damaged."""
     try:
-        return history_of(read_journal(path))
+        return history_of(read_metrics(path))
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError):
         return None
 

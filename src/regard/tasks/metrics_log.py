@@ -11,7 +11,7 @@ from regard.errors import DiskError, RegardError
 from regard.training.state import Progress, Scores
 
 
-class Audience(Protocol):
+class ProgressListener(Protocol):
     """Someone who watches a training, such as a terminal."""
 
     def say(self, sentence: str) -> None: ...
@@ -19,7 +19,7 @@ class Audience(Protocol):
     def progress(self, line: str, done: float) -> None: ...
 
 
-class Nobody:
+class NullListener:
     """An audience that is not there."""
 
     def say(self, sentence: str) -> None:
@@ -29,11 +29,11 @@ class Nobody:
         pass
 
 
-class Journal:
+class MetricsLogger:
     """Writes each report as a line of metrics.jsonl, tells the audience, and TensorBoard where it is wanted."""
 
-    def __init__(self, folder: Path, audience: Audience, train: LoopSettings, step: int = 0) -> None:
-        self.path, self.audience, self.train = folder / "metrics.jsonl", audience, train
+    def __init__(self, folder: Path, listener: ProgressListener, train: LoopSettings, step: int = 0) -> None:
+        self.path, self.listener, self.train = folder / "metrics.jsonl", listener, train
         self.samples: list[tuple[str, str]] = []
         """Source and translation of a few validation sentences, left here by the validation."""
         self.board = open_board(folder / "tensorboard") if train.tensorboard else None
@@ -44,7 +44,7 @@ class Journal:
     def progress(self, progress: Progress) -> None:
         self._write({"kind": "train", **asdict(progress)})
         line = report_line(progress, self.train) if self.train.log_style == "report" else short_line(progress)
-        self.audience.progress(line, progress.done)
+        self.listener.progress(line, progress.done)
 
     def validated(self, step: int, minutes: float, scores: Scores, best: bool) -> None:
         samples = [{"source": source, "translation": translation} for source, translation in self.samples]
@@ -53,13 +53,13 @@ class Journal:
         )
         numbers = "  ".join(f"{name} {score:.3f}" for name, score in scores.items())
         better = "  best so far" if best else ""
-        self.audience.say(f"validation at step {step} ({minutes:.1f} min)  {numbers}{better}")
+        self.listener.say(f"validation at step {step} ({minutes:.1f} min)  {numbers}{better}")
         for source, translation in self.samples[:1]:
-            self.audience.say(f"    {source}\n    -> {translation}")
+            self.listener.say(f"    {source}\n    -> {translation}")
 
     def skipped(self, step: int, why: str) -> None:
         self._write({"kind": "skipped", "step": step, "why": why})
-        self.audience.say(why)
+        self.listener.say(why)
 
     def _write(self, row: dict[str, Any]) -> None:
         try:
@@ -69,14 +69,14 @@ class Journal:
             sentence = f"{self.path} cannot be written: {storage.reason(problem)}"
             if self.train.unwritable == "stop":
                 raise DiskError(sentence) from None
-            self.audience.say(sentence)
+            self.listener.say(sentence)
         if self.board is not None:
             for name, value in row.items():
                 if isinstance(value, float):
                     self.board.add_scalar(f"{row['kind']}/{name}", value, row["step"])
 
 
-class Silence(Journal):
+class NullLogger(MetricsLogger):
     """The journal of a process that is not the first: the first one's holds for all."""
 
     def __init__(self) -> None:
@@ -96,16 +96,16 @@ def short_line(progress: Progress) -> str:
     left = progress.minutes / progress.done - progress.minutes if progress.done else 0.0
     return (
         f"step {progress.step:>6}  epoch {progress.epoch}  loss {progress.loss:.3f}  "
-        f"{progress.tokens_per_second:,.0f} tokens/s  rate {progress.rate:.1e}  {left:.1f} min left"
+        f"{progress.tokens_per_second:,.0f} tokens/s  lr {progress.lr:.1e}  {left:.1f} min left"
     )
 
 
 def report_line(progress: Progress, train: LoopSettings) -> str:
     """Batch, updates, loss, speed and rate, in the order in which the report prints them."""
-    batch = progress.step * train.accumulate
+    batch = progress.step * train.grad_accum
     return (
         f"Epoch: {progress.epoch} | Batch: {batch:6d} | Update: {progress.step:5d} | Loss: {progress.loss:6.2f}"
-        f" | Tokens/s: {progress.tokens_per_second:7.1f} | Learning rate: {progress.rate:6.1e}"
+        f" | Tokens/s: {progress.tokens_per_second:7.1f} | Learning rate: {progress.lr:6.1e}"
     )
 
 
@@ -117,7 +117,7 @@ def open_board(folder: Path) -> Any:
     return SummaryWriter(str(folder))
 
 
-def read_journal(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 

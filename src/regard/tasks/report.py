@@ -11,7 +11,7 @@ from regard.data.corpus import Pair
 from regard.errors import RegardError
 from regard.tasks.environment import environment
 from regard.tasks.history import history_of, number
-from regard.tasks.metrics_log import Audience, Nobody, read_journal
+from regard.tasks.metrics_log import NullListener, ProgressListener, read_metrics
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.model import Evaluation, Translator
 from regard.viz.comparison import draw_lengths
@@ -38,11 +38,11 @@ class Measured:
     missing: str = ""
 
 
-def report(run: str | Path, version: str, audience: Audience | None = None) -> str:
+def report(run: str | Path, version: str, listener: ProgressListener | None = None) -> str:
     """The page of a run folder, as HTML; `version` is regard's own."""
     loaded = Translator.load(run)
-    rows = journal_of(loaded.folder.file("metrics.jsonl"))
-    measured = measure(loaded, audience or Nobody())
+    rows = logger_of(loaded.folder.file("metrics.jsonl"))
+    measured = measure(loaded, listener or NullListener())
     name = Path(run).resolve().name
     recipe = loaded.recipe
     page = Document(f"Training report: {name}")
@@ -62,13 +62,13 @@ def report(run: str | Path, version: str, audience: Audience | None = None) -> s
     return page.html()
 
 
-def journal_of(path: Path) -> Rows:
+def logger_of(path: Path) -> Rows:
     """The rows of a metrics.jsonl that can be drawn; none where the file is missing or damaged."""
     try:
-        rows = read_journal(path)
+        rows = read_metrics(path)
         history_of(rows)
         for row in rows:
-            drawn = {"train": ("loss", "rate"), "valid": ("loss", "bleu")}.get(row["kind"], ())
+            drawn = {"train": ("loss", "lr"), "valid": ("loss", "bleu")}.get(row["kind"], ())
             for key in ("minutes", *drawn) if drawn else ():
                 number(row[key])
             for sample in row.get("samples", []):
@@ -79,12 +79,12 @@ def journal_of(path: Path) -> Rows:
     return rows
 
 
-def measure(loaded: Translator, audience: Audience) -> Measured:
+def measure(loaded: Translator, listener: ProgressListener) -> Measured:
     try:
         pairs = loaded.test_pairs()
     except RegardError as problem:
         return Measured([], None, f"The test data is not here any more ({str(problem).removesuffix('.')}).")
-    audience.say(f"translating {len(pairs):,} test sentences ...")
+    listener.say(f"translating {len(pairs):,} test sentences ...")
     return Measured(pairs, loaded.evaluate(pairs))
 
 
@@ -179,17 +179,17 @@ def add_attention(page: Document, loaded: Translator, texts: Sequence[str]) -> N
     if not texts:
         page.paragraph("There is no sentence to show: the test data is gone, and no validation left samples.")
     for text in texts:
-        looked = loaded.attention(text)
-        if not looked.layers:
+        maps = loaded.attention(text)
+        if not maps.layers:
             page.paragraph("This model has no attention: there is nothing to look at.")
             return
-        page.paragraph(f"{text} → {looked.written.text}")
-        page.picture(draw_aligned(looked), f"Alignment of “{text}”", small=True)
+        page.paragraph(f"{text} → {maps.written.text}")
+        page.picture(draw_aligned(maps), f"Alignment of “{text}”", small=True)
 
 
-def draw_aligned(looked: AttentionMaps) -> Figure:
-    layer = looked.layers[looked.aligning].in_words()
-    return draw_matrix(layer.weights.mean(0), layer, looked.aligning)
+def draw_aligned(maps: AttentionMaps) -> Figure:
+    layer = maps.layers[maps.aligning].in_words()
+    return draw_matrix(layer.weights.mean(0), layer, maps.aligning)
 
 
 def text_of(loaded: Translator, name: str) -> str:

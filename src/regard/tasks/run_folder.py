@@ -63,7 +63,7 @@ class RunFolder:
 
     def alone(self) -> AbstractContextManager[None]:
         """The folder for this process alone, as long as the block lasts."""
-        return storage.only_here(
+        return storage.exclusive_lock(
             self.path, lambda other: f"another training is writing into {self.path} (process {other})"
         )
 
@@ -91,7 +91,7 @@ class RunFolder:
                 )
 
     def write_weights(self, model: nn.Module) -> None:
-        with storage.aside(self.path / "model.safetensors") as part:
+        with storage.atomic_path(self.path / "model.safetensors") as part:
             write_tensors(unique(model), part)
 
     def write_recipe(self, recipe: Recipe) -> None:
@@ -129,7 +129,7 @@ class RunFolder:
         except ValueError as problem:
             raise RegardError(f"{path} does not hold the weights of this configuration: {problem}") from None
 
-    def write_weights_into(self, model: nn.Module) -> None:
+    def load_weights(self, model: nn.Module) -> None:
         """Fill a model with the saved weights."""
         self.check_weights(model)
         model.load_state_dict(self.weights(), strict=False)

@@ -32,7 +32,7 @@ def join(output: Path, processes: int) -> None:
     lengths = [[int(line) for line in lengths_of(part).read_text("utf-8").split()] for part in parts]
     files = [part.open("rb") for part in parts]
     try:
-        with storage.aside(output) as whole, whole.open("wb") as out:
+        with storage.atomic_path(output) as whole, whole.open("wb") as out:
             for piece in count():
                 rank, place = piece % processes, piece // processes
                 if place == len(lengths[rank]):

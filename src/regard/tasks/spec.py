@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a spec is cheap to import: what it needs is imported when i
     from regard.tasks.export_check import Check
     from regard.tasks.formats import Format, Quantization
     from regard.tasks.loaded_model import LoadedModel
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.reduction_subject import Subject
     from regard.tasks.results import Result, TrainedRun
     from regard.tasks.run_folder import RunFolder
@@ -63,7 +63,7 @@ class TaskSpec(ABC, Generic[RecipeType, ModelType]):
 
     @abstractmethod
     def train(
-        self, recipe: RecipeType, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: RecipeType, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TrainedRun | None":
         """Train into the folder `out`; None in all processes but the first."""
 

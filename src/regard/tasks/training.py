@@ -10,7 +10,7 @@ from torch import nn
 from regard.config import LoopSettings, Recipe
 from regard.engine.plan import describe_training
 from regard.errors import DiskError
-from regard.tasks.metrics_log import Audience, Journal, Nobody, Silence
+from regard.tasks.metrics_log import MetricsLogger, NullListener, NullLogger, ProgressListener
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.signals import asked_to_stop
 from regard.training import checkpoint
@@ -39,21 +39,21 @@ class Task(Protocol[Result]):
     def width(self) -> int:
         """Size of a token's vector, which the noam schedule asks for."""
 
-    def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
+    def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         """Read the data and the vocabulary, and give the model to train, with the weights it starts from."""
 
     def batches(self, world: World) -> Batches: ...
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> Objective: ...
 
-    def validation(self, journal: Journal) -> Validate: ...
+    def validation(self, logger: MetricsLogger) -> Validate: ...
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> Result:
         """Measure the best weights, which the model has, and complete the folder."""
 
 
 def train(
-    task: Task[Result], out: Path, audience: Audience | None = None, *, resume: bool = False
+    task: Task[Result], out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> Result | None:
     """Train into the folder `out` and measure; with `resume`, go on from its checkpoint.
 
@@ -62,49 +62,49 @@ def train(
     choose_device(task.settings.device)  # refused before a folder is made
     with joined(task.settings.device) as world, training_process():
         resume = resume or (restarted() and (out / "recipe.toml").is_file())
-        audience = audience if audience and world.first else Nobody()
+        listener = listener if listener and world.first else NullListener()
         if not world.first:
             world.wait()
-            return train_into(RunFolder(out), task, audience, resume=resume, world=world)
+            return train_into(RunFolder(out), task, listener, resume=resume, world=world)
         folder = RunFolder.to_resume(out, task.recipe) if resume else RunFolder.create(out)
         with folder.alone():
-            return train_into(folder, task, audience, resume=resume, world=world)
+            return train_into(folder, task, listener, resume=resume, world=world)
 
 
 def train_into(
-    folder: RunFolder, task: Task[Result], audience: Audience, *, resume: bool, world: World
+    folder: RunFolder, task: Task[Result], listener: ProgressListener, *, resume: bool, world: World
 ) -> Result | None:
     """`train` in a folder that no other training writes into."""
     settings = task.settings
     device = choose_device(settings.device)
     seed_generators(device, settings.seed)
-    model = task.prepare(folder, audience, world)
+    model = task.prepare(folder, listener, world)
     told = f"model: {count_parameters(model):,} parameters on {device}"
     if settings.shard and world.size == 1:
-        audience.say("train.shard: this process is alone and holds all; torchrun starts several")
+        listener.say("train.shard: this process is alone and holds all; torchrun starts several")
     kept = shard(model, world, device) if settings.shard and world.size > 1 else None
     here = sum(own(each).numel() for each in model.parameters())
-    audience.say(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
+    listener.say(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
     model.to(device)
     training = Training(model, settings, task.batches(world), task.width, world=world, kept=kept)
-    checkpoints = Checkpoints(training, folder, audience)
-    if resume and not checkpoint.resume(training, checkpoints.place, audience.say):
-        audience.say("there is no checkpoint yet; training begins from the start")
-    journal = Journal(folder.path, audience, settings, training.step) if world.first else Silence()
-    precision = choose_precision(settings.precision, device, audience.say)
+    checkpoints = Checkpoints(training, folder, listener)
+    if resume and not checkpoint.resume(training, checkpoints.place, listener.say):
+        listener.say("there is no checkpoint yet; training begins from the start")
+    logger = MetricsLogger(folder.path, listener, settings, training.step) if world.first else NullLogger()
+    precision = choose_precision(settings.precision, device, listener.say)
     model.train()
     training.engine = (
         describe_training(model)
         if precision == torch.float32
         else f"PyTorch (train.precision is {str(precision).removeprefix('torch.')})"
     )
-    audience.say(f"engine: {training.engine}")
+    listener.say(f"engine: {training.engine}")
     with asked_to_stop() as asked:
         run(
             training,
             task.objective(model, precision),
-            task.validation(journal),
-            journal,
+            task.validation(logger),
+            logger,
             keep_best=checkpoints.keep_best,
             checkpoint=checkpoints.save,
             asked_to_stop=asked,
@@ -112,7 +112,7 @@ def train_into(
     if not world.first:
         return None
     best = kept or model
-    folder.write_weights_into(best)
+    folder.load_weights(best)
     best.eval()
     return task.finish(folder, best, training)
 
@@ -120,8 +120,8 @@ def train_into(
 class Checkpoints:
     """Writes what a training must not lose; what cannot be written ends it, or is told, as set."""
 
-    def __init__(self, training: Training, folder: RunFolder, audience: Audience) -> None:
-        self.training, self.folder, self.audience = training, folder, audience
+    def __init__(self, training: Training, folder: RunFolder, listener: ProgressListener) -> None:
+        self.training, self.folder, self.listener = training, folder, listener
         self.place = folder.path / "checkpoints"
 
     def save(self) -> None:
@@ -138,7 +138,7 @@ class Checkpoints:
             kept = f"the checkpoint of step {steps[-1]} is kept" if steps else "there is no checkpoint yet"
             if self.training.settings.unwritable == "stop":
                 raise DiskError(f"{problem}; {kept}") from None
-            self.audience.say(f"{problem}; {kept}, training goes on")
+            self.listener.say(f"{problem}; {kept}, training goes on")
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -37,7 +37,7 @@ def train(
 
     size: ids in all; None is every frequent word, or 8,000 subwords.
     min_count: how often a word (words, spacy, space) or a merged pair (bpe, wordpiece) must have been seen.
-    normal: none, nfc or nfkc. language: spaCy's rules to use. pretokenised: subwords of text already tokenised,
+    normal: none, nfc or nfkc. language: spaCy's rules to use. pretokenised: subwords of text already tokenized,
     which is split at blanks only. unseen: a character not in the texts is spelled in bytes, or unknown. The
     kinds bert and gpt clean and split text in those models' own ways; of these they ask size, min_count and
     lower. characters and bytes ask none of them.

@@ -31,7 +31,7 @@ class LetterTokenizer(Tokenizer):
     def size(self) -> int:
         return len(SPECIALS) + (256 if self.kind == "bytes" else len(self.letters))
 
-    def normalise(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         return text
 
     def encode_batch(

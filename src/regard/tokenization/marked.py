@@ -25,8 +25,8 @@ class MarkedTokenizer(Tokenizer):
     def size(self) -> int:
         return self.inner.size + len(MARKS)
 
-    def normalise(self, text: str) -> str:
-        return self.inner.normalise(text)
+    def normalize(self, text: str) -> str:
+        return self.inner.normalize(text)
 
     def encode_batch(
         self, texts: Sequence[str], *, dropout: float = 0.0, seed: int = 0, start: int = 0

@@ -1,4 +1,4 @@
-"""spaCy's rule tokenisers, an optional extra: only their rules are used, no trained pipeline."""
+"""spaCy's rule tokenizers, an optional extra: only their rules are used, no trained pipeline."""
 
 from collections.abc import Callable
 from functools import lru_cache

@@ -123,7 +123,7 @@ def _splitter(pretokenised: bool) -> pre_tokenizers.PreTokenizer:
     """Where no piece may reach across; no stretch can hold a special symbol or a spelled byte (`<0x41>`).
 
     Natural text: letters with their inner apostrophes, digits, punctuation, each with the blank before it. `#`
-    is alone, so that no stretch begins with WordPiece's `##`. Tokenised text: at blanks, and after `<s>`'s `<`.
+    is alone, so that no stretch begins with WordPiece's `##`. Tokenized text: at blanks, and after `<s>`'s `<`.
     """
     if pretokenised:
         rule = r"▁?[^▁<]+|▁?<(?=/?[a-z]+>|0x..>)|▁?<[^▁<]*|▁"

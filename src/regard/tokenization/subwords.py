@@ -35,7 +35,7 @@ class SubwordTokenizer(Tokenizer):
     def size(self) -> int:
         return self.library.get_vocab_size()
 
-    def normalise(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         normalizer = self.library.normalizer
         return text if normalizer is None else normalizer.normalize_str(text)
 

@@ -31,7 +31,7 @@ class Tokenizer(ABC):
         """Number of ids, the special symbols included."""
 
     @abstractmethod
-    def normalise(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         """The text as the tokenizer reads it: what decoding gives back when nothing is unknown."""
 
     def encode(self, text: str) -> list[int]:

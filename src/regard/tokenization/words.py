@@ -28,7 +28,7 @@ class WordOptions:
     lower: bool = False
     normal: str = "none"
 
-    def normalise(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         """Composed and lowered as asked, without blanks at the ends; spaCy alone sees the inner blanks."""
         if self.normal != "none":
             form: Literal["NFC", "NFKC"] = "NFC" if self.normal == "nfc" else "NFKC"
@@ -38,7 +38,7 @@ class WordOptions:
         return text.strip() if self.kind == "spacy" else " ".join(text.split())
 
     def splitter(self) -> Callable[[str], list[str]]:
-        """Text, normalised, to words."""
+        """Text, normalized, to words."""
         if self.kind == "spacy":
             return spacy_split(self.language)
         return split if self.kind == "words" else str.split
@@ -64,15 +64,15 @@ class WordTokenizer(Tokenizer):
     def size(self) -> int:
         return len(self.vocabulary)
 
-    def normalise(self, text: str) -> str:
-        return self.options.normalise(text)
+    def normalize(self, text: str) -> str:
+        return self.options.normalize(text)
 
     def encode_batch(
         self, texts: Sequence[str], *, dropout: float = 0.0, seed: int = 0, start: int = 0
     ) -> list[list[int]]:
         refuse_dropout(self.kind, dropout)
-        split_text, normalise, ids = self.options.splitter(), self.options.normalise, self._ids
-        return [[ids.get(word, self.unknown) for word in split_text(normalise(text))] for text in texts]
+        split_text, normalize, ids = self.options.splitter(), self.options.normalize, self._ids
+        return [[ids.get(word, self.unknown) for word in split_text(normalize(text))] for text in texts]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.vocabulary[one] for one in ids]
@@ -99,7 +99,7 @@ def train_words(
     """Words seen at least `min_count` times, most frequent first, then alphabetical; `size` cuts the tail."""
     split_text, counts = options.splitter(), Counter[str]()
     for text in texts:
-        counts.update(split_text(options.normalise(text)))
+        counts.update(split_text(options.normalize(text)))
     if not counts:
         raise RegardError("There is no word in the texts that a tokenizer is to be trained on.")
     frequent = (word for word, count in counts.items() if count >= min_count and word not in SPECIALS)

@@ -34,7 +34,7 @@ def save(training: Training, folder: Path, keep: int) -> Path:
         return place
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with storage.aside(place) as part:
+        with storage.atomic_path(place) as part:
             part.mkdir()
             write_tensors(tensors, part / TENSORS)
             numbers = {**numbers_of(training), "sha256": storage.digest(part / TENSORS)}
@@ -116,8 +116,8 @@ def tensors_of(training: Training) -> dict[str, Tensor]:
     found |= {f"average.{name}": each for name, each in training.average.exponential.items()}
     for number, weights in enumerate(training.average.last):
         found |= {f"last.{number}.{name}": each for name, each in weights.items()}
-    for number, state in training.optimiser.state_dict()["state"].items():
-        found |= {f"optimiser.{number}.{key}": torch.as_tensor(value) for key, value in state.items()}
+    for number, state in training.optimizer.state_dict()["state"].items():
+        found |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in state.items()}
     if training.sharded:
         put_together = ((name, whole(each)) for name, each in found.items())
         return {name: each.cpu() for name, each in put_together if training.world.first}
@@ -147,15 +147,15 @@ def restore(training: Training, tensors: dict[str, Tensor], numbers: dict[str, A
     average.last.extend(
         parts_of(under(f"last.{number}.", tensors), training.model) for number in range(numbers["last"])
     )
-    saved = training.optimiser.state_dict()
+    saved = training.optimizer.state_dict()
     saved["state"] = {}
-    updated = [each for group in training.optimiser.param_groups for each in group["params"]]
-    for name, each in under("optimiser.", tensors).items():
+    updated = [each for group in training.optimizer.param_groups for each in group["params"]]
+    for name, each in under("optimizer.", tensors).items():
         number, key = name.split(".")
         like = updated[int(number)]
         value = part_of(each, like) if each.shape == like.shape else each  # a count is the same for all
         saved["state"].setdefault(int(number), {})[key] = value
-    training.optimiser.load_state_dict(saved)
+    training.optimizer.load_state_dict(saved)
     training.step = numbers["step"]
     training.seconds = numbers["seconds"]
     training.stale = numbers["stale"]

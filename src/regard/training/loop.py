@@ -33,9 +33,9 @@ def run(
     window.since = time.perf_counter()
     with ahead(training.batches.stream(training.cursor), pinned(training.model)) as stream:
         while training.done() < 1.0:
-            group = [next(stream) for _ in range(settings.accumulate)]
-            rate = training.rate()
-            one_update(training, objective, [batch for batch, _ in group], rate, watcher)
+            group = [next(stream) for _ in range(settings.grad_accum)]
+            lr = training.lr()
+            one_update(training, objective, [batch for batch, _ in group], lr, watcher)
             training.cursor = group[-1][1]
             training.step += 1
             clock.tick()
@@ -43,7 +43,7 @@ def run(
             told = (training.seconds if training.world.first else 0.0, asked_to_stop() or 0)
             training.seconds, signal = training.world.largest(*told)
             if training.step % settings.log_every == 0 or training.done() >= 1.0:
-                watcher.progress(window.report(training, rate))
+                watcher.progress(window.report(training, lr))
             if training.validation_due() or training.done() >= 1.0:
                 validation(training, validate, watcher, keep_best)
                 window.leave_out(clock.tick())

@@ -1,4 +1,4 @@
-"""From settings to an optimiser and a rate."""
+"""From settings to an optimizer and a rate."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from regard.config import LoopSettings
-from regard.training import schedule
+from regard.training import schedules
 from regard.training.lion import Lion
 from regard.training.muon import Muon
-from regard.training.schedule import Schedule
+from regard.training.schedules import Schedule
 
 OPTIMISERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon, "lion": Lion}
 
@@ -18,7 +18,7 @@ THRESHOLD_RATE = 0.02
 """The highest rate of thresholds of pruning."""
 
 
-def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, train: LoopSettings) -> torch.optim.Optimizer:
     """Adam as the paper has it, AdamW, Muon or Lion; weight decay leaves norms, biases and embeddings alone."""
     learned = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     named = [(name, each) for name, each in learned if not name.endswith("thresholds")]
@@ -28,16 +28,16 @@ def make_optimiser(model: nn.Module, train: LoopSettings) -> torch.optim.Optimiz
         {"params": matrices, "weight_decay": train.weight_decay},
         {"params": rest, "weight_decay": 0.0},
     ]
-    kind: Callable[..., torch.optim.Optimizer] = OPTIMISERS[train.optimiser]
+    kind: Callable[..., torch.optim.Optimizer] = OPTIMISERS[train.optimizer]
     if kind is Muon:
         groups = hidden_apart(groups, model)
     thresholds = [each for name, each in learned if name.endswith("thresholds")]
     # A weight moves by thousandths, a threshold by hundredths, at whatever rate weights move.
-    groups.append({"params": thresholds, "weight_decay": 0.0, "pace": THRESHOLD_RATE / train.rate})
+    groups.append({"params": thresholds, "weight_decay": 0.0, "pace": THRESHOLD_RATE / train.lr})
     adam_options = {} if kind is Lion else {"eps": train.epsilon, "fused": True}
     return kind(
         [group for group in groups if group["params"]],
-        lr=train.rate,
+        lr=train.lr,
         betas=(train.beta1, train.beta2),
         **adam_options,
     )
@@ -61,12 +61,12 @@ def make_schedule(train: LoopSettings, d_model: int, total: float) -> Schedule:
     """The rate at each step; `total` is how many steps the budget is expected to allow."""
     match train.schedule:
         case "noam":
-            return schedule.noam(d_model, train.warmup, train.rate)
+            return schedules.noam(d_model, train.warmup, train.lr)
         case "inverse-sqrt":
-            return schedule.inverse_sqrt(train.rate, train.warmup)
+            return schedules.inverse_sqrt(train.lr, train.warmup)
         case "cosine":
-            return schedule.cosine(train.rate, train.warmup, round(total))
+            return schedules.cosine(train.lr, train.warmup, round(total))
         case "linear":
-            return schedule.linear(train.rate, train.warmup, round(total))
+            return schedules.linear(train.lr, train.warmup, round(total))
         case "constant":
-            return schedule.constant(train.rate, train.warmup)
+            return schedules.constant(train.lr, train.warmup)

@@ -1,7 +1,7 @@
 """A model too large for one device: every process holds a part of each weight, and all of one block at a time.
 
 PyTorch's fully sharded data parallel does the work: a block's weights are brought together before it computes
-and let go after it, gradients are added up over the processes and each keeps its part of the sum. Optimiser and
+and let go after it, gradients are added up over the processes and each keeps its part of the sum. Optimizer and
 averages then have parts only. The whole is put together, tensor by tensor, for checkpoints and validation.
 """
 

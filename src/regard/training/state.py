@@ -14,7 +14,7 @@ from regard.config import LoopSettings
 from regard.data.stream import Cursor
 from regard.training.distributed import World
 from regard.training.ema import Average
-from regard.training.optimizers import make_optimiser, make_schedule
+from regard.training.optimizers import make_optimizer, make_schedule
 from regard.training.sharding import is_sharded
 
 
@@ -67,7 +67,7 @@ class Progress:
     step: int
     epoch: int
     loss: float
-    rate: float
+    lr: float
     tokens_per_second: float
     minutes: float
     done: float
@@ -99,14 +99,14 @@ class Window:
         self.num_targets += num_targets
         self.timed += tokens
 
-    def report(self, training: "Training", rate: float) -> Progress:
+    def report(self, training: "Training", lr: float) -> Progress:
         """How training stands; a new window begins."""
         speed = self.timed / max(1e-9, time.perf_counter() - self.since)
         progress = Progress(
             step=training.step,
             epoch=training.cursor.epoch + 1,
             loss=float(self.loss) / max(1, self.num_targets),
-            rate=rate,
+            lr=lr,
             tokens_per_second=speed,
             minutes=training.seconds / 60,
             done=min(1.0, training.done()),
@@ -128,7 +128,7 @@ class Training:
     batches: Batches
     width: int
     """Size of a token's vector, which the noam schedule asks for."""
-    optimiser: Optimizer = field(init=False)
+    optimizer: Optimizer = field(init=False)
     average: Average = field(init=False)
     cursor: Cursor = field(default_factory=Cursor)
     step: int = 0
@@ -148,9 +148,9 @@ class Training:
 
     def __post_init__(self) -> None:
         self.sharded = is_sharded(self.model)
-        self.optimiser = make_optimiser(self.model, self.settings)
+        self.optimizer = make_optimizer(self.model, self.settings)
         self.average = Average(self.model, self.settings, self.kept)
-        self.per_epoch = max(1, math.ceil(self.batches.per_epoch() / self.settings.accumulate))
+        self.per_epoch = max(1, math.ceil(self.batches.per_epoch() / self.settings.grad_accum))
 
     def done(self) -> float:
         """Share of the budget used; training ends at 1."""
@@ -166,11 +166,11 @@ class Training:
         patient = self.settings.patience == 0 or self.stale < self.settings.patience
         return max(spent) if patient else 1.0
 
-    def rate(self) -> float:
+    def lr(self) -> float:
         """The rate of the coming step; a schedule that comes down reaches its end when the budget does."""
         done = self.done()
         total = (self.step + 1) / done if done > 0.01 else max(self.settings.steps or 0, 100 * self.per_epoch)
-        counted = self.settings.accumulate if self.settings.rate_by == "batches" else 1
+        counted = self.settings.grad_accum if self.settings.lr_by == "batches" else 1
         return make_schedule(self.settings, self.width, total * counted)((self.step + 1) * counted)
 
     def validation_due(self) -> bool:

@@ -1,4 +1,4 @@
-"""One update: loss, gradient, a step of the optimiser; and what is done where numbers or memory fail."""
+"""One update: loss, gradient, a step of the optimizer; and what is done where numbers or memory fail."""
 
 import hashlib
 import math
@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from regard.errors import TrainingError, is_out_of_memory
 from regard.training.devices import device_module
-from regard.training.schedule import Schedule
+from regard.training.schedules import Schedule
 from regard.training.sharding import whole
 from regard.training.state import Batch, Objective, Training, Watcher
 
@@ -29,31 +29,31 @@ class Step:
 
     number: int
     loss: float
-    rate: float
+    lr: float
 
 
 def fit(
-    optimiser: Optimizer, schedule: Schedule, batches: Iterable[Item], loss_of: Callable[[Item], Tensor]
+    optimizer: Optimizer, schedule: Schedule, batches: Iterable[Item], loss_of: Callable[[Item], Tensor]
 ) -> Iterator[Step]:
     """One update for each batch; yields after each, so whoever iterates decides what happens between."""
     for number, batch in enumerate(batches, start=1):
         loss = loss_of(batch)
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch has no types there
-        rate = schedule(number)
-        update(optimiser, rate)
-        yield Step(number, float(loss.detach()), rate)
+        lr = schedule(number)
+        update(optimizer, lr)
+        yield Step(number, float(loss.detach()), lr)
 
 
-def update(optimiser: Optimizer, rate: float) -> None:
+def update(optimizer: Optimizer, lr: float) -> None:
     """Take a step at this rate."""
-    for group in optimiser.param_groups:
-        group["lr"] = rate * group.get("pace", 1.0)
-    optimiser.step()
+    for group in optimizer.param_groups:
+        group["lr"] = lr * group.get("pace", 1.0)
+    optimizer.step()
 
 
 def one_update(
-    training: Training, objective: Objective, batches: Sequence[Batch], rate: float, watcher: Watcher
+    training: Training, objective: Objective, batches: Sequence[Batch], lr: float, watcher: Watcher
 ) -> None:
     """Gradients of all batches, divided by the targets of all: equal to one large batch.
 
@@ -62,7 +62,7 @@ def one_update(
     num_targets = sum(batch.num_targets for batch in batches)
     parameters = [each for each in training.model.parameters() if each.requires_grad]
     seed_generators(parameters[0].device, chance_of(training))
-    training.optimiser.zero_grad(set_to_none=True)
+    training.optimizer.zero_grad(set_to_none=True)
     total = torch.zeros((), device=parameters[0].device)
     for batch in batches:
         if not batch.rows:  # fewer rows than processes
@@ -86,7 +86,7 @@ def one_update(
         leave_out(training, f"{float(total) / num_targets}", f"{float(norm)}", batches, watcher)
         return
     training.skipped = 0
-    update(training.optimiser, rate)
+    update(training.optimizer, lr)
     training.average.after_step()
     training.window.add(total, num_targets, sum(batch.tokens for batch in batches))
 
@@ -106,7 +106,7 @@ def seed_generators(device: torch.device, seed: int) -> None:
 
 def leave_out(training: Training, loss: str, norm: str, batches: Sequence[Batch], watcher: Watcher) -> None:
     """No update from batches whose loss or gradient is not finite; end the training where that is set."""
-    training.optimiser.zero_grad(set_to_none=True)
+    training.optimizer.zero_grad(set_to_none=True)
     pairs = [number for batch in batches for number in batch.sentences]
     named = ", ".join(map(str, pairs[:5])) + (f" and {len(pairs) - 5} more" if len(pairs) > 5 else "")
     step = training.step + 1
@@ -131,5 +131,5 @@ def memory_error_named(training: Training, batch: Batch) -> Iterator[None]:
         size = "batch_sentences" if settings.batch_sentences else "batch_tokens"
         raise TrainingError(
             f"Out of memory on {batch}. Lower train.{size} (now {getattr(settings, size)}) and raise "
-            "train.accumulate to keep the effective batch size."
+            "train.grad_accum to keep the effective batch size."
         ) from None

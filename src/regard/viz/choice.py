@@ -5,18 +5,18 @@ from regard.viz.measures import rollout
 from regard.viz.payload import AttentionMaps, Layer
 
 
-def every_layer(looked: AttentionMaps) -> dict[str, Layer]:
+def every_layer(maps: AttentionMaps) -> dict[str, Layer]:
     """What was recorded, and the rollout over it; a model that recorded nothing is told so."""
-    if not looked.layers:
+    if not maps.layers:
         raise RegardError("this model has no attention: there is nothing to look at")
-    return {**looked.layers, **rollout(looked)}
+    return {**maps.layers, **rollout(maps)}
 
 
-def chosen_layer(looked: AttentionMaps, name: str | None = None) -> str:
+def chosen_layer(maps: AttentionMaps, name: str | None = None) -> str:
     """The layer of that name; without one, the layer that aligns best, or the last where none aligns."""
-    layers = every_layer(looked)
+    layers = every_layer(maps)
     if name is None:
-        return looked.aligning if any(each.endswith("cross") for each in layers) else list(looked.layers)[-1]
+        return maps.aligning if any(each.endswith("cross") for each in layers) else list(maps.layers)[-1]
     if name not in layers:
         raise RegardError(
             f"there is no layer {name!r}{did_you_mean(name, layers)}; there are {', '.join(layers)}"

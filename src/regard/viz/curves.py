@@ -44,6 +44,6 @@ def draw_training(rows: Sequence[dict[str, Any]], *scores: str) -> Figure:
         legend(quality)
     title = "BLEU, validation, greedy" if score == "bleu" else f"{score}, validation"
     label(quality, title, "minutes", "BLEU" if score == "bleu" else score)
-    rate.plot([row["minutes"] for row in steps], [row["rate"] for row in steps], color=COLOURS[3])
-    label(rate, "Learning rate", "minutes", "rate")
+    rate.plot([row["minutes"] for row in steps], [row["lr"] for row in steps], color=COLOURS[3])
+    label(rate, "Learning rate", "minutes", "lr")
     return figure

@@ -31,7 +31,7 @@ class ImageAttention:
     """Of patches."""
     before: int
     """Tokens before the patches: a class token, or none."""
-    looked: AttentionMaps
+    maps: AttentionMaps
     groups: Sequence[np.ndarray] = ()
     """After each layer that merged, which token each patch became: (patches,)."""
 
@@ -39,15 +39,15 @@ class ImageAttention:
         """What the class token, or the mean of all patches, looked at: (rows, columns)."""
         weights = layer.weights.mean(0) if head is None else layer.weights[head]
         row = weights[0] if self.before else weights.mean(0)
-        looked: np.ndarray = row[self.before :].reshape(self.rows, self.columns)
-        return looked
+        maps: np.ndarray = row[self.before :].reshape(self.rows, self.columns)
+        return maps
 
 
 def image_page(seen: ImageAttention, layer: str | None = None, head: int | None = None) -> str:
     """The image in an HTML page: a patch that is pointed at lights up what it looked at, in every head."""
-    layers = every_layer(seen.looked)
+    layers = every_layer(seen.maps)
     opened = layer or list(layers)[-1]
-    chosen_layer(seen.looked, opened)
+    chosen_layer(seen.maps, opened)
     check_head(opened, layers[opened], head)
     shown = {
         "layer": list(layers).index(opened),
@@ -57,7 +57,7 @@ def image_page(seen: ImageAttention, layer: str | None = None, head: int | None 
     }
     height, width, _ = seen.pixels.shape
     about = {
-        "name": seen.looked.read.text,
+        "name": seen.maps.read.text,
         "title": seen.title,
         "width": width,
         "height": height,
@@ -67,15 +67,15 @@ def image_page(seen: ImageAttention, layer: str | None = None, head: int | None 
         "pixels": base64.b64encode(seen.pixels.tobytes()).decode(),
     }
     groups = [each.tolist() for each in seen.groups]
-    data = {"opened": shown, "image": about, "groups": groups, **viewer_data(seen.looked)}
+    data = {"opened": shown, "image": about, "groups": groups, **viewer_data(seen.maps)}
     styles = ("house.css", "style.css", "image.css")
     return drawing("image.html", "Where it looked", "image", styles, SCRIPTS, data)
 
 
 def draw_seen(seen: ImageAttention, name: str | None = None, head: int | None = None) -> Figure:
     """The image, the rollout over it, and the heads of a layer, the last unless named; or one head alone."""
-    layers = every_layer(seen.looked)
-    name = chosen_layer(seen.looked, name)
+    layers = every_layer(seen.maps)
+    name = chosen_layer(seen.maps, name)
     check_head(name, layers[name], head)
     heads = range(len(layers[name].weights)) if head is None else (head,)
     rolled = [each for each in layers if each.endswith("rollout")]

@@ -26,21 +26,21 @@ def distance(weights: np.ndarray) -> np.ndarray:
     return far
 
 
-def rollout(looked: AttentionMaps) -> dict[str, Layer]:
+def rollout(maps: AttentionMaps) -> dict[str, Layer]:
     """What each token has of each token read, through all layers of a stack (Abnar & Zuidema 2020).
 
     A layer's mean head and what goes past it in the residual, half each, multiplied from layer to layer. A
     stack with cross-attention between its layers is left out: what it has comes from elsewhere, too.
     """
-    return {f"{stack}.rollout": rolled(layers) for stack, layers in stacks(looked).items()}
+    return {f"{stack}.rollout": rolled(layers) for stack, layers in stacks(maps).items()}
 
 
-def stacks(looked: AttentionMaps) -> dict[str, list[Layer]]:
+def stacks(maps: AttentionMaps) -> dict[str, list[Layer]]:
     """The layers in which tokens look at each other, by the stack they belong to, from the lowest up."""
     found: dict[str, list[Layer]] = defaultdict(list)
-    for name, layer in looked.layers.items():
+    for name, layer in maps.layers.items():
         match = re.fullmatch(r"(.+)\.\d+\.self", name)
-        if match and layer.left == layer.right and name.removesuffix("self") + "cross" not in looked.layers:
+        if match and layer.left == layer.right and name.removesuffix("self") + "cross" not in maps.layers:
             found[match[1]].append(layer)
     return found
 

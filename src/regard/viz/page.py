@@ -25,17 +25,15 @@ NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'"
 """The content security policy of a page, before what it may use is added."""
 
 
-def page(
-    looked: AttentionMaps, layer: str | None = None, head: int | None = None, *, words: bool = False
-) -> str:
+def page(maps: AttentionMaps, layer: str | None = None, head: int | None = None, *, words: bool = False) -> str:
     """The payload as an HTML page: words that light up, heat map, head view, all heads, numbers.
 
     It opens at a layer and head, unless given the mean head of the layer that aligns best; by token or by word.
     """
-    layers, opened = every_layer(looked), chosen_layer(looked, layer)
+    layers, opened = every_layer(maps), chosen_layer(maps, layer)
     check_head(opened, layers[opened], head)
     shown = {"layer": list(layers).index(opened), "head": -1 if head is None else head, "words": words}
-    data = {"opened": shown, **viewer_data(looked)}
+    data = {"opened": shown, **viewer_data(maps)}
     return drawing("page.html", "Who looked where", "words", ("house.css", "style.css"), SCRIPTS, data)
 
 
@@ -76,22 +74,22 @@ def inert(content: Any) -> str:
     return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def viewer_data(looked: AttentionMaps) -> dict[str, Any]:
+def viewer_data(maps: AttentionMaps) -> dict[str, Any]:
     """The payload with all that the page shows; weights are packed, for 500 tokens have millions."""
-    sides = looked.sides()
+    sides = maps.sides()
     return {
         "sides": [side.as_json() for side in sides],
         "layers": [
             {
                 "name": name,
-                "rollout": name not in looked.layers,
+                "rollout": name not in maps.layers,
                 "left": sides.index(layer.left),
                 "right": sides.index(layer.right),
                 "heads": len(layer.weights),
                 "weights": packed(layer.weights),
                 **numbers(layer),
             }
-            for name, layer in every_layer(looked).items()
+            for name, layer in every_layer(maps).items()
         ],
     }
 

@@ -74,19 +74,19 @@ def add_circumstances(dice: Dice, clause: Clause) -> None:
     flags = clause.verb.flags
     _add_companion(dice, clause)
     clause.direction = _direction(dice, clause)
-    if clause.direction is None and dice.chance(0.5):
+    if clause.direction is None and dice.rng(0.5):
         clause.place = location(dice, clause)
     if "there" in flags and clause.place is None:
         clause.place = location(dice, clause)
-    if (clause.object is None and clause.recipient is None and clause.about is None) or dice.chance(0.25):
+    if (clause.object is None and clause.recipient is None and clause.about is None) or dice.rng(0.25):
         clause.manner = _manner(dice, clause)
 
 
 def add_time(dice: Dice, clause: Clause, probability: float = 0.25) -> None:
     """Give a clause a time that suits its tense, or the weather it happens in."""
-    if dice.chance(0.06) and clause.place and _of_person(clause):
+    if dice.rng(0.06) and clause.place and _of_person(clause):
         clause.time = _weather(dice, clause)
-    elif dice.chance(probability) and not (clause.tense is Tense.PRESENT and "stative" in clause.verb.flags):
+    elif dice.rng(probability) and not (clause.tense is Tense.PRESENT and "stative" in clause.verb.flags):
         clause.time = dice.pick(_times(clause))
 
 
@@ -132,9 +132,9 @@ def _posture(dice: Dice, clause: Clause) -> PrepositionalPhrase:
     if tags.isdisjoint(("person", "animal")):
         preposition = dice.pick((ON, ON, UNDER, BESIDE))
         return PrepositionalPhrase(preposition, landmark(dice, noun(dice.pick(_LYING))))
-    if dice.chance(0.4):
+    if dice.rng(0.4):
         return _at(dice, dice.pick(_haunts(clause)))
-    if dice.chance(0.5):
+    if dice.rng(0.5):
         spot = dice.pick(nouns_with("tree"))
         return PrepositionalPhrase(dice.pick((UNDER, BESIDE, BEHIND, BEFORE)), landmark(dice, spot))
     # only people and pets come near the furniture
@@ -160,13 +160,13 @@ def _direction(dice: Dice, clause: Clause) -> PrepositionalPhrase | None:
         return PrepositionalPhrase(OVER, landmark(dice, dice.pick(nouns_with("barrier"))))
     if "leaps" in flags:
         return _leap(dice)
-    if "down" in flags and dice.chance(0.6):
+    if "down" in flags and dice.rng(0.6):
         return PrepositionalPhrase(
             LAID_ON, landmark(dice, noun(dice.pick(("chair", "bench", "sofa", "bed", "carpet"))))
         )
-    if "hauled" in flags and dice.chance(0.5):
+    if "hauled" in flags and dice.rng(0.5):
         return _way(dice, clause)
-    if "flung" in flags and dice.chance(0.6):
+    if "flung" in flags and dice.rng(0.6):
         return _leap(dice)
     return None
 
@@ -183,10 +183,10 @@ def _leap(dice: Dice) -> PrepositionalPhrase:
 
 
 def _way(dice: Dice, clause: Clause) -> PrepositionalPhrase:
-    if dice.chance(0.5):
+    if dice.rng(0.5):
         spot = dice.pick(_haunts(clause))
         return PrepositionalPhrase(spot.entered, landmark(dice, spot.noun))
-    if dice.chance(0.3):
+    if dice.rng(0.3):
         return PrepositionalPhrase(OUT_OF, landmark(dice, noun(dice.pick(_LEFT))))
     return _path(dice)
 
@@ -204,11 +204,11 @@ def _path(dice: Dice) -> PrepositionalPhrase:
 def _add_companion(dice: Dice, clause: Clause) -> None:
     """Add for whom, with what or with whom, where the verb has room for it."""
     flags = clause.verb.flags
-    if "benefit" in flags and dice.chance(0.25):
+    if "benefit" in flags and dice.rng(0.25):
         preposition, companion = FOR, different(dice, nouns_with("person"), clause.subject)
-    elif "knife" in flags and dice.chance(0.5):
+    elif "knife" in flags and dice.rng(0.5):
         preposition, companion = WITH, noun("knife")
-    elif "company" in flags and dice.chance(0.35):
+    elif "company" in flags and dice.rng(0.35):
         preposition = dice.pick((WITH, WITHOUT))
         companion = different(dice, nouns_with("kin", "dog"), clause.subject)
     else:
@@ -222,9 +222,9 @@ def _add_companion(dice: Dice, clause: Clause) -> None:
 def _manner(dice: Dice, clause: Clause) -> Adverb | None:
     for flag, manners in MANNERS.items():
         if flag in clause.verb.flags:
-            return dice.pick(manners) if dice.chance(0.3) else None
+            return dice.pick(manners) if dice.rng(0.3) else None
     social = "anywhere" in clause.verb.flags and pronoun_for(clause.subject).person == "plural"
-    return TOGETHER if social and dice.chance(0.15) else None
+    return TOGETHER if social and dice.rng(0.15) else None
 
 
 def _times(clause: Clause) -> tuple[Adverb, ...]:

@@ -88,10 +88,10 @@ def action_of(dice: Dice, subject: Nominal, verb: Verb) -> Clause:
 def subject_of(dice: Dice, verb: Verb) -> Nominal:
     """Somebody or something that can do what the verb says."""
     nouns = nouns_with(*verb.subjects)
-    if "person" in verb.subjects and dice.chance(0.12):
+    if "person" in verb.subjects and dice.rng(0.12):
         return person_pronoun(dice)
     first = subject_phrase(dice, dice.pick(nouns))
-    return _joined(dice, nouns, first) if dice.chance(0.06) else first
+    return _joined(dice, nouns, first) if dice.rng(0.06) else first
 
 
 def _joined(dice: Dice, nouns: tuple[Noun, ...], first: NounPhrase) -> NounPhrase | Coordination:
@@ -149,7 +149,7 @@ def trade(dice: Dice, subject: NounPhrase) -> Clause:
 
 
 def _modal(dice: Dice, clause: Clause) -> Modal:
-    if "unwilled" in clause.verb.flags or dice.chance(0.3):
+    if "unwilled" in clause.verb.flags or dice.rng(0.3):
         return WILL
     # what animals and machines want, must or may do, a picture does not show
     if is_person(clause.subject):
@@ -205,10 +205,10 @@ def _accusative(dice: Dice, clause: Clause) -> NounPhrase | Coordination | Prono
         return instrument(noun)
     if "garment" in verb.flags:
         return worn_phrase(dice, noun, subject)
-    if "person" in noun.tags and dice.chance(0.2):
+    if "person" in noun.tags and dice.rng(0.2):
         return _pronoun_other_than(dice, _OBJECT_PRONOUNS, subject)
     first = _thing(dice, clause, noun)
-    return _coordinated(dice, clause, first) if dice.chance(0.1) else first
+    return _coordinated(dice, clause, first) if dice.rng(0.1) else first
 
 
 def _thing(dice: Dice, clause: Clause, noun: Noun) -> NounPhrase:
@@ -238,7 +238,7 @@ def _coordinated(dice: Dice, clause: Clause, first: NounPhrase) -> NounPhrase | 
 
 def _recipient(dice: Dice, clause: Clause, tags: tuple[str, ...]) -> NounPhrase | Pronoun:
     subject = clause.subject
-    if "person" in tags and dice.chance(0.25):
+    if "person" in tags and dice.rng(0.25):
         return _pronoun_other_than(dice, _RECIPIENT_PRONOUNS, subject)
     noun = different(dice, nouns_with(*tags), subject, *parts(subject))
     return object_phrase(dice, noun, subject)

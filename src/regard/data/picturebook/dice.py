@@ -31,6 +31,6 @@ class Dice:
         """One of the items, each as likely as its weight among all the weights."""
         return table.items[bisect_right(table.bounds, self._random() * table.bounds[-1])]
 
-    def chance(self, probability: float) -> bool:
+    def rng(self, probability: float) -> bool:
         """True as often as the probability says."""
         return self._random() < probability

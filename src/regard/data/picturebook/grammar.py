@@ -82,19 +82,19 @@ def _reason(dice: Dice) -> Sentence:
     while "stative" in main.verb.flags or not is_alive(main.subject):
         main = action(dice)
     main.modal = None
-    if dice.chance(0.25):
+    if dice.rng(0.25):
         subordinate = None
-    elif main.tense is Tense.PRESENT and dice.chance(0.75):
+    elif main.tense is Tense.PRESENT and dice.rng(0.75):
         subordinate = _feeling(dice, main)
     else:
         subordinate = another_scene(dice, main)
-        if subordinate and dice.chance(0.2):
+        if subordinate and dice.rng(0.2):
             negate(subordinate)
     if subordinate is None:
         subordinate = weather(dice)
         subordinate.tense = main.tense
     conjunction = dice.pick((BECAUSE, BECAUSE, ALTHOUGH))
-    return Subordination(main, conjunction, subordinate, dice.chance(0.3), front(dice, main))
+    return Subordination(main, conjunction, subordinate, dice.rng(0.3), front(dice, main))
 
 
 def _feeling(dice: Dice, main: Clause) -> Clause | None:
@@ -108,16 +108,16 @@ def _feeling(dice: Dice, main: Clause) -> Clause | None:
 
 def _meanwhile(dice: Dice) -> Sentence:
     main = scene(dice)
-    return Subordination(main, WHILE, other_scene(dice, main), dice.chance(0.4))
+    return Subordination(main, WHILE, other_scene(dice, main), dice.rng(0.4))
 
 
 def _remembered(dice: Dice) -> Sentence:
     """`als` and `bevor` in the perfect."""
     main = scene(dice)
-    subordinate = another_scene(dice, main) if dice.chance(0.5) else None
+    subordinate = another_scene(dice, main) if dice.rng(0.5) else None
     subordinate = subordinate or other_scene(dice, main)
     main.tense = subordinate.tense = Tense.PAST
-    return Subordination(main, dice.pick((WHEN_PAST, BEFORE_THAT)), subordinate, dice.chance(0.3))
+    return Subordination(main, dice.pick((WHEN_PAST, BEFORE_THAT)), subordinate, dice.rng(0.3))
 
 
 def _condition(dice: Dice) -> Sentence:
@@ -126,9 +126,9 @@ def _condition(dice: Dice) -> Sentence:
     while not is_alive(main.subject):
         main = scene(dice)
     main.modal = WILL
-    subordinate = weather(dice) if dice.chance(0.3) else other_scene(dice, main)
+    subordinate = weather(dice) if dice.rng(0.3) else other_scene(dice, main)
     subordinate.tense = Tense.TIMELESS
-    return Subordination(main, dice.pick((IF, IF, AS_SOON_AS)), subordinate, dice.chance(0.4))
+    return Subordination(main, dice.pick((IF, IF, AS_SOON_AS)), subordinate, dice.rng(0.4))
 
 
 def _enabling(dice: Dice) -> Sentence:
@@ -146,7 +146,7 @@ def _reported(dice: Dice) -> Sentence:
     verb = dice.pick(CLAUSAL)
     content = action(dice)
     add_time(dice, content, 0.2)
-    if dice.chance(0.1):
+    if dice.rng(0.1):
         negate(content)
     return Subordination(Clause(subject_of(dice, verb), verb), THAT, content)
 
@@ -166,14 +166,14 @@ def _shared_subject(dice: Dice) -> Sentence:
     second = action_of(dice, first.subject, dice.pick(verbs))
     # one is at one place only
     second.place = None if first.place or first.direction else second.place
-    first.tense = second.tense = Tense.PAST if dice.chance(0.25) else Tense.PRESENT
+    first.tense = second.tense = Tense.PAST if dice.rng(0.25) else Tense.PRESENT
     return Sequence(first, AND, second, shared_subject=True)
 
 
 def _two_scenes(dice: Dice) -> Sentence:
     first = scene(dice)
     second = other_scene(dice, first)
-    if dice.chance(0.4):
+    if dice.rng(0.4):
         negate(second)
         return Sequence(first, BUT, second)
     return Sequence(first, AND, second)
@@ -184,7 +184,7 @@ def _purpose(dice: Dice) -> Sentence:
     main = scene_of(dice, dice.pick(_ERRANDS))
     while not is_person(main.subject):
         main = scene_of(dice, dice.pick(_ERRANDS))
-    main.tense = Tense.PAST if dice.chance(0.25) else Tense.PRESENT
+    main.tense = Tense.PAST if dice.rng(0.25) else Tense.PRESENT
     return InfinitiveClause(main, _project(dice, main.subject), purpose=True)
 
 
@@ -192,7 +192,7 @@ def _attempt(dice: Dice) -> Sentence:
     """`versuchen`, `beginnen` and others with a `zu` infinitive."""
     verb = dice.pick(INFINITIVAL)
     subject = subject_of(dice, verb)
-    past = "done" in verb.flags or dice.chance(0.25)
+    past = "done" in verb.flags or dice.rng(0.25)
     main = Clause(subject, verb, Tense.PAST if past else Tense.PRESENT)
     return InfinitiveClause(main, _project(dice, subject), purpose=False)
 
@@ -210,7 +210,7 @@ def _long(dice: Dice) -> Sentence:
         for clause in (sentence.main, sentence.subordinate):
             if clause.verb is not BE:
                 describe_subject(dice, clause)
-        if dice.chance(0.5):
+        if dice.rng(0.5):
             describe_object(dice, sentence.main if sentence.subordinate_first else sentence.subordinate)
     return sentence
 

@@ -77,7 +77,7 @@ def subject_phrase(dice: Dice, noun: Noun) -> NounPhrase:
         return _kin(dice, noun, dice.pick(_SPEAKERS))
     if noun.mass:
         return NounPhrase(noun, THE, adjectives=_adjectives(dice, noun))
-    if _ownable(noun) and "person" not in noun.tags and dice.chance(0.05):
+    if _ownable(noun) and "person" not in noun.tags and dice.rng(0.05):
         return owned(dice, noun)
     return _phrase(dice, noun, _SUBJECT_OPENINGS, dice.pick(_SPEAKERS))
 
@@ -91,7 +91,7 @@ def object_phrase(dice: Dice, noun: Noun, subject: Nominal) -> NounPhrase:
         return _phrase(dice, noun, _MASS_OPENINGS, possessor)
     if "paired" in noun.tags:
         return _phrase(dice, noun, _PLURAL_OPENINGS, possessor)
-    if _ownable(noun) and "food" not in noun.tags and dice.chance(0.04):
+    if _ownable(noun) and "food" not in noun.tags and dice.rng(0.04):
         return owned(dice, noun)
     return _phrase(dice, noun, _OBJECT_OPENINGS, possessor)
 
@@ -117,8 +117,8 @@ def owned(dice: Dice, noun: Noun) -> NounPhrase:
 
 def landmark(dice: Dice, noun: Noun) -> NounPhrase:
     """A noun phrase for a place or thing that others are located by."""
-    adjectives = _adjectives(dice, noun) if dice.chance(0.4) else ()
-    return NounPhrase(noun, A if dice.chance(0.12) else THE, adjectives=adjectives)
+    adjectives = _adjectives(dice, noun) if dice.rng(0.4) else ()
+    return NounPhrase(noun, A if dice.rng(0.12) else THE, adjectives=adjectives)
 
 
 def body_part(noun: Noun, subject: Nominal) -> NounPhrase:
@@ -154,8 +154,8 @@ def make_single(phrase: NounPhrase) -> None:
 
 
 def _kin(dice: Dice, noun: Noun, possessor: Pronoun | None) -> NounPhrase:
-    plural = "parent" not in noun.tags and dice.chance(0.2)
-    determiner = OWN if possessor and dice.chance(0.6) else THE
+    plural = "parent" not in noun.tags and dice.rng(0.2)
+    determiner = OWN if possessor and dice.rng(0.6) else THE
     owner = possessor if determiner is OWN else None
     return NounPhrase(noun, determiner, plural, _adjectives(dice, noun), owner)
 
@@ -187,10 +187,10 @@ def _ownable(noun: Noun) -> bool:
 
 def _adjectives(dice: Dice, noun: Noun) -> tuple[Adjective, ...]:
     fitting = adjectives_for(noun)
-    if not fitting or dice.chance(0.5):
+    if not fitting or dice.rng(0.5):
         return ()
     first = dice.pick(fitting)
-    if first.english in _SIZES and dice.chance(0.4):
+    if first.english in _SIZES and dice.rng(0.4):
         colours = [entry for entry in fitting if entry.english in _COLOURS]
         return (first, dice.pick(colours)) if colours else (first,)
     return (first,)

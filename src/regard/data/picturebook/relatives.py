@@ -41,11 +41,11 @@ def _relative(dice: Dice, head: NounPhrase, main: Clause) -> Relative | None:
     tense = _tense_beside(main)
     if tags.isdisjoint(("person", "animal", "baby")):
         return _about_thing(dice, head, main)
-    if "person" in tags and dice.chance(0.15):
+    if "person" in tags and dice.rng(0.15):
         return _whose(dice, head, tense)
     # `die Frau, die das Kind sieht` could be read both ways; only `den` shows an object
-    if "person" in tags and head.noun.gender == "m" and not head.plural and dice.chance(0.25):
-        return _done_to(dice, head, main) if dice.chance(0.6) else _helped(dice, head, tense)
+    if "person" in tags and head.noun.gender == "m" and not head.plural and dice.rng(0.25):
+        return _done_to(dice, head, main) if dice.rng(0.6) else _helped(dice, head, tense)
     verbs = [verb for verb in verbs_of_subject(head.noun) if verb.flags.isdisjoint(("stative", "done"))]
     # `die Katze, die schläft, schläft ein`
     awake = main.subject is head
@@ -60,12 +60,12 @@ def _relative(dice: Dice, head: NounPhrase, main: Clause) -> Relative | None:
 
 
 def _about_thing(dice: Dice, head: NounPhrase, main: Clause) -> Relative | None:
-    if "seat" in head.noun.tags and not head.plural and dice.chance(0.5):
+    if "seat" in head.noun.tags and not head.plural and dice.rng(0.5):
         subject = subject_phrase(dice, dice.pick(nouns_with("pet", "kin")))
         place = PrepositionalPhrase(ON, bare(head))
         return Relative(Clause(subject, dice.pick(_SETTLED), _tense_beside(main), place=place), Gap.PLACE)
     lies = verb("liegen lie")
-    if not head.noun.tags.isdisjoint(("flat", "text")) and main.verb is not lies and dice.chance(0.4):
+    if not head.noun.tags.isdisjoint(("flat", "text")) and main.verb is not lies and dice.rng(0.4):
         return Relative(action_of(dice, bare(head), lies), Gap.SUBJECT)
     return _done_to(dice, head, main)
 
@@ -81,7 +81,7 @@ def _done_to(dice: Dice, head: NounPhrase, main: Clause) -> Relative | None:
     clause = Clause(
         subject, deed, Tense.PAST if "done" in deed.flags else _tense_beside(main), object=bare(head)
     )
-    if dice.chance(0.3):
+    if dice.rng(0.3):
         clause.place = location(dice, clause)
     return Relative(clause, Gap.OBJECT)
 

@@ -43,7 +43,7 @@ def simple(dice: Dice) -> Sentence:
     """Who does what, with a time or a place perhaps before the verb."""
     clause = action(dice)
     add_time(dice, clause, 0.4)
-    if dice.chance(0.1):
+    if dice.rng(0.1):
         negate(clause)
     return Simple(clause, front(dice, clause))
 
@@ -51,7 +51,7 @@ def simple(dice: Dice) -> Sentence:
 def described(dice: Dice) -> Sentence:
     """A clause whose subject or object has a relative clause."""
     clause = action(dice)
-    if clause.object and dice.chance(0.5):
+    if clause.object and dice.rng(0.5):
         describe_object(dice, clause)
     else:
         describe_subject(dice, clause)
@@ -67,8 +67,8 @@ def quality(dice: Dice) -> Sentence:
     if not subject.plural and subject.determiner is A:
         subject.determiner = THE
     clause = Clause(subject, BE, predicate=Predicate(dice.pick(adjectives_for(entry))))
-    clause.tense = Tense.PAST if dice.chance(0.15) else Tense.PRESENT
-    clause.negated = subject.determiner.definite and subject.determiner is not EVERY and dice.chance(0.2)
+    clause.tense = Tense.PAST if dice.rng(0.15) else Tense.PRESENT
+    clause.negated = subject.determiner.definite and subject.determiner is not EVERY and dice.rng(0.2)
     return Simple(clause)
 
 
@@ -88,7 +88,7 @@ def comparison(dice: Dice) -> Sentence:
     for phrase in (subject, standard):
         if not phrase.determiner.definite or phrase.determiner is EVERY:
             phrase.determiner, phrase.plural = THE, False
-    if dice.chance(0.3):
+    if dice.rng(0.3):
         return Simple(Clause(subject, BE, predicate=Predicate(adjective, like=standard)))
     return Simple(Clause(subject, BE, predicate=Predicate(adjective, than=standard)))
 
@@ -177,8 +177,8 @@ def referents(nominal: Nominal) -> tuple[Noun, ...]:
 
 def front(dice: Dice, clause: Clause) -> Front:
     """What opens the sentence; a posture's place is left to the existential."""
-    if clause.time and dice.chance(0.5):
+    if clause.time and dice.rng(0.5):
         return Front.TIME
-    if clause.place and clause.manner is None and "there" not in clause.verb.flags and dice.chance(0.3):
+    if clause.place and clause.manner is None and "there" not in clause.verb.flags and dice.rng(0.3):
         return Front.PLACE
     return Front.SUBJECT

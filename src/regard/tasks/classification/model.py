@@ -41,6 +41,6 @@ class Classifier(TrainedEncoder):
                 raise RegardError(f"text {number} is empty; there is nothing to label")
         if not first:
             return []
-        examples, _ = encode_texts(self.tokenizer, first, second, self.longest)
+        examples, _ = encode_texts(self.tokenizer, first, second, self.max_length)
         shares = probabilities(self.model, examples)
         return [judged(self.labels, each) for each in shares]

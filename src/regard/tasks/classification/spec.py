@@ -9,7 +9,7 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 if TYPE_CHECKING:
     from regard.tasks.classification.model import Classifier
     from regard.tasks.encoder.training import TaskRun
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.reduction_subject import Subject
     from regard.tasks.run_folder import RunFolder
 
@@ -25,11 +25,11 @@ class ClassificationSpec(EncoderTaskSpec[ClassificationRecipe, "Classifier"]):
     routes = ("/classify", "/embed")
 
     def train(
-        self, recipe: ClassificationRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: ClassificationRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.classification.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: ClassificationRecipe) -> "Classifier":
         from regard.tasks.classification.model import Classifier

@@ -15,16 +15,16 @@ from regard.metrics import score_labels
 from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import MakeObjective, TaskRun, TaskScores, asked
-from regard.tasks.metrics_log import Audience
+from regard.tasks.metrics_log import ProgressListener
 from regard.tokenization import BertTokenizer, MarkedTokenizer
 from regard.training.objectives import ClassObjective, GptClassObjective
 
 
 def train(
-    recipe: ClassificationRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: ClassificationRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation examples."""
-    return texts.train(recipe, Classification, out, audience, resume=resume)
+    return texts.train(recipe, Classification, out, listener, resume=resume)
 
 
 class Classification:
@@ -37,7 +37,7 @@ class Classification:
         self.objective: MakeObjective = ClassObjective
         if isinstance(recipe.model, GptModel):
             self.objective = partial(GptClassObjective, language=recipe.train.language_loss)
-        self.longest = min(recipe.data.longest, recipe.model.longest)
+        self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []
         self.splits: dict[str, list[Labelled]] = {}
 
@@ -67,14 +67,18 @@ class Classification:
     def encode(self, tokenizer: BertTokenizer | MarkedTokenizer, tell: Callable[[str], object]) -> Ready:
         examples, cut = self.examples(tokenizer, "train")
         if cut:
-            tell(f"{cut:,} of {len(examples):,} examples are longer than {self.longest} tokens, and cut")
+            tell(f"{cut:,} of {len(examples):,} examples are longer than {self.max_length} tokens, and cut")
         return Ready(examples)
 
     def examples(self, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> tuple[list[Example], int]:
         examples = self.splits[split]
         numbers = [self.labels.index(each.label) for each in examples]
         return encode_texts(
-            tokenizer, [each.text for each in examples], [each.pair for each in examples], self.longest, numbers
+            tokenizer,
+            [each.text for each in examples],
+            [each.pair for each in examples],
+            self.max_length,
+            numbers,
         )
 
     def measure(self, model: nn.Module, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> TaskScores:
@@ -93,7 +97,7 @@ def encode_texts(
     tokenizer: BertTokenizer | MarkedTokenizer,
     first: Sequence[str],
     second: Sequence[str | None],
-    longest: int,
+    max_length: int,
     labels: Sequence[int] = (),
 ) -> tuple[list[Example], int]:
     """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], and how many were too long and lost the end of a side.
@@ -105,7 +109,7 @@ def encode_texts(
     found, cut = [], 0
     for number, (one, other) in enumerate(zip(ones, others, strict=True)):
         pair = second[number] is not None
-        room = longest - (3 if pair else 2)
+        room = max_length - (3 if pair else 2)
         cut += len(one) + len(other) > room
         one, other = shortened(one, other, room)
         ids = np.array(tokenizer.joined(one, other if pair else None), np.int64)

@@ -32,7 +32,7 @@ class ImageGenerator(LoadedModel):
         with torch.device("meta"):
             folder.check_weights(build_unet(recipe.model, self.tokenizer))
         model = build_unet(recipe.model, self.tokenizer)
-        folder.write_weights_into(model)
+        folder.load_weights(model)
         self.model = model.to(choose_device()).eval()
 
     @property
@@ -62,7 +62,7 @@ class ImageGenerator(LoadedModel):
 
     def check(self, prompt: str) -> None:
         """Refuse a prompt that says nothing, or has words that this model never read."""
-        words = split(self.tokenizer.normalise(prompt))
+        words = split(self.tokenizer.normalize(prompt))
         if not words:
             raise RegardError("a prompt is empty; to paint without one, set the guidance to 0")
         ids = self.tokenizer.encode(prompt)

@@ -10,7 +10,7 @@ from regard.tasks.spec import TaskSpec
 if TYPE_CHECKING:
     from regard.tasks.diffusion.model import ImageGenerator
     from regard.tasks.encoder.training import TaskRun
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.run_folder import RunFolder
     from regard.viz.payload import AttentionMaps
 
@@ -24,11 +24,11 @@ class DiffusionSpec(TaskSpec[PaintRecipe, "ImageGenerator"]):
     commands = frozenset({"paint"})
 
     def train(
-        self, recipe: PaintRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: PaintRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.diffusion.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: PaintRecipe) -> "ImageGenerator":
         from regard.tasks.diffusion.model import ImageGenerator

@@ -18,7 +18,7 @@ from regard.nn import Packed
 from regard.nn.unet import Unet
 from regard.tasks import training
 from regard.tasks.encoder.training import TaskRun, TaskScores
-from regard.tasks.metrics_log import Audience, Journal, read_journal
+from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
@@ -39,12 +39,12 @@ SHOWN = 8
 
 
 def train(
-    recipe: PaintRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: PaintRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test pictures, or on those held out."""
     if recipe.data.path is None:
         raise RecipeError("data.path: this key is missing; it is the folder with the pictures")
-    return training.train(PaintTask(recipe), out, audience, resume=resume)
+    return training.train(PaintTask(recipe), out, listener, resume=resume)
 
 
 class PaintTask:
@@ -57,13 +57,13 @@ class PaintTask:
         self.labels = labels_of(self.splits["train"], self.path)
         self.tokenizer: Tokenizer
 
-    def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
+    def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
-        audience.say(f"pictures: {told}; labels: {', '.join(self.labels)}")
+        listener.say(f"pictures: {told}; labels: {', '.join(self.labels)}")
         self.tokenizer = tokenization.train(
             "words", vocabulary_texts(self.labels), min_count=1, lower=True, normal="nfc"
         )
-        audience.say(f"vocabulary: {self.tokenizer.size:,} words")
+        listener.say(f"vocabulary: {self.tokenizer.size:,} words")
         if world.first:
             folder.write_recipe(self.recipe)
             self.tokenizer.save(folder.path / JOINT)
@@ -93,7 +93,7 @@ class PaintTask:
         assert isinstance(model, Unet)
         return NoiseObjective(model, self.recipe.train.most_signal, precision)
 
-    def validation(self, journal: Journal) -> Callable[[nn.Module, int], Scores]:
+    def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
         return lambda model, step: self.measure(model, "valid").scores
 
     def measure(self, model: nn.Module, split: str) -> TaskScores:
@@ -111,7 +111,7 @@ class PaintTask:
         measured = self.measure(model, "test" if on == "test" else "valid")
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         assert isinstance(model, Unet)
-        save_picture(draw_training(read_journal(folder.path / "metrics.jsonl"), "loss"), folder.path / "curves")
+        save_picture(draw_training(read_metrics(folder.path / "metrics.jsonl"), "loss"), folder.path / "curves")
         shown = [usual_prompt(label) for label in self.labels[:10]]
         pictures = painted(model, self.tokenizer, shown, options_of(self.recipe), SHOWN, self.settings.seed)
         save_picture(draw_grid(shown, pictures), folder.path / "painted")

@@ -72,7 +72,7 @@ def read_the_same(loaded: Encoder, to: Format, folder: Path, texts: Texts) -> Ch
     """The model and the export side by side, texts cut as the model cuts them."""
     head = text_spec_of(loaded.recipe).head
     one, other = sides(texts)
-    examples, _ = encode_texts(loaded.tokenizer, one, other, loaded.longest)
+    examples, _ = encode_texts(loaded.tokenizer, one, other, loaded.max_length)
     counted: dict[str, int] = {}
     theirs: Says
     if to == "onnx":
@@ -83,7 +83,7 @@ def read_the_same(loaded: Encoder, to: Format, folder: Path, texts: Texts) -> Ch
         theirs = opened = by_transformers.OpenedReader(folder, bert.ARCHITECTURES[head], pooling)
         name = opened.name
         told = [opened.ids(*each) for each in zip(one, other, strict=True)]
-        counted["tokens"] = sum(same_ids(*each, loaded.longest) for each in zip(examples, told, strict=True))
+        counted["tokens"] = sum(same_ids(*each, loaded.max_length) for each in zip(examples, told, strict=True))
     else:
         model = cast(BertLike, bert.read(folder).model.eval())
         name, theirs = by_transformers.MISSING, partial(said, model)
@@ -93,11 +93,11 @@ def read_the_same(loaded: Encoder, to: Format, folder: Path, texts: Texts) -> Ch
     return Check(name, len(texts), counted, "scores" if head in SAID else "vectors", apart)
 
 
-def same_ids(example: Example, told: Sequence[int], longest: int) -> bool:
+def same_ids(example: Example, told: Sequence[int], max_length: int) -> bool:
     """Whether their tokenizer cuts a text as ours does; of a long one, its beginning."""
     ours: list[int] = example.ids.tolist()
-    if len(told) > longest:
-        ours, told = ours[: longest // 3], told[: longest // 3]
+    if len(told) > max_length:
+        ours, told = ours[: max_length // 3], told[: max_length // 3]
     return ours == list(told)
 
 

@@ -45,10 +45,10 @@ class Encoder(TextModel):
         return False
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """The most tokens of a text or pair that are read, [CLS] and [SEP] among them."""
         recipe: EncoderRecipe = self.recipe
-        return min(recipe.model.longest, recipe.embed.longest or recipe.model.longest)
+        return min(recipe.model.max_length, recipe.embed.max_length or recipe.model.max_length)
 
     def input_ids(self, text: str, pair: str | None = None) -> list[int]:
         """The ids of a text or pair, [CLS] and [SEP] among them; for a GPT [START], [DELIM] and [EXTRACT]."""
@@ -67,7 +67,7 @@ class Encoder(TextModel):
     def embed(self, texts: Texts) -> np.ndarray:
         """A vector for each text, pooled from its tokens' as the run's settings are: (texts, size)."""
         settings = embed_settings(self.recipe)
-        examples, _ = encode_texts(self.tokenizer, *sides(texts), self.longest)
+        examples, _ = encode_texts(self.tokenizer, *sides(texts), self.max_length)
         vectors = np.zeros((len(examples), self.recipe.model.d_model), np.float32)
         for batch, found in asked(BertReader(self.body, settings.pooling), examples):
             vectors[list(batch.sentences)] = found.cpu().numpy()
@@ -89,11 +89,11 @@ class Encoder(TextModel):
 
         What is longer than the model has places for is told and cut.
         """
-        (example,), cut = encode_texts(self.tokenizer, [text], [pair], self.recipe.model.longest)
+        (example,), cut = encode_texts(self.tokenizer, [text], [pair], self.recipe.model.max_length)
         if cut:
-            tokens, longest = len(self.input_ids(text, pair)), self.recipe.model.longest
+            tokens, max_length = len(self.input_ids(text, pair)), self.recipe.model.max_length
             warnings.warn(
-                f"the text has {tokens} tokens, the model allows {longest}: the rest is left out",
+                f"the text has {tokens} tokens, the model allows {max_length}: the rest is left out",
                 stacklevel=2,
             )
         device = next(self.body.parameters()).device
@@ -120,10 +120,10 @@ class TrainedEncoder(Encoder, ABC):
         return False
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """The most tokens of a text or pair that are read, [CLS] and [SEP] among them."""
-        allowed: int = self.recipe.model.longest
-        return min(allowed, self.recipe.data.longest or allowed)
+        allowed: int = self.recipe.model.max_length
+        return min(allowed, self.recipe.data.max_length or allowed)
 
     def evaluate(self, file: Path | None = None) -> TaskScores:
         """Scores on a file in the form of the training's, or on the test or validation file of the recipe."""

@@ -67,7 +67,7 @@ class TextFolder:
         with torch.device("meta"):
             self.folder.check_weights(fresh())
         model = fresh()
-        self.folder.write_weights_into(model)
+        self.folder.load_weights(model)
         return model.to(choose_device()).eval()
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.nn.build import Head
     from regard.tasks.encoder.model import Encoder
     from regard.tasks.export_check import Check
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.results import Result, TrainedRun
     from regard.tasks.run_folder import RunFolder
     from regard.viz.payload import AttentionMaps
@@ -60,7 +60,7 @@ class EncoderSpec(EncoderTaskSpec[EncoderRecipe, "Encoder"]):
     head = "none"
 
     def train(
-        self, recipe: EncoderRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: EncoderRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TrainedRun | None":
         raise RegardError("an encoder by itself has nothing to learn; start another task from it: model.start")
 

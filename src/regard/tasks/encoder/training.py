@@ -37,7 +37,7 @@ from regard.tasks.encoder.run_folder import (
     started,
     write_labels,
 )
-from regard.tasks.metrics_log import Audience, Journal, read_journal
+from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
@@ -167,12 +167,12 @@ class TextTask:
         self.tokenizer: Any  # as the model has it
         self.source: Source
 
-    def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
+    def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         if (folder.path / LABELS).exists():
             self.work.labels = read_labels(folder.path)
         read_splits(self.work, self.recipe.data)
         for sentence in self.work.tell():
-            audience.say(sentence)
+            listener.say(sentence)
         if world.first:
             folder.write_recipe(self.recipe)
             self.tokenizer = make_tokenizer(
@@ -183,8 +183,8 @@ class TextTask:
             world.wait()
         else:
             self.tokenizer = load_tokenizer(folder.path, self.model, self.recipe.task)
-        audience.say(f"vocabulary: {self.tokenizer.size:,} pieces")
-        self.source = self.work.encode(self.tokenizer, audience.say)
+        listener.say(f"vocabulary: {self.tokenizer.size:,} pieces")
+        self.source = self.work.encode(self.tokenizer, listener.say)
         model = build_reader(
             self.model,
             self.work.head,
@@ -194,7 +194,7 @@ class TextTask:
             reduction_of(self.recipe),
         )
         if self.model.start:
-            audience.say(start_from(Path(self.model.start), model))
+            listener.say(start_from(Path(self.model.start), model))
         return model
 
     def batches(self, world: World) -> TextBatches:
@@ -209,7 +209,7 @@ class TextTask:
     def objective(self, model: nn.Module, precision: torch.dtype) -> HeadObjective:
         return self.work.objective(model, self.recipe.train.smoothing, precision)
 
-    def validation(self, journal: Journal) -> Callable[[nn.Module, int], Scores]:
+    def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
         return lambda model, step: self.worth(model, self.work.measure(model, self.tokenizer, "valid").scores)
 
     def worth(self, model: nn.Module, scores: Scores) -> Scores:
@@ -228,7 +228,7 @@ class TextTask:
         measured = self.work.measure(model, self.tokenizer, split)
         on = "test" if split == "test" else "validation"
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
-        rows = read_journal(folder.path / "metrics.jsonl")
+        rows = read_metrics(folder.path / "metrics.jsonl")
         scores = [name for name in ("accuracy", "next_accuracy") if "next_accuracy" in measured.scores]
         picture = draw_training(rows, *(scores or [next(iter(measured.scores))]))
         save_picture(picture, folder.path / "curves")
@@ -254,14 +254,14 @@ def train(
     recipe: AnyRecipe,
     make: Callable[[AnyRecipe], Work],
     out: Path,
-    audience: Audience | None,
+    listener: ProgressListener | None,
     *,
     resume: bool,
 ) -> TaskRun | None:
     """Train a recipe into a folder; `make` gives the work of its task."""
     assert not isinstance(recipe.model, NgramModel)
     recipe = replace(recipe, model=started(recipe.model))  # type: ignore[arg-type]  # the same kind of model
-    return training.train(TextTask(recipe, make(recipe)), out, audience, resume=resume)
+    return training.train(TextTask(recipe, make(recipe)), out, listener, resume=resume)
 
 
 def file_of(data: Files, split: str) -> Path | None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
     from regard.tasks.export_check import Check
     from regard.tasks.image_classification.model import ImageClassifier
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.reduction_subject import Subject
     from regard.tasks.results import Result
     from regard.tasks.run_folder import RunFolder
@@ -25,11 +25,11 @@ class ImageClassificationSpec(TaskSpec[VisionRecipe, "ImageClassifier"]):
     commands = frozenset({"classify"})
 
     def train(
-        self, recipe: VisionRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: VisionRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.image_classification.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: VisionRecipe) -> "ImageClassifier":
         from regard.tasks.image_classification.model import ImageClassifier

@@ -22,7 +22,7 @@ from regard.tasks import training
 from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, with_worth
 from regard.tasks.encoder.run_folder import LABELS, read_labels, write_labels
 from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
-from regard.tasks.metrics_log import Audience, Journal, read_journal
+from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
@@ -37,7 +37,7 @@ BUDGET = 16384
 
 
 def train(
-    recipe: VisionRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: VisionRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test images or on the validation images."""
     if recipe.data.path is None:
@@ -46,7 +46,7 @@ def train(
     model = started(recipe.model)
     splits = open_images(folder, model)
     model = fitted(model, splits["train"])
-    return training.train(VisionTask(replace(recipe, model=model), splits), out, audience, resume=resume)
+    return training.train(VisionTask(replace(recipe, model=model), splits), out, listener, resume=resume)
 
 
 class VisionTask:
@@ -63,19 +63,19 @@ class VisionTask:
         if "valid" not in splits:
             splits["train"], splits["valid"] = held_out(splits["train"], recipe.data.held_out, self.path)
 
-    def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
+    def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         if (folder.path / LABELS).exists():
             self.labels = read_labels(folder.path)
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
-        audience.say(f"images: {told}")
-        audience.say(f"labels: {balance(self.splits['train'])}")
+        listener.say(f"images: {told}")
+        listener.say(f"labels: {balance(self.splits['train'])}")
         if world.first:
             folder.write_recipe(self.recipe)
             write_labels(folder, self.labels)
             world.wait()
         model = build_vit(self.recipe.model, len(self.labels), self.recipe.reduce)
         if self.recipe.model.start:
-            audience.say(start_from(Path(self.recipe.model.start), model))
+            listener.say(start_from(Path(self.recipe.model.start), model))
         return model
 
     def batches(self, world: World) -> ImageBatches:
@@ -93,7 +93,7 @@ class VisionTask:
     def objective(self, model: nn.Module, precision: torch.dtype) -> ImageObjective:
         return ImageObjective(model, self.recipe.train.smoothing, precision)
 
-    def validation(self, journal: Journal) -> Callable[[nn.Module, int], Scores]:
+    def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
         return lambda model, step: self.worth(model, measure(model, self.splits["valid"], self.labels).scores)
 
     def worth(self, model: nn.Module, scores: Scores) -> Scores:
@@ -111,7 +111,7 @@ class VisionTask:
         on = "test" if "test" in self.splits else "validation"
         measured = measure(model, self.splits["test" if on == "test" else "valid"], self.labels)
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
-        picture = draw_training(read_journal(folder.path / "metrics.jsonl"), "accuracy")
+        picture = draw_training(read_metrics(folder.path / "metrics.jsonl"), "accuracy")
         save_picture(picture, folder.path / "curves")
         folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)
@@ -221,5 +221,5 @@ def fresh_vit(folder: RunFolder, recipe: VisionRecipe) -> tuple[VitClassifier, l
     with torch.device("meta"):
         folder.check_weights(build_vit(recipe.model, len(labels), recipe.reduce))
     model = build_vit(recipe.model, len(labels), recipe.reduce)
-    folder.write_weights_into(model)
+    folder.load_weights(model)
     return model.to(choose_device()).eval(), labels

@@ -9,7 +9,7 @@ from regard.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
     from regard.tasks.kernel_regression.task import KernelRegressor, KernelRun
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.run_folder import RunFolder
 
 
@@ -21,7 +21,7 @@ class KernelRegressionSpec(TaskSpec[KernelRecipe, "KernelRegressor"]):
     reads = None
 
     def train(
-        self, recipe: KernelRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: KernelRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "KernelRun":
         from regard.tasks.kernel_regression.task import train
 

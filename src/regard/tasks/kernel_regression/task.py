@@ -16,7 +16,7 @@ from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
-from regard.training.schedule import constant
+from regard.training.schedules import constant
 from regard.training.update import Step, fit
 from regard.viz.figure import save
 from regard.viz.regression import draw_fits, draw_weights
@@ -84,7 +84,7 @@ def train(recipe: KernelRecipe, out: Path) -> KernelRun:
         out / "curves",
     )
     pictures += save(draw_weights(x.numpy(), before.numpy(), weights_of(model).numpy()), out / "weights")
-    folder.write_metrics({"step": step.number, "loss": step.loss, "rate": step.rate} for step in steps)
+    folder.write_metrics({"step": step.number, "loss": step.loss, "lr": step.lr} for step in steps)
     folder.write("README.md", card(recipe, fits))
     folder.write_weights(model)
     folder.write_recipe(recipe)
@@ -95,12 +95,12 @@ def train(recipe: KernelRecipe, out: Path) -> KernelRun:
 def learn(model: KernelRegression, recipe: KernelRecipe) -> list[Step]:
     """Make the leave-one-out error smaller, one number's worth."""
     model.to(choose_device(recipe.train.device))
-    optimiser = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters())
     batches = repeat(model.y, recipe.train.steps)
     steps = list(
         fit(
-            optimiser,
-            constant(recipe.train.rate),
+            optimizer,
+            constant(recipe.train.lr),
             batches,
             lambda y: functional.mse_loss(model.leave_one_out(), y),
         )
@@ -148,7 +148,7 @@ class KernelRegressor(LoadedModel):
         weights = folder.weights()
         self.folder, self.recipe = folder, recipe
         self.model = KernelRegression(len(weights.get("x", ())), recipe.model.kernel, recipe.model.sharpness)
-        folder.write_weights_into(self.model)
+        folder.load_weights(self.model)
 
     def predict(self, x: list[float]) -> list[float]:
         """y at each place x."""

@@ -10,10 +10,10 @@ from torch import Tensor
 from regard import storage
 from regard.config import GptModel
 from regard.data.corpus import read_lines
-from regard.decoding.writer import HALF, GenerationConfig, Writer
+from regard.decoding.generator import HALF, GenerationConfig, Generator
 from regard.errors import RegardError
 from regard.interop import by_transformers, gpt2
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 from regard.tasks.export_card import writer_card
 from regard.tasks.export_check import MOST, Check
 from regard.tasks.language_modeling.model import LanguageModel
@@ -30,7 +30,7 @@ def export(loaded: LanguageModel, options: ExportOptions) -> Check:
     network = loaded.recipe.model
     if (
         options.format != "huggingface"
-        or not isinstance(loaded.model, GptWriter)
+        or not isinstance(loaded.model, GptLanguageModel)
         or not isinstance(network, GptModel)
     ):
         raise RegardError(f"{loaded.folder.path} holds {network}; a GPT can be exported to huggingface")
@@ -65,27 +65,27 @@ def words_of(loaded: LanguageModel) -> list[str]:
 
 
 def tokens_of(loaded: LanguageModel) -> int:
-    return TOKENS if loaded.longest is None else min(TOKENS, loaded.longest // 3)
+    return TOKENS if loaded.max_length is None else min(TOKENS, loaded.max_length // 3)
 
 
 @torch.inference_mode()
 def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) -> Check:
     """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
-    wish = GenerationConfig(tokens_of(loaded), beam=1)
+    config = GenerationConfig(tokens_of(loaded), beam=1)
     logits: Callable[[Tensor], Tensor]
     if by_transformers.is_installed():
-        opened = by_transformers.OpenedWriter(folder)
+        opened = by_transformers.OpenedGenerator(folder)
         name, logits = opened.name, opened.logits
-        theirs = [opened.go_on(prompt, wish.tokens) for prompt in prompts]
+        theirs = [opened.go_on(prompt, config.tokens) for prompt in prompts]
     else:
         again = gpt2.read(folder)
         name, logits = by_transformers.MISSING, again.model.eval()
-        writer = Writer(again.model, again.tokenizer, loaded.longest, torch.device("cpu"))
-        theirs = [each.text for each in writer.write(prompts, wish)]
-    ours = loaded.generate(prompts, wish)
+        writer = Generator(again.model, again.tokenizer, loaded.max_length, torch.device("cpu"))
+        theirs = [each.text for each in writer.write(prompts, config)]
+    ours = loaded.generate(prompts, config)
     apart = 0.0
     for prompt, text in zip(prompts, ours, strict=True):
-        ids = torch.tensor([loaded.tokenizer.encode(prompt + text)])[:, : loaded.longest]
+        ids = torch.tensor([loaded.tokenizer.encode(prompt + text)])[:, : loaded.max_length]
         scores = loaded.model(ids.to(loaded.writer.device)).cpu()
         apart = max(apart, float((scores - logits(ids)).abs().max()))
     same = sum(map(operator.eq, ours, theirs))

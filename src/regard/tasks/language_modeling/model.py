@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 
 from regard.config import LanguageRecipe
-from regard.decoding.writer import Completion, GenerationConfig, Writer
+from regard.decoding.generator import Completion, GenerationConfig, Generator
 from regard.errors import RegardError
 from regard.nn import Recorder
-from regard.nn.gpt import GptWriter
+from regard.nn.gpt import GptLanguageModel
 from regard.nn.ngram import Ngram
 from regard.tasks.encoder.run_folder import TextFolder
 from regard.tasks.encoder.training import TaskScores, file_of
@@ -38,25 +38,25 @@ class LanguageModel(TextModel):
     def __init__(self, folder: RunFolder, recipe: LanguageRecipe) -> None:
         self.folder, self.recipe = folder, recipe
         self.model, self.tokenizer = opened(folder, recipe)
-        self.longest = self.model.gpt.max_length if isinstance(self.model, GptWriter) else None
-        place = choose_device() if isinstance(self.model, GptWriter) else torch.device("cpu")
-        self.writer = Writer(self.model, self.tokenizer, self.longest, place)
+        self.max_length = self.model.gpt.max_length if isinstance(self.model, GptLanguageModel) else None
+        place = choose_device() if isinstance(self.model, GptLanguageModel) else torch.device("cpu")
+        self.writer = Generator(self.model, self.tokenizer, self.max_length, place)
 
     def input_ids(self, text: str) -> list[int]:
         """The ids of a text; nothing stands around it."""
         return self.tokenizer.encode(text)
 
-    def generate(self, prompts: Sequence[str], wish: GenerationConfig | None = None) -> list[str]:
+    def generate(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[str]:
         """What comes after each prompt; the prompt itself is not in it."""
-        return [each.text for each in self.write(prompts, wish)]
+        return [each.text for each in self.write(prompts, config)]
 
-    def write(self, prompts: Sequence[str], wish: GenerationConfig | None = None) -> list[Completion]:
+    def write(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[Completion]:
         """The same, with why each text ends."""
-        return self.writer.write(prompts, wish or GenerationConfig())
+        return self.writer.write(prompts, config or GenerationConfig())
 
-    def stream(self, prompt: str, wish: GenerationConfig | None = None) -> Iterator[str]:
+    def stream(self, prompt: str, config: GenerationConfig | None = None) -> Iterator[str]:
         """What comes after a prompt, piece by piece as it is written."""
-        return self.writer.stream(prompt, wish or GenerationConfig())
+        return self.writer.stream(prompt, config or GenerationConfig())
 
     def evaluate(self, file: Path | None = None) -> TaskScores:
         """Nats a token and bits a byte of a text, or of the test or validation text of the recipe."""
@@ -75,7 +75,7 @@ class LanguageModel(TextModel):
     @torch.no_grad()
     def attention(self, text: str, target: str | None = None) -> AttentionMaps:
         """Where every layer and head looks while it goes on with a text, or with the given target."""
-        if not isinstance(self.model, GptWriter):
+        if not isinstance(self.model, GptLanguageModel):
             raise RegardError(f"{self.folder.path} holds {self.recipe.model}: it looks at nothing")
         if target is None:
             room = max(1, self.model.gpt.max_length - len(self.input_ids(text)))
@@ -98,12 +98,12 @@ class LanguageModel(TextModel):
         return AttentionMaps(whole, written, layers)
 
 
-def opened(folder: RunFolder, recipe: LanguageRecipe) -> tuple[GptWriter | Ngram, Tokenizer]:
+def opened(folder: RunFolder, recipe: LanguageRecipe) -> tuple[GptLanguageModel | Ngram, Tokenizer]:
     """The model of a run with its tokens; nothing is believed before the shapes agree."""
     run = TextFolder(folder, recipe)
     if recipe.model.kind == "ngram":
         tokenizer = load(folder.file(JOINT))
         return open_counts(folder, tokenizer), tokenizer
     model = run.model()
-    assert isinstance(model, GptWriter)
+    assert isinstance(model, GptLanguageModel)
     return model, run.tokenizer()

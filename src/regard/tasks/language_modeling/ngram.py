@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.nn.ngram import Ngram, counted, from_tensors
 from regard.tasks.encoder.run_folder import learned
 from regard.tasks.encoder.training import TaskRun, Work, read_splits
-from regard.tasks.metrics_log import Audience, Nobody
+from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
@@ -27,22 +27,22 @@ class CountedWork(Work, Protocol):
 
 
 def count(
-    recipe: LanguageRecipe, work: CountedWork, out: Path, audience: Audience | None, *, resume: bool
+    recipe: LanguageRecipe, work: CountedWork, out: Path, listener: ProgressListener | None, *, resume: bool
 ) -> TaskRun:
     """Count into the folder `out`, and measure on the test file or on the validation text."""
     if resume:
         raise RegardError("counting is done in one go; there is nothing to resume")
-    audience, begun = audience or Nobody(), time.perf_counter()
+    listener, begun = listener or NullListener(), time.perf_counter()
     folder = RunFolder.create(out)
     with folder.alone():
         read_splits(work, recipe.data)
         for sentence in work.tell():
-            audience.say(sentence)
+            listener.say(sentence)
         folder.write_recipe(recipe)
         tokenizer = learned(recipe.text, work.texts())
         tokenizer.save(folder.path / JOINT)
         model = counts_of(recipe, work, tokenizer)
-        audience.say(f"runs: {runs_in(model):,} of up to {model.order} tokens")
+        listener.say(f"runs: {runs_in(model):,} of up to {model.order} tokens")
         folder.write_weights(model)
         split = "test" if "test" in work.splits else "valid"
         measured = work.measure(model, tokenizer, split)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
     from regard.tasks.export_check import Check
     from regard.tasks.language_modeling.model import LanguageModel
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.results import Result
     from regard.tasks.run_folder import RunFolder
 
@@ -26,11 +26,11 @@ class LanguageModelingSpec(TextTaskSpec[LanguageRecipe, "LanguageModel"]):
     routes = ("/generate",)
 
     def train(
-        self, recipe: LanguageRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: LanguageRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.language_modeling.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: LanguageRecipe) -> "LanguageModel":
         from regard.tasks.language_modeling.model import LanguageModel

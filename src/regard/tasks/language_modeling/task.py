@@ -19,7 +19,7 @@ from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.language_modeling import ngram
-from regard.tasks.metrics_log import Audience
+from regard.tasks.metrics_log import ProgressListener
 from regard.tasks.translation.vocabulary import digest_of
 from regard.tokenization import LetterTokenizer, Tokenizer
 from regard.training.objectives import LanguageObjective
@@ -32,12 +32,12 @@ WINDOWS = 20_000
 
 
 def train(
-    recipe: LanguageRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: LanguageRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation text."""
     if isinstance(recipe.model, NgramModel):
-        return ngram.count(recipe, Language(recipe), out, audience, resume=resume)
-    return texts.train(recipe, Language, out, audience, resume=resume)
+        return ngram.count(recipe, Language(recipe), out, listener, resume=resume)
+    return texts.train(recipe, Language, out, listener, resume=resume)
 
 
 class Language:
@@ -48,7 +48,7 @@ class Language:
 
     def __init__(self, recipe: LanguageRecipe) -> None:
         self.data = recipe.data
-        self.longest = 1 if isinstance(recipe.model, NgramModel) else recipe.model.longest
+        self.max_length = 1 if isinstance(recipe.model, NgramModel) else recipe.model.max_length
         self.labels: list[str] = []
         self.splits: dict[str, RunningText] = {}
 
@@ -74,17 +74,17 @@ class Language:
         found = self.windows(tokenizer, "train")
         if not len(found):
             raise RegardError(
-                f"data.train has {found.tokens:,} tokens, fewer than a window of {self.longest} and the one "
-                "after it; give more text, or a smaller window (model.longest)"
+                f"data.train has {found.tokens:,} tokens, fewer than a window of {self.max_length} and the one "
+                "after it; give more text, or a smaller window (model.max_length)"
             )
-        tell(f"tokens: {found.tokens:,}, {len(found):,} windows of {self.longest}")
+        tell(f"tokens: {found.tokens:,}, {len(found):,} windows of {self.max_length}")
         for split in self.splits:
             if unknown := self.unknown(tokenizer, split):
                 tell(f"data.{split}: {unknown:,} characters do not occur in the training text")
         return found
 
     def windows(self, tokenizer: Tokenizer, split: str) -> Windows:
-        return Windows(self.store(tokenizer, split), self.longest)
+        return Windows(self.store(tokenizer, split), self.max_length)
 
     def store(self, tokenizer: Tokenizer, split: str) -> TokenStore:
         """A split as ids, in a token store that is built where it is not there yet."""

@@ -9,7 +9,7 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
     from regard.tasks.masked_lm.model import MaskedLanguageModel
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.run_folder import RunFolder
 
 
@@ -21,11 +21,11 @@ class MaskedLanguageModelingSpec(EncoderTaskSpec[PretrainingRecipe, "MaskedLangu
     head = "pretraining"
 
     def train(
-        self, recipe: PretrainingRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: PretrainingRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.masked_lm.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: PretrainingRecipe) -> "MaskedLanguageModel":
         from regard.tasks.encoder.run_folder import TextFolder

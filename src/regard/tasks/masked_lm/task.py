@@ -20,7 +20,7 @@ from regard.nn.build import Head
 from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
-from regard.tasks.metrics_log import Audience
+from regard.tasks.metrics_log import ProgressListener
 from regard.tokenization import BertTokenizer
 from regard.training.objectives import PretrainingObjective
 
@@ -35,10 +35,10 @@ TEXTS = 20_000
 
 
 def train(
-    recipe: PretrainingRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: PretrainingRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation documents."""
-    return texts.train(recipe, Pretraining, out, audience, resume=resume)
+    return texts.train(recipe, Pretraining, out, listener, resume=resume)
 
 
 class Pretraining:
@@ -49,7 +49,7 @@ class Pretraining:
 
     def __init__(self, recipe: PretrainingRecipe) -> None:
         self.data, self.seed = recipe.data, recipe.train.seed
-        self.longest = min(recipe.data.longest, recipe.model.longest)
+        self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []
         self.splits: dict[str, PlainText] = {}
         self.opened: dict[str, Documents] = {}
@@ -97,9 +97,9 @@ class Pretraining:
         if self.data.next_sentence and not found.several:
             raise RegardError(
                 "data.train: learning what follows needs two documents with several sentences in a text of "
-                f"{self.longest} tokens; set data.next_sentence=false"
+                f"{self.max_length} tokens; set data.next_sentence=false"
             )
-        tell(f"texts of {self.longest} tokens: {len(found):,}, {len(found.followed):,} of them in two parts")
+        tell(f"texts of {self.max_length} tokens: {len(found):,}, {len(found.followed):,} of them in two parts")
         return found
 
     def documents(self, tokenizer: BertTokenizer, split: str) -> Documents:
@@ -107,21 +107,21 @@ class Pretraining:
         if split not in self.opened:
             store = sentence_store(self.splits[split], tokenizer)
             hiding = Hiding(self.data.mask, self.data.whole_words)
-            found = Documents(store, self.longest, symbols_of(tokenizer), hiding, self.data.next_sentence)
+            found = Documents(store, self.max_length, symbols_of(tokenizer), hiding, self.data.next_sentence)
             if not len(found):
                 raise RegardError(f"data.{split}: no text is left of these documents")
             self.opened[split] = found
         return self.opened[split]
 
     def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
-        documents, chance = self.documents(tokenizer, split), np.random.default_rng(self.seed)
+        documents, rng = self.documents(tokenizer, split), np.random.default_rng(self.seed)
         objective = PretrainingObjective(model)
         totals = np.zeros(6)
         assert isinstance(model, BertPretrainer)
         with torch.no_grad():
             for first in range(0, len(documents), TEXTS):
                 members = np.arange(first, min(first + TEXTS, len(documents)))
-                for batch in all_batches(documents.load(members, chance), TOKENS):
+                for batch in all_batches(documents.load(members, rng), TOKENS):
                     totals += counted(model, objective, batch.to(objective.device))
         words, right_words, word_loss, decisions, right, loss = totals
         scores = {"accuracy": right_words / max(1, words), "word_loss": word_loss / max(1, words)}

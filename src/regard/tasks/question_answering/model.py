@@ -29,6 +29,6 @@ class QuestionAnswerer(TrainedEncoder):
         if not questions:
             return []
         data = self.recipe.data
-        windows = windows_of(self.tokenizer, questions, data, self.longest)
+        windows = windows_of(self.tokenizer, questions, data, self.max_length)
         contexts = [paragraph for _, paragraph in questions]
         return spans(self.model, windows, contexts, data.longest_answer)[0]

@@ -8,7 +8,7 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 
 if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.question_answering.model import QuestionAnswerer
     from regard.tasks.run_folder import RunFolder
 
@@ -23,11 +23,11 @@ class QuestionAnsweringSpec(EncoderTaskSpec[AnsweringRecipe, "QuestionAnswerer"]
     routes = ("/answer", "/embed")
 
     def train(
-        self, recipe: AnsweringRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: AnsweringRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.question_answering.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: AnsweringRecipe) -> "QuestionAnswerer":
         from regard.tasks.encoder.run_folder import TextFolder

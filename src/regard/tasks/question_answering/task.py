@@ -15,7 +15,7 @@ from regard.metrics import score_answers
 from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, asked
-from regard.tasks.metrics_log import Audience
+from regard.tasks.metrics_log import ProgressListener
 from regard.tokenization import BertTokenizer, Pieces
 from regard.training.objectives import SpanObjective
 
@@ -24,10 +24,10 @@ NOWHERE = (0, 0)
 
 
 def train(
-    recipe: AnsweringRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: AnsweringRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation questions."""
-    return texts.train(recipe, Answering, out, audience, resume=resume)
+    return texts.train(recipe, Answering, out, listener, resume=resume)
 
 
 class Answering:
@@ -40,7 +40,7 @@ class Answering:
         self.data = recipe.data
         self.labels: list[str] = []
         self.splits: dict[str, list[Question]] = {}
-        self.longest = min(recipe.data.longest, recipe.model.longest)
+        self.max_length = min(recipe.data.max_length, recipe.model.max_length)
 
     def open(self, split: str, path: Path) -> None:
         self.splits[split] = read_squad(path)
@@ -60,7 +60,7 @@ class Answering:
     def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Ready:
         windows = self.windows(tokenizer, "train")
         empty = sum(each.example.labels == NOWHERE for each in windows)
-        tell(f"windows of {self.longest} tokens: {len(windows):,}, {empty:,} of them without the answer")
+        tell(f"windows of {self.max_length} tokens: {len(windows):,}, {empty:,} of them without the answer")
         return Ready([each.example for each in windows])
 
     def windows(self, tokenizer: BertTokenizer, split: str) -> list["Window"]:
@@ -69,7 +69,7 @@ class Answering:
             tokenizer,
             [(each.question, each.context) for each in questions],
             self.data,
-            self.longest,
+            self.max_length,
             [each.answers[0] for each in questions],
         )
 
@@ -96,17 +96,17 @@ def windows_of(
     tokenizer: BertTokenizer,
     asked_of: Sequence[tuple[str, str]],
     data: QuestionData,
-    longest: int,
+    max_length: int,
     answers: Sequence[Answer] | None = None,
 ) -> list[Window]:
     """Each question with its paragraph, a long one in windows that overlap.
 
     A window without the whole answer aims at [CLS].
     """
-    room = longest - data.longest_question - 3
+    room = max_length - data.longest_question - 3
     if room <= data.overlap:
         raise RegardError(
-            f"data.overlap: the model has {longest} places, so a window has {max(0, room)} tokens, which "
+            f"data.overlap: the model has {max_length} places, so a window has {max(0, room)} tokens, which "
             f"must be more than the overlap of {data.overlap}"
         )
     questions = tokenizer.encode_batch([question for question, _ in asked_of])
@@ -114,7 +114,7 @@ def windows_of(
     found: list[Window] = []
     for number, (question, context) in enumerate(zip(questions, contexts, strict=True)):
         question = question[: data.longest_question]
-        room = longest - len(question) - 3
+        room = max_length - len(question) - 3
         place = place_of(answers[number], context) if answers is not None else None
         for first in range(0, max(1, len(context.ids) - data.overlap), room - data.overlap):
             part = context.ids[first : first + room]
@@ -178,11 +178,11 @@ def spans(
     return answers, loss / max(1, len(windows))
 
 
-def best_stretch(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float, int, int]:
-    """Score, first and last piece of the best stretch of at most `longest` pieces."""
+def best_stretch(starts: np.ndarray, ends: np.ndarray, max_length: int) -> tuple[float, int, int]:
+    """Score, first and last piece of the best stretch of at most `max_length` pieces."""
     places = np.arange(len(starts))
     apart = places[None, :] - places[:, None]
-    allowed = (apart >= 0) & (apart < longest)
+    allowed = (apart >= 0) & (apart < max_length)
     both = np.where(allowed, starts[:, None] + ends[None, :], -np.inf)
     first, last = divmod(int(both.argmax()), len(starts))
     return float(both[first, last]), first, last

@@ -22,6 +22,6 @@ class Tagger(TrainedEncoder):
         words = [split(each) if isinstance(each, str) else list(each) for each in sentences]
         if not words:
             return []
-        stretches = encode_words(self.tokenizer, words, self.longest)
+        stretches = encode_words(self.tokenizer, words, self.max_length)
         shares = word_shares(self.model, stretches, [len(each) for each in words])
         return [tagged(each, self.labels, rows) for each, rows in zip(words, shares, strict=True)]

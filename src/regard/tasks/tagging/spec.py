@@ -8,7 +8,7 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 
 if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.reduction_subject import Subject
     from regard.tasks.run_folder import RunFolder
     from regard.tasks.tagging.model import Tagger
@@ -25,11 +25,11 @@ class TaggingSpec(EncoderTaskSpec[TaggingRecipe, "Tagger"]):
     routes = ("/tag", "/embed")
 
     def train(
-        self, recipe: TaggingRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: TaggingRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.tagging.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: TaggingRecipe) -> "Tagger":
         from regard.tasks.encoder.run_folder import TextFolder

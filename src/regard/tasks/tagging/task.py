@@ -17,16 +17,16 @@ from regard.metrics import entities, score_entities
 from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, batches_for
-from regard.tasks.metrics_log import Audience
+from regard.tasks.metrics_log import ProgressListener
 from regard.tokenization import BertTokenizer, Pieces
 from regard.training.objectives import TagObjective
 
 
 def train(
-    recipe: TaggingRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: TaggingRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation sentences."""
-    return texts.train(recipe, Tagging, out, audience, resume=resume)
+    return texts.train(recipe, Tagging, out, listener, resume=resume)
 
 
 class Tagging:
@@ -37,7 +37,7 @@ class Tagging:
 
     def __init__(self, recipe: TaggingRecipe) -> None:
         self.data = recipe.data
-        self.longest = min(recipe.data.longest, recipe.model.longest)
+        self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []
         self.splits: dict[str, list[Tagged]] = {}
 
@@ -65,7 +65,10 @@ class Tagging:
         stretches = self.stretches(tokenizer, "train")
         more = len(stretches) - len({each.sentence for each in stretches})
         if more:
-            tell(f"sentences longer than {self.longest} tokens are read in parts, {more:,} more than sentences")
+            tell(
+                f"sentences longer than {self.max_length} tokens are read in parts, "
+                f"{more:,} more than sentences"
+            )
         return Ready([each.example for each in stretches])
 
     def stretches(self, tokenizer: BertTokenizer, split: str) -> list["Stretch"]:
@@ -74,7 +77,7 @@ class Tagging:
         return encode_words(
             tokenizer,
             [each.words for each in sentences],
-            self.longest,
+            self.max_length,
             [[places[tag] for tag in each.tags] for each in sentences],
         )
 
@@ -106,13 +109,13 @@ class Stretch:
 def encode_words(
     tokenizer: BertTokenizer,
     sentences: Sequence[Sequence[str]],
-    longest: int,
+    max_length: int,
     tags: Sequence[Sequence[int]] | None = None,
 ) -> list[Stretch]:
     """Sentences of words as texts, a mark on the first piece of each word; long ones in several stretches."""
     found: list[Stretch] = []
     for number, pieces in enumerate(tokenizer.pieces_of_words(sentences)):
-        for first, last in cuts(pieces, longest - 2):
+        for first, last in cuts(pieces, max_length - 2):
             ids = np.array(tokenizer.joined(pieces.ids[first:last]), np.int64)
             starts = [
                 place

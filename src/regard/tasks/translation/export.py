@@ -64,8 +64,8 @@ def compared_by_transformers(loaded: Translator, folder: Path, sentences: Sequen
     else:
         model = marian.read(folder).model
         name, logits = by_transformers.MISSING, model
-        vocabulary, longest = loaded.vocabulary, loaded.recipe.model.longest
-        again = TranslationPipeline(model, vocabulary.source, vocabulary.target, longest)
+        vocabulary, max_length = loaded.vocabulary, loaded.recipe.model.max_length
+        again = TranslationPipeline(model, vocabulary.source, vocabulary.target, max_length)
         theirs = [texts(loaded, again, sentences, each) for each in (1, beam)]
     same = [sum(map(operator.eq, *both)) for both in zip(mine, theirs, strict=True)]
     apart = logits_apart(loaded, logits, sentences, mine[0])
@@ -95,7 +95,7 @@ def logits_apart(
     """The largest difference of two models' scores over pairs of sentences, padding left out."""
     pairs = loaded.vocabulary.encode_pairs(list(zip(sources, targets, strict=True)))
     apart = 0.0
-    for batch in Batches.of_pairs(pairs, 2048, loaded.recipe.model.longest):
+    for batch in Batches.of_pairs(pairs, 2048, loaded.recipe.model.max_length):
         source = batch.source.padded(loaded.vocabulary.source.padding)
         target = batch.target.padded(loaded.vocabulary.target.padding)
         device = loaded.pipeline.device
@@ -115,8 +115,8 @@ def sentences_of(loaded: Translator, source: str | Path | None) -> list[str]:
     if source is not None:
         found = [line for line in read_lines(Path(source)) if line.strip()]
     else:
-        journal = loaded.folder.file("metrics.jsonl")
-        rows = whole_rows(journal) if journal.is_file() else []
+        logger = loaded.folder.file("metrics.jsonl")
+        rows = whole_rows(logger) if logger.is_file() else []
         kept = [row["samples"] for row in rows if isinstance(row.get("samples"), list)]
         found = [str(each["source"]) for some in kept for each in some if "source" in each]
     once = list(dict.fromkeys(found))[:MOST]

@@ -23,7 +23,7 @@ from regard.engine.search import nearest as nearest_places
 from regard.errors import RegardError
 from regard.nn.knn import Datastore
 from regard.nn.seq2seq import Seq2SeqModel
-from regard.tasks.metrics_log import Audience, Nobody
+from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import Translator
 from regard.tasks.translation.neighbours import keep
@@ -69,7 +69,7 @@ def remember(
     run: str | Path,
     source: str | Path | None = None,
     target: str | Path | None = None,
-    audience: Audience | None = None,
+    listener: ProgressListener | None = None,
 ) -> Memory:
     """Keep a run's training pairs in its folder, or those of files; what it remembered before is replaced."""
     if target is not None and source is None:
@@ -80,21 +80,23 @@ def remember(
         raise RegardError(f"{run} holds a {recipe.task} model; only those that translate have neighbours")
     loaded = Translator(folder, recipe, remembering=False)
     data = recipe.data if source is None else of_files(recipe.data, source, target)
-    neighbours, memory = found_in(ParallelCorpus(data), loaded, audience or Nobody())
+    neighbours, memory = found_in(ParallelCorpus(data), loaded, listener or NullListener())
     keep(folder, loaded.model, neighbours)
     return memory
 
 
 @torch.no_grad()
-def found_in(corpus: ParallelCorpus, loaded: Translator, audience: Audience) -> tuple[Datastore, Memory]:
+def found_in(
+    corpus: ParallelCorpus, loaded: Translator, listener: ProgressListener
+) -> tuple[Datastore, Memory]:
     """The places of the training pairs, as many asked and as much believed as validation pairs have it."""
-    model, vocabulary, longest = loaded.model, loaded.vocabulary, loaded.recipe.model.longest
-    pairs = some_of(corpus, audience)
-    audience.say(f"reading {len(pairs):,} pairs")
-    keys, words, _ = places_of(model, vocabulary, pairs, longest)
-    query, gold, probability = places_of(model, vocabulary, corpus.valid[:ASKED], longest)
+    model, vocabulary, max_length = loaded.model, loaded.vocabulary, loaded.recipe.model.max_length
+    pairs = some_of(corpus, listener)
+    listener.say(f"reading {len(pairs):,} pairs")
+    keys, words, _ = places_of(model, vocabulary, pairs, max_length)
+    query, gold, probability = places_of(model, vocabulary, corpus.valid[:ASKED], max_length)
     most = min(max(COUNTS), len(keys))
-    audience.say(f"asking for the neighbours of {len(query):,} validation words")
+    listener.say(f"asking for the neighbours of {len(query):,} validation words")
     places = Datastore(keys, words, count=most, weight=0.5, sharpness=1.0)
     distances, nearest = nearest_places(places, query.float(), most)
     loss_with, count, weight, sharpness = chosen(distances, words[nearest] == gold.unsqueeze(1), probability)
@@ -108,12 +110,12 @@ def found_in(corpus: ParallelCorpus, loaded: Translator, audience: Audience) -> 
     return Datastore(keys, words, count=count, weight=weight, sharpness=sharpness), memory
 
 
-def some_of(corpus: ParallelCorpus, audience: Audience) -> list[Pair]:
+def some_of(corpus: ParallelCorpus, listener: ProgressListener) -> list[Pair]:
     """The training pairs; of a large corpus as many as have about as many words as are remembered."""
     words = sum(len(target.split()) + 1 for _, target in corpus.train())
     every = math.ceil(words / MOST)
     if every > 1:
-        audience.say(
+        listener.say(
             f"{words:,} words are more than the {MOST:,} that are remembered: one pair of {every} is kept"
         )
     found = list(islice(corpus.train(), None, None, every or 1))
@@ -123,13 +125,13 @@ def some_of(corpus: ParallelCorpus, audience: Audience) -> list[Pair]:
 
 
 def places_of(
-    model: Seq2SeqModel, vocabulary: Vocabulary, pairs: Sequence[Pair], longest: int
+    model: Seq2SeqModel, vocabulary: Vocabulary, pairs: Sequence[Pair], max_length: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Every place of the target sentences: its vector (places, width) in half precision, the word that stands
     there, and how likely the model thinks it is."""
     keys, words, probabilities = [], [], []
     device = model.output[0].device
-    for cpu_batch in Batches.of_pairs(vocabulary.encode_pairs(pairs), TOKENS, longest):
+    for cpu_batch in Batches.of_pairs(vocabulary.encode_pairs(pairs), TOKENS, max_length):
         batch = cpu_batch.to(device)
         hidden, labels = seq2seq_hidden(model, batch.source, batch.target).values, batch.labels.values
         keys.append(hidden.half().cpu())
@@ -167,6 +169,6 @@ def of_files(data: PairData, source: str | Path, target: str | Path | None) -> P
         target_column=data.target_column,
         source_language=data.source_language,
         target_language=data.target_language,
-        longest=data.longest,
+        max_length=data.max_length,
         ratio=data.ratio,
     )

@@ -26,7 +26,7 @@ from regard.tasks.loaded_model import TextModel
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.neighbours import remembered
-from regard.tasks.translation.task import is_tokenised, mean_loss, options_of, quality_lines
+from regard.tasks.translation.task import is_tokenized, mean_loss, options_of, quality_lines
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
 from regard.training.devices import choose_device
@@ -85,7 +85,7 @@ class Translator(TextModel):
         with torch.device("meta"):  # nothing is believed, and no memory taken, before the shapes agree
             folder.check_weights(build(recipe.model, *sizes, self.vocabulary.source.padding))
         self.model = build(recipe.model, *sizes, self.vocabulary.source.padding)
-        folder.write_weights_into(self.model)
+        folder.load_weights(self.model)
         self.model.to(choose_device()).eval()
         self.models = [self.model, *(each.model for each in beside)]
         self.neighbours = remembered(folder, self.model) if remembering else None
@@ -100,7 +100,7 @@ class Translator(TextModel):
             Ensemble([self.asked, *(each.asked for each in beside)]) if beside else self.asked,
             self.vocabulary.source,
             self.vocabulary.target,
-            min([recipe.model.longest, *(each.recipe.model.longest for each in beside)]),
+            min([recipe.model.max_length, *(each.recipe.model.max_length for each in beside)]),
         )
 
     @classmethod
@@ -141,7 +141,7 @@ class Translator(TextModel):
 
     def references(self, pairs: Sequence[Pair]) -> list[str]:
         """The target sentences as the model could write them, lower-cased where it knows lower case only."""
-        return [self.vocabulary.target.normalise(target) for _, target in pairs]
+        return [self.vocabulary.target.normalize(target) for _, target in pairs]
 
     def evaluate(
         self, pairs: Sequence[Pair], *, beam: int | None = None, batch_size: int | None = None
@@ -152,11 +152,11 @@ class Translator(TextModel):
         begun = time.perf_counter()
         translations = self.translate(sources, beam=beam, batch_size=batch_size)
         seconds = time.perf_counter() - begun
-        tokenised = is_tokenised(self.recipe)
+        tokenized = is_tokenized(self.recipe)
         return Evaluation(
-            quality=measure(translations, references, tokenised=tokenised),
+            quality=measure(translations, references, tokenized=tokenized),
             loss=fmean(mean_loss(self.recipe, each, self.vocabulary, pairs) for each in self.models),
-            by_length=by_length(sources, translations, references, tokenised=tokenised),
+            by_length=by_length(sources, translations, references, tokenized=tokenized),
             translations=translations,
             references=references,
             seconds=seconds,
@@ -173,7 +173,7 @@ class Translator(TextModel):
         if target is None:
             [found] = self.pipeline.search_ids([source_ids], self.options())
             target = self.pipeline.worded(text, found).text
-            target_ids = list(found[0].ids[: self.recipe.model.longest - 1]) if found else []
+            target_ids = list(found[0].ids[: self.recipe.model.max_length - 1]) if found else []
         else:
             target_ids = self.fitting_ids(writing, target, "target")
         return self.attention_of_ids(text, source_ids, target, target_ids)
@@ -206,7 +206,7 @@ class Translator(TextModel):
 
     def fitting_ids(self, tokenizer: Tokenizer, text: str, what: str) -> list[int]:
         """The ids of a text, as many as the model has places for beside the end."""
-        ids, places = tokenizer.encode(text), self.recipe.model.longest - 1
+        ids, places = tokenizer.encode(text), self.recipe.model.max_length - 1
         if len(ids) > places:
             warnings.warn(
                 f"the {what} has {len(ids) + 1} tokens, the model allows {places + 1}: the rest is left out",

@@ -27,7 +27,7 @@ def keep(folder: RunFolder, model: Seq2SeqModel, neighbours: Datastore) -> None:
         "numbers": torch.tensor(numbers, dtype=torch.float64),
         "made_with": made_with(model),
     }
-    with storage.aside(folder.path / FILE) as part:
+    with storage.atomic_path(folder.path / FILE) as part:
         write_tensors(tensors, part)
 
 

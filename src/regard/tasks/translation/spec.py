@@ -10,7 +10,7 @@ from regard.tasks.spec import EvaluateOptions, ExportOptions, TaskSpec, refuse_d
 
 if TYPE_CHECKING:
     from regard.tasks.export_check import Check
-    from regard.tasks.metrics_log import Audience
+    from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.run_folder import RunFolder
     from regard.tasks.translation.model import Evaluation, Translator
     from regard.tasks.translation.task import TranslationRun
@@ -26,11 +26,11 @@ class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
     routes = ("/translate",)
 
     def train(
-        self, recipe: TranslationRecipe, out: Path, audience: "Audience | None", *, resume: bool
+        self, recipe: TranslationRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TranslationRun | None":
         from regard.tasks.translation.task import train
 
-        return train(recipe, out, audience, resume=resume)
+        return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: TranslationRecipe) -> "Translator":
         from regard.tasks.translation.model import Translator

@@ -17,7 +17,7 @@ from regard.metrics import Quality, measure
 from regard.nn.build import build
 from regard.storage import cache_folder
 from regard.tasks import training
-from regard.tasks.metrics_log import Audience, Journal, read_journal
+from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import translation_card
 from regard.tasks.results import Summary
 from regard.tasks.run_folder import RunFolder
@@ -60,10 +60,10 @@ class TranslationRun:
 
 
 def train(
-    recipe: TranslationRecipe, out: Path, audience: Audience | None = None, *, resume: bool = False
+    recipe: TranslationRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TranslationRun | None:
     """Train into the folder `out` and measure on the test split; with `resume`, go on from its checkpoint."""
-    return training.train(Translation(recipe), out, audience, resume=resume)
+    return training.train(Translation(recipe), out, listener, resume=resume)
 
 
 class Translation:
@@ -75,13 +75,13 @@ class Translation:
         self.vocabulary: Vocabulary
         self.store: TokenStore
 
-    def prepare(self, folder: RunFolder, audience: Audience, world: World) -> nn.Module:
+    def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         recipe = self.recipe
         if world.first:
             corpus = ParallelCorpus(recipe.data)
             fingerprint = corpus.fingerprint()
             held_out = f"{len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
-            audience.say(f"pairs: {corpus.report}; {held_out}")
+            listener.say(f"pairs: {corpus.report}; {held_out}")
             folder.write_recipe(recipe)
             vocabulary = make_vocabulary(recipe, corpus, folder)
             vocabulary.save(folder.path)
@@ -92,12 +92,12 @@ class Translation:
             count, *digest = map(int, world.from_first(*[0.0] * (1 + DIGEST_BYTES)))
             corpus, fingerprint = ParallelCorpus(recipe.data, count), bytes(digest).hex()
         self.corpus, self.vocabulary = corpus, vocabulary
-        audience.say(f"vocabulary: {vocabulary}")
+        listener.say(f"vocabulary: {vocabulary}")
         self.store = token_store(corpus, vocabulary, fingerprint)
         corpus.close()  # the store has the training pairs from here on
         model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
         if recipe.model.start:
-            RunFolder.open(Path(recipe.model.start)).write_weights_into(model)
+            RunFolder.open(Path(recipe.model.start)).load_weights(model)
         return model
 
     def batches(self, world: World) -> Batches:
@@ -107,8 +107,8 @@ class Translation:
         train = self.recipe.train
         return PairObjective(model, self.vocabulary.target.padding, train.smoothing, train.r_drop, precision)
 
-    def validation(self, journal: Journal) -> "Validation":
-        return Validation(self.recipe, self.vocabulary, self.corpus.valid, journal)
+    def validation(self, logger: MetricsLogger) -> "Validation":
+        return Validation(self.recipe, self.vocabulary, self.corpus.valid, logger)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TranslationRun:
         """Measure the best weights on the test split and complete the folder."""
@@ -118,7 +118,7 @@ class Translation:
         result = TranslationRun(
             folder.path, quality, loss, training.seconds / 60, training.step, count_parameters(model)
         )
-        save_picture(draw_training(read_journal(folder.path / "metrics.jsonl")), folder.path / "curves")
+        save_picture(draw_training(read_metrics(folder.path / "metrics.jsonl")), folder.path / "curves")
         folder.write("README.md", translation_card(recipe, quality, loss, training, corpus.report, vocabulary))
         folder.write_config(recipe)
         return result
@@ -128,9 +128,9 @@ class Validation:
     """Loss over all validation pairs, BLEU of greedy translations of some, a few of them as samples."""
 
     def __init__(
-        self, recipe: TranslationRecipe, vocabulary: Vocabulary, pairs: Sequence[Pair], journal: Journal
+        self, recipe: TranslationRecipe, vocabulary: Vocabulary, pairs: Sequence[Pair], logger: MetricsLogger
     ) -> None:
-        self.recipe, self.vocabulary, self.pairs, self.journal = recipe, vocabulary, pairs, journal
+        self.recipe, self.vocabulary, self.pairs, self.logger = recipe, vocabulary, pairs, logger
 
     def __call__(self, model: nn.Module, step: int) -> Scores:
         loss = mean_loss(self.recipe, model, self.vocabulary, self.pairs)
@@ -138,20 +138,20 @@ class Validation:
         quality, translations = translate_and_measure(self.recipe, model, self.vocabulary, some, beam=1)
         first = step * SAMPLES  # other sentences each time
         chosen = [(first + number) % len(some) for number in range(min(SAMPLES, len(some)))]
-        self.journal.samples = [(some[number][0], translations[number]) for number in chosen]
+        self.logger.samples = [(some[number][0], translations[number]) for number in chosen]
         return {"loss": loss, "bleu": quality.bleu, "chrf": quality.chrf}
 
 
 def translate_and_measure(
     recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair], beam: int
 ) -> tuple[Quality, list[str]]:
-    translator = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.longest)
+    translator = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.max_length)
     found = translator.translate(
         [source for source, _ in pairs], options_of(recipe.decode, beam), batch_size=recipe.decode.batch_size
     )
     translations = [each.text for each in found]
-    references = [vocabulary.target.normalise(target) for _, target in pairs]
-    return measure(translations, references, tokenised=is_tokenised(recipe)), translations
+    references = [vocabulary.target.normalize(target) for _, target in pairs]
+    return measure(translations, references, tokenized=is_tokenized(recipe)), translations
 
 
 def mean_loss(
@@ -162,7 +162,7 @@ def mean_loss(
     total, tokens = 0.0, 0
     with torch.no_grad():
         for batch in Batches.of_pairs(
-            vocabulary.encode_pairs(pairs), recipe.train.batch_tokens, recipe.model.longest
+            vocabulary.encode_pairs(pairs), recipe.train.batch_tokens, recipe.model.max_length
         ):
             total += float(objective(batch))
             tokens += batch.tokens
@@ -186,9 +186,9 @@ def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) 
     )
 
 
-def is_tokenised(recipe: TranslationRecipe) -> bool:
-    """Whether the text comes tokenised, so that BLEU takes its tokens as they are."""
-    return recipe.text.tokenised or recipe.text.kind == "space"
+def is_tokenized(recipe: TranslationRecipe) -> bool:
+    """Whether the text comes tokenized, so that BLEU takes its tokens as they are."""
+    return recipe.text.tokenized or recipe.text.kind == "space"
 
 
 def token_store(corpus: ParallelCorpus, vocabulary: Vocabulary, fingerprint: str) -> TokenStore:
@@ -210,7 +210,7 @@ def batches_of(
         tokens=recipe.train.batch_tokens,
         sentences=recipe.train.batch_sentences,
         seed=recipe.train.seed,
-        longest=recipe.model.longest,
+        max_length=recipe.model.max_length,
         resample=vocabulary.resample(recipe.text.dropout) if recipe.text.dropout else None,
         share=share,
     )

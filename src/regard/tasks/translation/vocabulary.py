@@ -111,5 +111,5 @@ def learn(settings: TextSettings, texts: Iterator[str], language: str | None) ->
         lower=settings.lower,
         normal=settings.normal,
         language=language,
-        pretokenised=settings.tokenised,
+        pretokenised=settings.tokenized,
     )

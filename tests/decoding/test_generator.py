@@ -7,9 +7,9 @@ from torch import nn
 
 from regard import tokenization
 from regard.config import GptModel
-from regard.decoding import Limits, SamplingConfig
+from regard.decoding import DecodingConstraints, SamplingConfig
+from regard.decoding.generator import GenerationConfig, Generator, Unfolding
 from regard.decoding.sampling import draw, within_share
-from regard.decoding.writer import GenerationConfig, Unfolding, Writer
 from regard.errors import RegardError
 from regard.nn.build import build_gpt
 from regard.nn.ngram import counted
@@ -21,25 +21,25 @@ PROMPTS = ["the ", "quick", "f", "brow", "over the lazy d", "dog", "ß"]
 
 def gpt(vocabulary: int, **changes: object) -> nn.Module:
     torch.manual_seed(0)
-    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "longest": 16}
+    shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16}
     model = build_gpt(GptModel(**{**shape, **changes}), "language", vocabulary).eval()  # type: ignore[arg-type]
     for each in model.parameters():
         nn.init.normal_(each, std=0.3)
     return model
 
 
-def plain(writer: Writer) -> nn.Module:
+def plain(writer: Generator) -> nn.Module:
     """The model that a writer of `made` has laid out for the kernels."""
     return gpt(writer.tokenizer.size)
 
 
-def made(kind: str, tokens: str = "characters", **changes: object) -> Writer:
+def made(kind: str, tokens: str = "characters", **changes: object) -> Generator:
     tokenizer = tokenization.train(tokens, [CORPUS], size=280)
     if kind == "ngram":
         model: nn.Module = counted([np.array(tokenizer.encode(CORPUS * 3))], tokenizer.size, 3)
-        return Writer(model, tokenizer, None, torch.device("cpu"))
+        return Generator(model, tokenizer, None, torch.device("cpu"))
     model = gpt(tokenizer.size, **changes)
-    return Writer(model, tokenizer, model.gpt.max_length, torch.device("cpu"))
+    return Generator(model, tokenizer, model.gpt.max_length, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("tokens", ["characters", "bytes", "gpt"])
@@ -48,25 +48,27 @@ def test_a_batch_of_prompts_is_written_as_each_alone_and_told_as_it_is_written(k
     writer = made("ngram" if kind == "ngram" else "gpt", tokens)
     if kind == "plain":
         writer.model = plain(writer)  # type: ignore[assignment]
-    for wish in (
-        GenerationConfig(tokens=40, chance=SamplingConfig(5)),  # longer than the window of 16
+    for config in (
+        GenerationConfig(tokens=40, sampling=SamplingConfig(5)),  # longer than the window of 16
         GenerationConfig(
-            tokens=25, chance=SamplingConfig(2, 0.7, top_k=5, top_p=0.9), repetition=1.3, stop=("o", "th")
+            tokens=25, sampling=SamplingConfig(2, 0.7, top_k=5, top_p=0.9), repetition=1.3, stop=("o", "th")
         ),
         GenerationConfig(tokens=12, beam=3, stop=(" ",)),
-        GenerationConfig(tokens=20, chance=SamplingConfig(5), batch_size=2),
+        GenerationConfig(tokens=20, sampling=SamplingConfig(5), batch_size=2),
     ):
-        together = writer.write(PROMPTS, wish)
-        assert together == [writer.write([prompt], wish)[0] for prompt in PROMPTS]
-        assert [each.text for each in together] == ["".join(writer.stream(prompt, wish)) for prompt in PROMPTS]
+        together = writer.write(PROMPTS, config)
+        assert together == [writer.write([prompt], config)[0] for prompt in PROMPTS]
+        assert [each.text for each in together] == [
+            "".join(writer.stream(prompt, config)) for prompt in PROMPTS
+        ]
         assert [each.prompt for each in together] == PROMPTS
-        assert all(1 <= each.tokens <= wish.tokens for each in together)
+        assert all(1 <= each.tokens <= config.tokens for each in together)
 
 
 def test_the_same_seed_gives_the_same_text_and_another_another() -> None:
     writer = made("gpt")
     texts = [
-        writer.write(["the "], GenerationConfig(tokens=30, chance=SamplingConfig(seed)))[0].text
+        writer.write(["the "], GenerationConfig(tokens=30, sampling=SamplingConfig(seed)))[0].text
         for seed in (1, 1, 2)
     ]
     assert texts[0] == texts[1] != texts[2]
@@ -91,7 +93,7 @@ def test_beam_1_is_greedy_and_a_wider_one_finds_no_worse() -> None:
     assert share(writer, "the qui", wider) >= share(writer, "the qui", greedy) - 1e-5
 
 
-def share(writer: Writer, prompt: str, said: str) -> float:
+def share(writer: Generator, prompt: str, said: str) -> float:
     ids = torch.tensor([writer.tokenizer.encode(prompt + said)])
     first = len(writer.tokenizer.encode(prompt))
     with torch.no_grad():
@@ -114,7 +116,7 @@ def test_only_the_likeliest_are_drawn() -> None:
 
 
 def test_what_was_said_costs_more_to_say_again() -> None:
-    limits = Limits(None, 9, (), repetition=2.0)
+    limits = DecodingConstraints(None, 9, (), repetition=2.0)
     scores = torch.tensor([[1.0, -1.0, 1.0, -1.0] + [0.0] * 6])
     read, written = torch.tensor([[0, 0]]), torch.tensor([[3]])
     found = limits.apply(scores, written, [None], read)
@@ -148,7 +150,7 @@ def test_nothing_is_told_that_may_yet_be_taken_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompts", "wish", "sentence"),
+    ("prompts", "config", "sentence"),
     [
         ([""], {}, "the prompt is empty; there is nothing to go on with"),
         (["the", ""], {}, "prompt 2 is empty"),
@@ -161,10 +163,10 @@ def test_nothing_is_told_that_may_yet_be_taken_back() -> None:
     ],
 )
 def test_what_cannot_be_gone_on_with_is_told_in_a_sentence(
-    prompts: list[str], wish: dict[str, object], sentence: str
+    prompts: list[str], config: dict[str, object], sentence: str
 ) -> None:
     with pytest.raises(RegardError) as told:
-        made("gpt").write(prompts, GenerationConfig(**wish))  # type: ignore[arg-type]
+        made("gpt").write(prompts, GenerationConfig(**config))  # type: ignore[arg-type]
     assert sentence in str(told.value)
 
 
@@ -175,8 +177,8 @@ def test_chance_is_told_what_is_wrong_with_it() -> None:
 
 def test_a_step_costs_the_same_late_in_a_text() -> None:
     """Counted, not timed: a step reads one token, whatever was written before it."""
-    writer = made("gpt", longest=64)
-    model, seen = gpt(writer.tokenizer.size, longest=64), []
+    writer = made("gpt", max_length=64)
+    model, seen = gpt(writer.tokenizer.size, max_length=64), []
     writer.module = model
     model.gpt.decoder.register_forward_hook(lambda _, given, __: seen.append(given[0].size(1)))
     writer.write(["the q"], GenerationConfig(tokens=40))

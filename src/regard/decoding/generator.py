@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
-from regard.decoding.limits import Limits
+from regard.decoding.beam_search import BeamSearchConfig, search
+from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.sampling import Drawing, SamplingConfig
-from regard.decoding.search import BeamSearchConfig, search
 from regard.decoding.translator import same_length
 from regard.engine.generate import native_gpt
 from regard.errors import RegardError
@@ -26,7 +26,7 @@ class GenerationConfig:
 
     tokens: int = 200
     """The most tokens to write."""
-    chance: SamplingConfig = field(default_factory=lambda: SamplingConfig(1))
+    sampling: SamplingConfig = field(default_factory=lambda: SamplingConfig(1))
     """How it is drawn: texts with the same prompt and the same seed are the same."""
     beam: int = 0
     """So many texts kept open in a search for the likeliest; 0 means that it is drawn."""
@@ -56,44 +56,44 @@ class Completion:
     why: str
 
 
-class Writer:
-    """A model that goes on with a text; `longest` is its window, None where it has none."""
+class Generator:
+    """A model that goes on with a text; `max_length` is its window, None where it has none."""
 
     def __init__(
-        self, model: nn.Module, tokenizer: Tokenizer, longest: int | None, device: torch.device
+        self, model: nn.Module, tokenizer: Tokenizer, max_length: int | None, device: torch.device
     ) -> None:
         self.module = model
-        self.tokenizer, self.longest, self.device = tokenizer, longest, device
+        self.tokenizer, self.max_length, self.device = tokenizer, max_length, device
 
-    def write(self, prompts: Sequence[str], wish: GenerationConfig) -> list[Completion]:
+    def write(self, prompts: Sequence[str], config: GenerationConfig) -> list[Completion]:
         """What comes after each prompt, the same as for each alone."""
-        found = {number: whole for number, _, whole in self.events(prompts, wish) if whole is not None}
+        found = {number: whole for number, _, whole in self.events(prompts, config) if whole is not None}
         return [found[number] for number in range(len(prompts))]
 
-    def stream(self, prompt: str, wish: GenerationConfig) -> Iterator[str]:
+    def stream(self, prompt: str, config: GenerationConfig) -> Iterator[str]:
         """The same text, piece by piece as it comes."""
-        return (piece for _, piece, _ in self.events([prompt], wish) if piece)
+        return (piece for _, piece, _ in self.events([prompt], config) if piece)
 
     @torch.inference_mode()
     def events(
-        self, prompts: Sequence[str], wish: GenerationConfig
+        self, prompts: Sequence[str], config: GenerationConfig
     ) -> Iterator[tuple[int, str, Completion | None]]:
         """The number of a prompt, a piece of its text, and at last the whole."""
         encoded = self.encoded(prompts)
-        self.check_stops(wish)
+        self.check_stops(config)
         model: Decodable = native_gpt(self.module) or self.module  # type: ignore[assignment]  # has `start`, `step`
-        for numbers in same_length(encoded, wish.batch_size):
+        for numbers in same_length(encoded, config.batch_size):
             source = torch.tensor([encoded[number] for number in numbers], device=self.device)
-            texts = [Unfolding(prompts[number], self.tokenizer, wish) for number in numbers]
-            told = (self.searched if wish.beam else self.drawn)(model, source, texts, wish)
+            texts = [Unfolding(prompts[number], self.tokenizer, config) for number in numbers]
+            told = (self.searched if config.beam else self.drawn)(model, source, texts, config)
             for place, piece, whole in told:
                 yield numbers[place], piece, whole
 
     def drawn(
-        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: GenerationConfig
+        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], config: GenerationConfig
     ) -> Iterator[tuple[int, str, Completion | None]]:
-        seeds = [wish.chance.seed] * len(texts)
-        drawing = Drawing(model, source, self.limits(wish), wish.chance, seeds)
+        seeds = [config.sampling.seed] * len(texts)
+        drawing = Drawing(model, source, self.limits(config), config.sampling, seeds)
         going = list(range(len(texts)))
         while going:
             tokens, _ = drawing.step()
@@ -106,22 +106,22 @@ class Writer:
             going = [going[row] for row in kept]
 
     def searched(
-        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], wish: GenerationConfig
+        self, model: Decodable, source: torch.Tensor, texts: list["Unfolding"], config: GenerationConfig
     ) -> Iterator[tuple[int, str, Completion | None]]:
         """A search knows its text when it is done: one piece."""
-        options = BeamSearchConfig(beam=wish.beam, longest=wish.tokens)
-        for place, found in enumerate(search(model, source, self.limits(wish), options)):
+        options = BeamSearchConfig(beam=config.beam, max_length=config.tokens)
+        for place, found in enumerate(search(model, source, self.limits(config), options)):
             text = texts[place]
             ids = (*found[0].ids, self.tokenizer.end)
             pieces = [text.add(token) for token in ids if text.whole is None]
             yield place, "".join(pieces), text.whole
 
-    def limits(self, wish: GenerationConfig) -> Limits:
+    def limits(self, config: GenerationConfig) -> DecodingConstraints:
         tokenizer = self.tokenizer
         never: tuple[int, ...] = ()
         if isinstance(tokenizer, LetterTokenizer):  # text made of letters has no symbols in it, and no end
             never = (tokenizer.begin, tokenizer.end, tokenizer.padding, tokenizer.unknown)
-        return Limits(None, tokenizer.end, never, room=wish.tokens, repetition=wish.repetition)
+        return DecodingConstraints(None, tokenizer.end, never, room=config.tokens, repetition=config.repetition)
 
     def encoded(self, prompts: Sequence[str]) -> list[list[int]]:
         """The ids of prompts; what a model cannot go on with is refused."""
@@ -132,14 +132,15 @@ class Writer:
                 raise RegardError(f"{which} is empty; there is nothing to go on with")
             if unseen := self.unseen(prompt):
                 raise RegardError(f"{which} has {unseen!r}, a character that the model never saw")
-            if self.longest is not None and len(ids) > self.longest:
+            if self.max_length is not None and len(ids) > self.max_length:
                 raise RegardError(
-                    f"{which} has {len(ids)} tokens, the model's window {self.longest}; give the end of it only"
+                    f"{which} has {len(ids)} tokens, the model's window {self.max_length}; "
+                    "give the end of it only"
                 )
         return found
 
-    def check_stops(self, wish: GenerationConfig) -> None:
-        for stop in wish.stop:
+    def check_stops(self, config: GenerationConfig) -> None:
+        for stop in config.stop:
             if unseen := self.unseen(stop):
                 raise RegardError(f"the stop string {stop!r} cannot occur: the model never saw {unseen!r}")
 
@@ -153,8 +154,8 @@ class Writer:
 class Unfolding:
     """A text that becomes known token by token; what may yet turn out otherwise is held back."""
 
-    def __init__(self, prompt: str, tokenizer: Tokenizer, wish: GenerationConfig) -> None:
-        self.prompt, self.tokenizer, self.wish = prompt, tokenizer, wish
+    def __init__(self, prompt: str, tokenizer: Tokenizer, config: GenerationConfig) -> None:
+        self.prompt, self.tokenizer, self.config = prompt, tokenizer, config
         self.pending: list[int] = []  # tokens whose letters are not complete
         self.held = ""  # letters that could be the beginning of a stop string
         self.told: list[str] = []
@@ -171,11 +172,13 @@ class Unfolding:
         if not letters.endswith(HALF) or len(self.pending) > 4:  # a character has four bytes at most
             self.pending = []
             self.held += letters
-            cut = min((place for stop in self.wish.stop if (place := self.held.find(stop)) >= 0), default=None)
+            cut = min(
+                (place for stop in self.config.stop if (place := self.held.find(stop)) >= 0), default=None
+            )
             if cut is not None:
                 self.held = self.held[:cut]
                 return self.close("stop")
-        if self.tokens == self.wish.tokens:
+        if self.tokens == self.config.tokens:
             return self.close("length")
         safe = len(self.held) - self.beginning_of_stop()
         piece, self.held = self.held[:safe], self.held[safe:]
@@ -187,7 +190,7 @@ class Unfolding:
         return max(
             (
                 size
-                for stop in self.wish.stop
+                for stop in self.config.stop
                 for size in range(1, min(len(stop), len(self.held) + 1))
                 if self.held.endswith(stop[:size])
             ),
@@ -204,8 +207,8 @@ class Unfolding:
         return piece
 
 
-def samples(wish: GenerationConfig, count: int) -> list[GenerationConfig]:
+def samples(config: GenerationConfig, count: int) -> list[GenerationConfig]:
     """The same wish with other seeds: the first is as it was."""
     check_range("samples", count, 1, MAX_SAMPLES)
-    chance = wish.chance
-    return [replace(wish, chance=replace(chance, seed=chance.seed + number)) for number in range(count)]
+    sampling = config.sampling
+    return [replace(config, sampling=replace(sampling, seed=sampling.seed + number)) for number in range(count)]

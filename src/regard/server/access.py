@@ -45,7 +45,7 @@ class TooLarge(Exception):
     """A body has more bytes than are read."""
 
 
-class Gate:
+class AccessMiddleware:
     """Lets a request through to the application, or answers it with the reason why not."""
 
     def __init__(self, app: ASGIApp, rules: Rules) -> None:

@@ -43,7 +43,7 @@ REASONS = {
 """Why a request was refused, by its status."""
 
 
-class Watch:
+class RequestLog:
     """The outermost layer: it sees each request begin and end, and an error that nobody caught."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log: Callable[[str], object]) -> None:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from regard.training.schedule import constant, cosine, inverse_sqrt, linear, noam
+from regard.training.schedules import constant, cosine, inverse_sqrt, linear, noam
 
 
 def test_noam_as_the_text_has_it() -> None:
-    rate = noam(d_model=512, warmup=3000)
-    assert f"{rate(2):.1e}" == "5.4e-07"
-    assert f"{max(rate(step) for step in range(1, 9000)):.1e}" == "8.1e-04"
-    assert max(range(1, 9000), key=rate) == 3000
-    assert rate(12000) == pytest.approx(rate(3000) / 2)
+    lr = noam(d_model=512, warmup=3000)
+    assert f"{lr(2):.1e}" == "5.4e-07"
+    assert f"{max(lr(step) for step in range(1, 9000)):.1e}" == "8.1e-04"
+    assert max(range(1, 9000), key=lr) == 3000
+    assert lr(12000) == pytest.approx(lr(3000) / 2)
 
 
 @pytest.mark.parametrize(

@@ -8,25 +8,25 @@ from typing import Any, TypeVar
 from regard.errors import RegardError, did_you_mean
 from regard.limits import SERVER_MAX_BEAM
 from regard.server import messages
-from regard.server.gate import LARGEST_BODY
+from regard.server.access import LARGEST_BODY
 from regard.server.metrics import Metrics
 from regard.server.reader import ServedReader
+from regard.server.request_log import standard_error
 from regard.server.translator import ServedTranslator
 from regard.server.views import Views
-from regard.server.watch import standard_error
-from regard.server.writer import ServedWriter
+from regard.server.writer import ServedGenerator
 from regard.tasks import load
 
-Served = ServedTranslator | ServedReader | ServedWriter
-ServedModel = TypeVar("ServedModel", ServedTranslator, ServedReader, ServedWriter)
+Served = ServedTranslator | ServedReader | ServedGenerator
+ServedModel = TypeVar("ServedModel", ServedTranslator, ServedReader, ServedGenerator)
 
-SERVED: dict[str, type[ServedTranslator] | type[ServedReader] | type[ServedWriter]] = {
+SERVED: dict[str, type[ServedTranslator] | type[ServedReader] | type[ServedGenerator]] = {
     "/translate": ServedTranslator,
     "/classify": ServedReader,
     "/tag": ServedReader,
     "/answer": ServedReader,
     "/embed": ServedReader,
-    "/generate": ServedWriter,
+    "/generate": ServedGenerator,
 }
 """How a model is queued, by the first of its task's routes."""
 
@@ -40,7 +40,7 @@ class Refused(Exception):
 
 
 @dataclass
-class House:
+class ModelRegistry:
     """Everything behind the gate."""
 
     models: Mapping[str, Served]
@@ -99,7 +99,7 @@ class House:
             model.batcher.close()
 
 
-def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -> House:
+def open_registry(runs: Mapping[str, str], room: int, batch: int, seconds: float) -> ModelRegistry:
     """The models of run folders by name, loaded and warmed up, each behind a queue of its own."""
     models: dict[str, Served] = {}
     metrics = Metrics(lambda: {name: model.batcher.waiting for name, model in models.items()})
@@ -118,4 +118,4 @@ def open_house(runs: Mapping[str, str], room: int, batch: int, seconds: float) -
         models[name] = SERVED[loaded.spec.routes[0]](
             name, loaded, room=room, batch=batch, batched=partial(batched, name), counted=partial(counted, name)
         )
-    return House(models, metrics, seconds)
+    return ModelRegistry(models, metrics, seconds)

@@ -6,22 +6,22 @@ from contextlib import asynccontextmanager
 
 from fastapi import Request
 
-from regard.server.batcher import Batcher, Ticket
+from regard.server.batcher import Batcher, Job
 
 
 @asynccontextmanager
-async def attended(ticket: Ticket, batcher: Batcher, request: Request) -> AsyncIterator[None]:
+async def attended(job: Job, batcher: Batcher, request: Request) -> AsyncIterator[None]:
     """Someone waits within the block; Gone ends it when the client leaves, and nothing more is begun."""
-    leaving = asyncio.create_task(leave_with(request, ticket))
+    leaving = asyncio.create_task(leave_with(request, job))
     try:
         yield
     finally:
         leaving.cancel()
-        batcher.withdraw(ticket)
+        batcher.withdraw(job)
 
 
-async def leave_with(request: Request, ticket: Ticket) -> None:
+async def leave_with(request: Request, job: Job) -> None:
     """Once the client has left, nobody waits for the ticket."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    ticket.leave()
+    job.leave()

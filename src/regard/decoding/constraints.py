@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Limits:
+class DecodingConstraints:
     """The ids that mean something to the search, and the rules on what may come next."""
 
     begin: int | None

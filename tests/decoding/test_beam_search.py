@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from regard.config import RnnModel, TransformerModel
-from regard.decoding import BeamSearchConfig, Limits, search
+from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.decoding.sampling import SamplingConfig, sample
 from regard.nn.build import build
 
 BEGIN, END, PAD, UNKNOWN = 0, 1, 2, 3
-LIMITS = Limits(BEGIN, END, (BEGIN, PAD, UNKNOWN))
+LIMITS = DecodingConstraints(BEGIN, END, (BEGIN, PAD, UNKNOWN))
 
 
 RNNS = {
@@ -63,7 +63,7 @@ def log_probability(made: nn.Module, source: torch.Tensor, ids: list[int]) -> fl
 def test_a_wide_beam_finds_what_brute_force_finds(penalty: float, kind: str) -> None:
     made = model(kind, vocabulary=7)
     source = sources(3, 4, 7)
-    options = BeamSearchConfig(beam=200, nbest=3, length_penalty=penalty, longest=4)
+    options = BeamSearchConfig(beam=200, nbest=3, length_penalty=penalty, max_length=4)
     found = search(made, source, LIMITS, options)
     for number, sentence in enumerate(source):
         every = [list(ids) for n in (1, 2, 3) for ids in itertools.product((4, 5, 6), repeat=n)]
@@ -142,7 +142,7 @@ def test_special_symbols_never_appear() -> None:
 
 
 def test_no_repeated_runs() -> None:
-    limits = Limits(BEGIN, END, LIMITS.never, no_repeat=2)
+    limits = DecodingConstraints(BEGIN, END, LIMITS.never, no_repeat=2)
     for [best] in search(model(), sources(16, 6), limits, BeamSearchConfig(beam=3)):
         runs = list(itertools.pairwise(best.ids))
         assert len(runs) == len(set(runs))
@@ -171,8 +171,8 @@ def test_length_penalty_favours_longer_ones() -> None:
 def test_coverage_changes_scores_by_what_was_looked_at(kind: str) -> None:
     made, source = model(kind), sources(4, 6)
     # Short ones: a translation that goes on and on has looked at everything.
-    plain = search(made, source, LIMITS, BeamSearchConfig(beam=3, nbest=3, longest=3))
-    covered = search(made, source, LIMITS, BeamSearchConfig(beam=3, nbest=3, longest=3, coverage=0.5))
+    plain = search(made, source, LIMITS, BeamSearchConfig(beam=3, nbest=3, max_length=3))
+    covered = search(made, source, LIMITS, BeamSearchConfig(beam=3, nbest=3, max_length=3, coverage=0.5))
     scores = {each.ids: each.score for found in plain for each in found}
     shared = [(each.score, scores[each.ids]) for found in covered for each in found if each.ids in scores]
     assert shared

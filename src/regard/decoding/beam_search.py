@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.limits import Limits
+from regard.decoding.constraints import DecodingConstraints
 from regard.engine.ops import top_of_rows
 from regard.limits import MAX_BEAM, MAX_NBEST, MAX_TOKENS, check_range
 from regard.nn import Recorder
@@ -36,19 +36,19 @@ class BeamSearchConfig:
     coverage: float = 0.0
     """Weight of the penalty on source tokens that were not looked at (Wu et al. 2016, eq. 14)."""
     no_repeat: int = 0
-    longest: int = 256
+    max_length: int = 256
 
     def __post_init__(self) -> None:
         check_range("beam", self.beam, 1, MAX_BEAM)
         check_range("nbest", self.nbest, 1, MAX_NBEST)
-        check_range("longest", self.longest, 1, MAX_TOKENS)
+        check_range("max_length", self.max_length, 1, MAX_TOKENS)
 
 
 @torch.inference_mode()
 def search(
     model: Decodable,
     source: Tensor,
-    limits: Limits,
+    limits: DecodingConstraints,
     options: BeamSearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
@@ -94,12 +94,16 @@ class Beams:
     """The open and the finished translations of every sentence, step by step."""
 
     def __init__(
-        self, source: Tensor, options: BeamSearchConfig, limits: Limits, prefixes: Sequence[Sequence[int]]
+        self,
+        source: Tensor,
+        options: BeamSearchConfig,
+        limits: DecodingConstraints,
+        prefixes: Sequence[Sequence[int]],
     ) -> None:
         self.options, self.limits = options, limits
         self.prefixes = prefixes
         self.source = source
-        self.room = min(limits.room_for(source.size(1)), options.longest)
+        self.room = min(limits.room_for(source.size(1)), options.max_length)
         self.active = list(range(len(source)))
         self.width = 1  # open translations a sentence: one until the first token is chosen
         self.log_probability = torch.zeros(len(source), 1, device=source.device)  # (active, width)
@@ -111,13 +115,13 @@ class Beams:
     def step(self) -> int:
         return self.written.size(1)
 
-    def advance(self, scores: Tensor, looked: Tensor | None) -> tuple[Tensor | None, Tensor] | None:
+    def advance(self, scores: Tensor, maps: Tensor | None) -> tuple[Tensor | None, Tensor] | None:
         """Take scores of the next token (rows, vocabulary); give the rows to go on with and their tokens.
 
         Rows are None where all go on as they are. None in all: every sentence has ended.
         """
-        if looked is not None:
-            self.seen = self.seen + looked
+        if maps is not None:
+            self.seen = self.seen + maps
         log_probability, parent, token = self._candidates(
             self.limits.apply(scores, self.written, self._forced(), self._read())
         )
@@ -151,7 +155,7 @@ class Beams:
     def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The 2 x beam best continuations of each sentence: log probability, row they come from, token."""
         a_row = min(2 * self.options.beam, scores.size(1))
-        # Choosing before normalising spares a pass over the vocabulary.
+        # Choosing before normalizing spares a pass over the vocabulary.
         best, tokens, norms = top_of_rows(scores, a_row)
         best = best - norms.unsqueeze(1) + self.log_probability.view(-1, 1)
         sentences = len(self.active)

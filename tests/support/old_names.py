@@ -1,0 +1,66 @@
+"""Names that were replaced by the field's own words: `python tests/support/old_names.py` lists where one is left."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SEARCHED = ("src", "tests", "docs", "benchmarks", "examples", "README.md", "CONTRIBUTING.md")
+
+NAMES = {
+    # classes and functions
+    "Apart|Ends|attend_apart": "Packed, varlen attention",
+    "Noted": "AttentionStats",
+    "may_look": "mask",
+    "write_weights_into": "load_weights",
+    "only_here|only_one": "exclusive_lock, file_lock",
+    "keep_one_order": "enable_reproducible_mkl",
+    "in_c|laid_out|dropped_of": "supported, prepack, dropout_threshold",
+    "PairModel|Remembering|Remembered": "Seq2SeqModel, KnnModel, Datastore",
+    "Audience|Nobody|Silence|Journal": "ProgressListener, NullListener, NullLogger, MetricsLogger",
+    "House|open_house|Gate|Watch|Ticket": "ModelRegistry, open_registry, AccessMiddleware, RequestLog, Job",
+    "Wish|GptWriter|LoadedWriter": "GenerationConfig, GptLanguageModel, LanguageModel",
+    "Looked|LoadedTranslator|LoadedKernel|LoadedVision|LoadedPainter": "AttentionMaps, Translator, ...",
+    "golds|num_golds": "targets, num_targets",
+    # modules
+    r"regard\.(app|jobs|exchange|evaluation|look|text|disk|attention|layers|models|native)": "the packages of today",
+    r"regard\.(decoding\.(limits|writer|search|lean)|training\.(average|ahead|lesson|heads))": "constraints, generator, ...",
+    r"server\.(house|gate|watch|waiting)|cli\.commands": "model_registry, access, request_log, cancellation",
+    # recipe keys
+    r"model\.(longest|share)|data\.longest|embed\.longest": "max_length, tie_embeddings",
+    r"train\.(rate|rate_by|accumulate|optimiser)": "lr, lr_by, grad_accum, optimizer",
+    # C files
+    r"(chance|curves|fewer|learning|products|sublayers|neighbours|decoding|search)\.c": "dropout.c, gemm.c, ...",
+}
+"""Old names as patterns of whole words, and what they are called now."""
+
+ALLOWED = {
+    "tests/support/old_names.py",
+    "benchmarks/before_and_after.py",  # runs checkouts that have the old names
+}
+
+
+def found() -> list[str]:
+    """`file:line: old name (new name)` for every old name that is left."""
+    listed = subprocess.run(
+        ["git", "ls-files", *SEARCHED], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    pattern = re.compile("|".join(rf"(?P<n{number}>\b(?:{old})\b)" for number, old in enumerate(NAMES)))
+    meanings = list(NAMES.values())
+    places = []
+    for name in listed.splitlines():
+        path = ROOT / name
+        if name in ALLOWED or path.suffix not in (".py", ".md", ".toml", ".c", ".h", ".js", ".html", ".yml"):
+            continue
+        for line, text in enumerate(path.read_text("utf-8").splitlines(), start=1):
+            for match in pattern.finditer(text):
+                number = int(str(match.lastgroup)[1:])
+                places.append(f"{name}:{line}: {match[0]} ({meanings[number]})")
+    return places
+
+
+if __name__ == "__main__":
+    places = found()
+    print("\n".join(places) or "no old name is left")
+    sys.exit(bool(places))
