@@ -65,6 +65,7 @@ except ImportError:
     torch.set_flush_denormal(True)
 process.__enter__()
 torch.manual_seed(0)
+MAX_LENGTH = "max_length" if hasattr(GptModel, "max_length") else "longest"  # the recipe key's name
 
 
 def pairs(config, tokens=4096, words=8000):
@@ -92,7 +93,7 @@ def stepper(model, loss_of):
 
 
 def gpt(layers, d_model, heads, d_ff, window, words, batch, dropout=0.1):
-    config = GptModel(layers=layers, d_model=d_model, heads=heads, d_ff=d_ff, longest=window, dropout=dropout,
+    config = GptModel(layers=layers, d_model=d_model, heads=heads, d_ff=d_ff, dropout=dropout, **{MAX_LENGTH: window},
                       attention_dropout=dropout)
     model = attach(build_gpt(config, "language", words)).train()
     ids, marks = torch.randint(words, (2, batch, window))
@@ -112,7 +113,7 @@ def batch_of(**tensors):
 
 
 def bert():
-    config = BertModel(layers=4, d_model=256, heads=4, d_ff=1024, longest=128)
+    config = BertModel(layers=4, d_model=256, heads=4, d_ff=1024, **{MAX_LENGTH: 128})
     model = attach(build_bert(config, "classes", 8000, 0, 3)).train()
     ids = torch.randint(1, 8000, (32, 48)).masked_fill(torch.arange(48) >= torch.randint(12, 49, (32, 1)), 0)
     labels = torch.randint(3, (32, 1))
@@ -146,7 +147,7 @@ def searching(batch, beam, frozen=True, **changes):
         translator.freeze()
     generator = torch.Generator().manual_seed(1)
     sentences = torch.randint(4, 8000, (256, 14), generator=generator).tolist()
-    options = BeamSearchConfig(beam=beam, longest=16)
+    options = BeamSearchConfig(beam=beam, **{MAX_LENGTH: 16})
 
     def turn():
         if batch == 1:
