@@ -73,7 +73,7 @@ def same_run(one: Path, other: Path) -> None:
 
 
 def rows(run: Path) -> list[tuple]:
-    """The journal without the times."""
+    """The metrics without the times."""
     import json
 
     kept = []

@@ -32,15 +32,15 @@ class Terminal:
         if self.live:
             self.bar.stop()
 
-    def say(self, sentence: str) -> None:
-        self.console.print(sentence, soft_wrap=True, markup=False)
+    def log(self, message: str) -> None:
+        self.console.print(message, soft_wrap=True, markup=False)
 
     def progress(self, line: str, done: float) -> None:
         line = f"{line}  {memory()}"
         if self.live:
             self.bar.update(self.task, completed=done, description=line)
         else:
-            self.say(f"{line}  {done:.0%} done")
+            self.log(f"{line}  {done:.0%} done")
 
 
 @contextmanager

@@ -208,7 +208,7 @@ class Unfolding:
 
 
 def samples(config: GenerationConfig, count: int) -> list[GenerationConfig]:
-    """The same wish with other seeds: the first is as it was."""
+    """The same configuration with other seeds; the first keeps its own."""
     check_range("samples", count, 1, MAX_SAMPLES)
     sampling = config.sampling
     return [replace(config, sampling=replace(sampling, seed=sampling.seed + number)) for number in range(count)]

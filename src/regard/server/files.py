@@ -26,7 +26,7 @@ class PageFile:
 def page_files() -> dict[str, PageFile]:
     """The files by name; colours and type are the viewer's."""
     found = {}
-    for each in (*files("regard.server").joinpath("static").iterdir(), VIEWER / "house.css"):
+    for each in (*files("regard.server").joinpath("static").iterdir(), VIEWER / "theme.css"):
         kind = each.name.rpartition(".")[2]
         if kind in MEDIA_TYPES:
             content = each.read_bytes()

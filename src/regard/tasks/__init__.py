@@ -35,7 +35,7 @@ def train(
         out: The run folder to make, by default `runs/` and the recipe's name.
         overrides: Values that take the place of the recipe's, by key.
         resume: Go on from the checkpoint in `out`.
-        audience: Told of the progress.
+        listener: Receives the progress.
 
     Returns:
         What was made and measured; None in all processes but the first under torchrun.

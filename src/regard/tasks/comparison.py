@@ -130,7 +130,7 @@ def measured(
     name: str, loaded: Translator, pairs: Sequence[Pair], beam: int | None, listener: ProgressListener
 ) -> Evaluation:
     """One run's scores; one sentence goes ahead, so that what is set up once is not in the time."""
-    listener.say(f"translating {len(pairs):,} sentences with {name} ...")
+    listener.log(f"translating {len(pairs):,} sentences with {name} ...")
     loaded.translate([source for source, _ in pairs[:1]], beam=beam)
     return loaded.evaluate(pairs, beam=beam)
 
@@ -142,7 +142,7 @@ def compared(
     metrics = loaded.folder.path / "metrics.jsonl"
     history = read_history(metrics)
     if history is None:
-        listener.say(f"{metrics} is missing or damaged: nothing is known of the training of {paired.name}")
+        listener.log(f"{metrics} is missing or damaged: nothing is known of the training of {paired.name}")
     return Compared(
         folder=loaded.folder.path,
         model=str(loaded.recipe.model),

@@ -29,7 +29,7 @@ def read_history(path: Path) -> History | None:
 
 
 def history_of(rows: Sequence[dict[str, Any]]) -> History:
-    """The history in the rows of a journal."""
+    """The history in the rows of metrics.jsonl."""
     return History(
         minutes=max(number(row["minutes"]) for row in rows),
         steps=max(int(row["step"]) for row in rows),

@@ -1,4 +1,4 @@
-"""What a training tells: lines in metrics.jsonl for later, words to whoever is watching now."""
+"""Training progress: rows in metrics.jsonl, and messages to a listener such as the terminal."""
 
 import json
 from dataclasses import asdict
@@ -12,17 +12,17 @@ from regard.training.state import Progress, Scores
 
 
 class ProgressListener(Protocol):
-    """Someone who watches a training, such as a terminal."""
+    """Receives the progress of a training, such as a terminal."""
 
-    def say(self, sentence: str) -> None: ...
+    def log(self, message: str) -> None: ...
 
     def progress(self, line: str, done: float) -> None: ...
 
 
 class NullListener:
-    """An audience that is not there."""
+    """Ignores everything."""
 
-    def say(self, sentence: str) -> None:
+    def log(self, message: str) -> None:
         pass
 
     def progress(self, line: str, done: float) -> None:
@@ -30,7 +30,7 @@ class NullListener:
 
 
 class MetricsLogger:
-    """Writes each report as a line of metrics.jsonl, tells the audience, and TensorBoard where it is wanted."""
+    """Writes each report to metrics.jsonl, to the listener, and to TensorBoard where the recipe wants it."""
 
     def __init__(self, folder: Path, listener: ProgressListener, train: LoopSettings, step: int = 0) -> None:
         self.path, self.listener, self.train = folder / "metrics.jsonl", listener, train
@@ -53,13 +53,13 @@ class MetricsLogger:
         )
         numbers = "  ".join(f"{name} {score:.3f}" for name, score in scores.items())
         better = "  best so far" if best else ""
-        self.listener.say(f"validation at step {step} ({minutes:.1f} min)  {numbers}{better}")
+        self.listener.log(f"validation at step {step} ({minutes:.1f} min)  {numbers}{better}")
         for source, translation in self.samples[:1]:
-            self.listener.say(f"    {source}\n    -> {translation}")
+            self.listener.log(f"    {source}\n    -> {translation}")
 
     def skipped(self, step: int, why: str) -> None:
         self._write({"kind": "skipped", "step": step, "why": why})
-        self.listener.say(why)
+        self.listener.log(why)
 
     def _write(self, row: dict[str, Any]) -> None:
         try:
@@ -69,7 +69,7 @@ class MetricsLogger:
             sentence = f"{self.path} cannot be written: {storage.reason(problem)}"
             if self.train.unwritable == "stop":
                 raise DiskError(sentence) from None
-            self.listener.say(sentence)
+            self.listener.log(sentence)
         if self.board is not None:
             for name, value in row.items():
                 if isinstance(value, float):
@@ -77,7 +77,7 @@ class MetricsLogger:
 
 
 class NullLogger(MetricsLogger):
-    """The journal of a process that is not the first: the first one's holds for all."""
+    """Logs nothing: of several processes only the first logs."""
 
     def __init__(self) -> None:
         self.samples = []

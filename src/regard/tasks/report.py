@@ -84,7 +84,7 @@ def measure(loaded: Translator, listener: ProgressListener) -> Measured:
         pairs = loaded.test_pairs()
     except RegardError as problem:
         return Measured([], None, f"The test data is not here any more ({str(problem).removesuffix('.')}).")
-    listener.say(f"translating {len(pairs):,} test sentences ...")
+    listener.log(f"translating {len(pairs):,} test sentences ...")
     return Measured(pairs, loaded.evaluate(pairs))
 
 
@@ -162,7 +162,7 @@ def add_lengths(page: Document, measured: Measured) -> None:
 
 
 def sentences(pairs: Sequence[Pair], rows: Rows) -> list[str]:
-    """Three sentences of different length from the test split, or else the last samples of the journal."""
+    """Three sentences of different length from the test split, or else the last logged samples."""
     if pairs:
         texts = dict.fromkeys(source for source, _ in pairs)
         found: list[str] = []

@@ -81,24 +81,24 @@ def train_into(
     model = task.prepare(folder, listener, world)
     told = f"model: {count_parameters(model):,} parameters on {device}"
     if settings.shard and world.size == 1:
-        listener.say("train.shard: this process is alone and holds all; torchrun starts several")
+        listener.log("train.shard: this process is alone and holds all; torchrun starts several")
     kept = shard(model, world, device) if settings.shard and world.size > 1 else None
     here = sum(own(each).numel() for each in model.parameters())
-    listener.say(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
+    listener.log(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
     model.to(device)
     training = Training(model, settings, task.batches(world), task.width, world=world, kept=kept)
     checkpoints = Checkpoints(training, folder, listener)
-    if resume and not checkpoint.resume(training, checkpoints.place, listener.say):
-        listener.say("there is no checkpoint yet; training begins from the start")
+    if resume and not checkpoint.resume(training, checkpoints.place, listener.log):
+        listener.log("there is no checkpoint yet; training begins from the start")
     logger = MetricsLogger(folder.path, listener, settings, training.step) if world.first else NullLogger()
-    precision = choose_precision(settings.precision, device, listener.say)
+    precision = choose_precision(settings.precision, device, listener.log)
     model.train()
     training.engine = (
         describe_training(model)
         if precision == torch.float32
         else f"PyTorch (train.precision is {str(precision).removeprefix('torch.')})"
     )
-    listener.say(f"engine: {training.engine}")
+    listener.log(f"engine: {training.engine}")
     with asked_to_stop() as asked:
         run(
             training,
@@ -138,7 +138,7 @@ class Checkpoints:
             kept = f"the checkpoint of step {steps[-1]} is kept" if steps else "there is no checkpoint yet"
             if self.training.settings.unwritable == "stop":
                 raise DiskError(f"{problem}; {kept}") from None
-            self.listener.say(f"{problem}; {kept}, training goes on")
+            self.listener.log(f"{problem}; {kept}, training goes on")
 
 
 def count_parameters(model: nn.Module) -> int:

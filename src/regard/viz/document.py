@@ -55,7 +55,7 @@ class Document:
         self.parts.append(f'<div class="{kind}"><img src="{address}" alt="{escape(told)}"></div>')
 
     def html(self) -> str:
-        style = "".join(map(read, ("house.css", "style.css", "document.css")))
+        style = "".join(map(read, ("theme.css", "style.css", "document.css")))
         return filled(
             "document.html",
             policy=f"{NOTHING_ELSE}; style-src {hashed(style)}; img-src data:",

@@ -68,7 +68,7 @@ def image_page(seen: ImageAttention, layer: str | None = None, head: int | None 
     }
     groups = [each.tolist() for each in seen.groups]
     data = {"opened": shown, "image": about, "groups": groups, **viewer_data(seen.maps)}
-    styles = ("house.css", "style.css", "image.css")
+    styles = ("theme.css", "style.css", "image.css")
     return drawing("image.html", "Where it looked", "image", styles, SCRIPTS, data)
 
 

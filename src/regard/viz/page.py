@@ -34,7 +34,7 @@ def page(maps: AttentionMaps, layer: str | None = None, head: int | None = None,
     check_head(opened, layers[opened], head)
     shown = {"layer": list(layers).index(opened), "head": -1 if head is None else head, "words": words}
     data = {"opened": shown, **viewer_data(maps)}
-    return drawing("page.html", "Who looked where", "words", ("house.css", "style.css"), SCRIPTS, data)
+    return drawing("page.html", "Who looked where", "words", ("theme.css", "style.css"), SCRIPTS, data)
 
 
 def drawing(

@@ -59,11 +59,11 @@ class PaintTask:
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
-        listener.say(f"pictures: {told}; labels: {', '.join(self.labels)}")
+        listener.log(f"pictures: {told}; labels: {', '.join(self.labels)}")
         self.tokenizer = tokenization.train(
             "words", vocabulary_texts(self.labels), min_count=1, lower=True, normal="nfc"
         )
-        listener.say(f"vocabulary: {self.tokenizer.size:,} words")
+        listener.log(f"vocabulary: {self.tokenizer.size:,} words")
         if world.first:
             folder.write_recipe(self.recipe)
             self.tokenizer.save(folder.path / JOINT)

@@ -172,7 +172,7 @@ class TextTask:
             self.work.labels = read_labels(folder.path)
         read_splits(self.work, self.recipe.data)
         for sentence in self.work.tell():
-            listener.say(sentence)
+            listener.log(sentence)
         if world.first:
             folder.write_recipe(self.recipe)
             self.tokenizer = make_tokenizer(
@@ -183,8 +183,8 @@ class TextTask:
             world.wait()
         else:
             self.tokenizer = load_tokenizer(folder.path, self.model, self.recipe.task)
-        listener.say(f"vocabulary: {self.tokenizer.size:,} pieces")
-        self.source = self.work.encode(self.tokenizer, listener.say)
+        listener.log(f"vocabulary: {self.tokenizer.size:,} pieces")
+        self.source = self.work.encode(self.tokenizer, listener.log)
         model = build_reader(
             self.model,
             self.work.head,
@@ -194,7 +194,7 @@ class TextTask:
             reduction_of(self.recipe),
         )
         if self.model.start:
-            listener.say(start_from(Path(self.model.start), model))
+            listener.log(start_from(Path(self.model.start), model))
         return model
 
     def batches(self, world: World) -> TextBatches:

@@ -67,15 +67,15 @@ class VisionTask:
         if (folder.path / LABELS).exists():
             self.labels = read_labels(folder.path)
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
-        listener.say(f"images: {told}")
-        listener.say(f"labels: {balance(self.splits['train'])}")
+        listener.log(f"images: {told}")
+        listener.log(f"labels: {balance(self.splits['train'])}")
         if world.first:
             folder.write_recipe(self.recipe)
             write_labels(folder, self.labels)
             world.wait()
         model = build_vit(self.recipe.model, len(self.labels), self.recipe.reduce)
         if self.recipe.model.start:
-            listener.say(start_from(Path(self.recipe.model.start), model))
+            listener.log(start_from(Path(self.recipe.model.start), model))
         return model
 
     def batches(self, world: World) -> ImageBatches:

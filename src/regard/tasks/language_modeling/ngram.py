@@ -37,12 +37,12 @@ def count(
     with folder.alone():
         read_splits(work, recipe.data)
         for sentence in work.tell():
-            listener.say(sentence)
+            listener.log(sentence)
         folder.write_recipe(recipe)
         tokenizer = learned(recipe.text, work.texts())
         tokenizer.save(folder.path / JOINT)
         model = counts_of(recipe, work, tokenizer)
-        listener.say(f"runs: {runs_in(model):,} of up to {model.order} tokens")
+        listener.log(f"runs: {runs_in(model):,} of up to {model.order} tokens")
         folder.write_weights(model)
         split = "test" if "test" in work.splits else "valid"
         measured = work.measure(model, tokenizer, split)

@@ -92,11 +92,11 @@ def found_in(
     """The places of the training pairs, as many asked and as much believed as validation pairs have it."""
     model, vocabulary, max_length = loaded.model, loaded.vocabulary, loaded.recipe.model.max_length
     pairs = some_of(corpus, listener)
-    listener.say(f"reading {len(pairs):,} pairs")
+    listener.log(f"reading {len(pairs):,} pairs")
     keys, words, _ = places_of(model, vocabulary, pairs, max_length)
     query, gold, probability = places_of(model, vocabulary, corpus.valid[:ASKED], max_length)
     most = min(max(COUNTS), len(keys))
-    listener.say(f"asking for the neighbours of {len(query):,} validation words")
+    listener.log(f"asking for the neighbours of {len(query):,} validation words")
     places = Datastore(keys, words, count=most, weight=0.5, sharpness=1.0)
     distances, nearest = nearest_places(places, query.float(), most)
     loss_with, count, weight, sharpness = chosen(distances, words[nearest] == gold.unsqueeze(1), probability)
@@ -115,7 +115,7 @@ def some_of(corpus: ParallelCorpus, listener: ProgressListener) -> list[Pair]:
     words = sum(len(target.split()) + 1 for _, target in corpus.train())
     every = math.ceil(words / MOST)
     if every > 1:
-        listener.say(
+        listener.log(
             f"{words:,} words are more than the {MOST:,} that are remembered: one pair of {every} is kept"
         )
     found = list(islice(corpus.train(), None, None, every or 1))

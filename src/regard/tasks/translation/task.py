@@ -81,7 +81,7 @@ class Translation:
             corpus = ParallelCorpus(recipe.data)
             fingerprint = corpus.fingerprint()
             held_out = f"{len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
-            listener.say(f"pairs: {corpus.report}; {held_out}")
+            listener.log(f"pairs: {corpus.report}; {held_out}")
             folder.write_recipe(recipe)
             vocabulary = make_vocabulary(recipe, corpus, folder)
             vocabulary.save(folder.path)
@@ -92,7 +92,7 @@ class Translation:
             count, *digest = map(int, world.from_first(*[0.0] * (1 + DIGEST_BYTES)))
             corpus, fingerprint = ParallelCorpus(recipe.data, count), bytes(digest).hex()
         self.corpus, self.vocabulary = corpus, vocabulary
-        listener.say(f"vocabulary: {vocabulary}")
+        listener.log(f"vocabulary: {vocabulary}")
         self.store = token_store(corpus, vocabulary, fingerprint)
         corpus.close()  # the store has the training pairs from here on
         model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)

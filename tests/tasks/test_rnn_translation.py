@@ -97,7 +97,7 @@ class Stop(Exception):
 class Stopping:
     """An audience that leaves at the first report, and takes the training with it."""
 
-    def say(self, sentence: str) -> None:
+    def log(self, message: str) -> None:
         pass
 
     def progress(self, line: str, done: float) -> None:

@@ -149,7 +149,7 @@ def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path
         pass
 
     class Leaves:
-        def say(self, sentence): ...
+        def log(self, message): ...
         def progress(self, line, done):
             if "step     25" in line:
                 raise Interrupt

@@ -195,8 +195,8 @@ def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Pa
     told: list[str] = []
 
     class ProgressListener:
-        def say(self, sentence: str) -> None:
-            told.append(sentence)
+        def log(self, message: str) -> None:
+            told.append(message)
 
         def progress(self, line: str, done: float) -> None:
             pass
