@@ -1,6 +1,5 @@
 """A model that reads, behind its queue: labels, tags, answers and vectors for texts, worked in batches."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -9,9 +8,8 @@ import numpy as np
 
 from regard.errors import RegardError
 from regard.server.batcher import Batcher
-from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
+from regard.server.translator import Look, attention_answer, card_of
 from regard.tasks.encoder.model import Encoder
-from regard.viz.page import page
 
 Verb = Literal["classify", "tag", "answer", "embed"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -89,19 +87,9 @@ class ServedReader:
                 self.counted(len(items), 0)
                 return self.read(way.verb, items)
             case Look():
-                return [self.look(way, text, target) for text, target in items]
+                return [attention_answer(way, self.loaded.attention(text, target)) for text, target in items]
 
     def read(self, verb: Verb, items: list[Any]) -> Sequence[Any]:
         """An answer for each item; the routes ask only what the model does."""
         answers: Sequence[Any] = getattr(self.loaded, verb)(items)
         return answers.tolist() if isinstance(answers, np.ndarray) else answers
-
-    def look(self, way: Look, text: str, pair: str | None) -> bytes | RegardError:
-        """The payload as JSON, or the viewer's page."""
-        maps = self.loaded.attention(text, pair)
-        if (weights := weights_in(maps)) > LARGEST_LOOK:
-            return RegardError(
-                f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
-                "`regard look` has no such limit"
-            )
-        return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()

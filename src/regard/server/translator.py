@@ -152,16 +152,11 @@ class ServedTranslator:
         return aligned(maps)
 
     def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:
-        """The payload as JSON, or the viewer's page; made here, where no other request waits for it."""
+        """The answer to a request for attention; made here, where no other request waits for it."""
         maps = self.loaded.attention(text, target)
         if not maps.layers:
             return RegardError(f"{self.name} has no attention: there is nothing to look at")
-        if (weights := weights_in(maps)) > LARGEST_LOOK:
-            return RegardError(
-                f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
-                "`regard look` has no such limit"
-            )
-        return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()
+        return attention_answer(way, maps)
 
 
 def put_together(text: str, parts: Sequence[Found]) -> Found:
@@ -171,8 +166,15 @@ def put_together(text: str, parts: Sequence[Found]) -> Found:
     return Found(translation, joined(alignments) if alignments else None)
 
 
-def weights_in(maps: AttentionMaps) -> int:
-    return sum(layer.weights.size for layer in maps.layers.values())
+def attention_answer(way: Look, maps: AttentionMaps) -> bytes | RegardError:
+    """Attention weights as JSON, or as the viewer's page; too many of them are refused."""
+    weights = sum(layer.weights.size for layer in maps.layers.values())
+    if weights > LARGEST_LOOK:
+        return RegardError(
+            f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
+            "`regard look` has no such limit"
+        )
+    return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()
 
 
 def examples_of(loaded: Translator) -> list[str]:

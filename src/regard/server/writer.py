@@ -1,16 +1,13 @@
 """A model that goes on with texts, behind its queue; what it writes may be told as it comes."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regard.decoding.generator import Completion, GenerationConfig
-from regard.errors import RegardError
 from regard.server.batcher import Batcher
-from regard.server.translator import LARGEST_LOOK, Look, card_of, weights_in
+from regard.server.translator import Look, attention_answer, card_of
 from regard.tasks.language_modeling.model import LanguageModel
-from regard.viz.page import page
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class ServedGenerator:
             case Stream():
                 return [self.streamed(way.config, *item) for item in items]
             case Look():
-                return [self.look(way, text, target) for text, target in items]
+                return [attention_answer(way, self.loaded.attention(text, target)) for text, target in items]
 
     def streamed(self, config: GenerationConfig, prompt: str, tell: Callable[[str], bool]) -> Completion | None:
         """Tell a text as it is written; nothing more is written once nobody listens."""
@@ -89,13 +86,3 @@ class ServedGenerator:
                 self.counted(1, whole.tokens)
                 return whole
         return None
-
-    def look(self, way: Look, text: str, target: str | None) -> bytes | RegardError:
-        """The payload as JSON, or the viewer's page."""
-        maps = self.loaded.attention(text, target)
-        if (weights := weights_in(maps)) > LARGEST_LOOK:
-            return RegardError(
-                f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
-                "`regard look` has no such limit"
-            )
-        return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()
