@@ -74,7 +74,7 @@ def reference(model: ConvS2S, source: list[int], target: list[int]) -> np.ndarra
         before = np.zeros((decoder.before, hidden.shape[1]))
         convolved = gated(layer.convolution, np.concatenate([before, hidden]))
         query = (projected(layer.query, convolved) + written) * half
-        scores = query @ keys.T
+        scores = query @ keys.T / math.sqrt(keys.shape[1])
         weights = np.exp(scores - scores.max(1, keepdims=True))
         weights /= weights.sum(1, keepdims=True)
         context = weights @ values * math.sqrt(len(source))

@@ -19,7 +19,7 @@ from regard.nn.kv_cache import KeyValue
 from regard.nn.masks import padding_mask
 from regard.nn.positions import Learned
 from regard.nn.recorder import Recorder
-from regard.nn.scores import Dot
+from regard.nn.scores import ScaledDot
 from regard.nn.seq2seq import Seq2SeqModel
 
 HALF = math.sqrt(0.5)
@@ -153,7 +153,9 @@ class DecoderLayer(nn.Module):
         self.convolution = GatedConvolution(config.hidden, config.kernel, config.dropout)
         self.query = linear(config.hidden, config.embedding)
         self.output = linear(config.embedding, config.hidden)
-        self.score = Dot()
+        # The paper's embeddings have a standard deviation of 0.1, these have 1: without the scale, dot products
+        # would saturate the softmax from the start.
+        self.score = ScaledDot()
 
     def forward(
         self, hidden: Tensor, before: Tensor, embedded: Tensor, state: ConvS2SState, record: Recorder | None
