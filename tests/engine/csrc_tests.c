@@ -39,13 +39,23 @@ static float random_float(void) {
     return (float)(state >> 8) / (1 << 23) - 1.0f;
 }
 
+/* Memory for a test; without any the tests end. */
+static void *room_for(int64_t bytes) {
+    void *memory = calloc(bytes ? bytes : 1, 1);
+    if (!memory) {
+        fprintf(stderr, "out of memory: %lld bytes\n", (long long)bytes);
+        exit(2);
+    }
+    return memory;
+}
+
 static float *random_floats(int64_t count) {
-    float *x = malloc(sizeof(float) * (count ? count : 1));
+    float *x = room_for(sizeof(float) * count);
     for (int64_t i = 0; i < count; i++) x[i] = random_float();
     return x;
 }
 
-static double *doubles(int64_t count) { return calloc(count ? count : 1, sizeof(double)); }
+static double *doubles(int64_t count) { return room_for(sizeof(double) * count); }
 
 static int close_to(double found, double expected, double tolerance) { return fabs(found - expected) <= tolerance; }
 
@@ -109,7 +119,7 @@ static void test_gemm(void) {
                     int64_t rows = all_rows[a], in = all_in[b], out = all_out[c], wrong = 0;
                     int how = (a + b + c) % 4;
                     float *x = random_floats(rows * in), *w = random_floats(in * out), *bias = random_floats(out);
-                    float *y = random_floats(rows * out), *panels = malloc(sizeof(float) * (out + PANEL) * in);
+                    float *y = random_floats(rows * out), *panels = room_for(sizeof(float) * (out + PANEL) * in);
                     double *expected = doubles(rows * out);
                     for (int64_t r = 0; r < rows; r++)
                         for (int64_t o = 0; o < out; o++) {
@@ -370,7 +380,7 @@ static void test_top_of_rows(void) {
     for (int words = 1; words < 300; words += 23)
         for (int wanted = 1; wanted <= words && wanted <= 80; wanted += 13) {
             float *s = random_floats(words), *best = random_floats(wanted), norm;
-            int64_t *tokens = malloc(sizeof(int64_t) * wanted);
+            int64_t *tokens = room_for(sizeof(int64_t) * wanted);
             double sum = 0;
             for (int i = 0; i < words; i++) s[i] = floorf(s[i] * 50) / 4, sum += exp((double)s[i]);
             top_of_rows(s, 1, words, wanted, best, tokens, &norm);
@@ -431,7 +441,7 @@ static int tiny_search(const float *floats, int threads) {
     int32_t tokens[PANEL] = {5, 6, 7};
     Stack *stacks[] = {&tiny.loss.encoder, &tiny.loss.decoder};
     for (int i = 0; i < 2; i++) {
-        packed[i] = malloc(sizeof(float) * stack_packed_floats(stacks[i], 0));
+        packed[i] = room_for(sizeof(float) * stack_packed_floats(stacks[i], 0));
         CHECK(!stack_pack(stacks[i], 0, packed[i]), "packs");
     }
     Decoder encoder = {tiny.loss.encoder, tiny.loss.source_embedding, NULL, NULL, 0};
@@ -458,10 +468,10 @@ static void test_exhausted_step(int passes, int activation, int pre_norm) {
     make_tiny(&tiny, floats, passes, 26, activation, pre_norm);
     const TokenLoss *t = &tiny.loss;
     Stack *stacks[] = {&tiny.loss.encoder, &tiny.loss.decoder};
-    float *packed[2], *output = malloc(sizeof(float) * gemm_packed_floats(TINY_WORDS, TINY));
-    float *output_t = malloc(sizeof(float) * gemm_packed_floats(TINY, TINY_WORDS));
+    float *packed[2], *output = room_for(sizeof(float) * gemm_packed_floats(TINY_WORDS, TINY));
+    float *output_t = room_for(sizeof(float) * gemm_packed_floats(TINY, TINY_WORDS));
     for (int i = 0; i < 2; i++) {
-        packed[i] = malloc(sizeof(float) * stack_packed_floats(stacks[i], 1));
+        packed[i] = room_for(sizeof(float) * stack_packed_floats(stacks[i], 1));
         CHECK(!stack_pack(stacks[i], 1, packed[i]), "packs");
     }
     gemm_pack(floats, output, TINY_WORDS, TINY, 0), gemm_pack(floats, output_t, TINY, TINY_WORDS, 1);

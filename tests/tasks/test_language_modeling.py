@@ -130,6 +130,10 @@ def test_counts_have_the_same_report_and_the_same_interface(place: Path, tmp_pat
     assert loaded.generate(["the red ho"], GenerationConfig(tokens=8, beam=1)) == ["use is v"]
     with pytest.raises(RegardError, match="it looks at nothing"):
         loaded.attention("the")
+    overrides = {"data.train": place / "text.txt", "train.device": "cuda", "train.steps": 1}
+    with pytest.raises(RegardError, match=r"train\.device: tokens are counted on the CPU, not on cuda"):
+        regard.train("ngram", tmp_path / "elsewhere", overrides=overrides)
+    assert not (tmp_path / "elsewhere").exists()
     with pytest.raises(RegardError, match="nothing to resume"):
         regard.train(
             "ngram",

@@ -32,7 +32,7 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Rules:
-    """What the gate holds requests to."""
+    """Limits and credentials that every request is checked against."""
 
     names: Collection[str]
     """Host names the server answers to; `*` means any. Other names are another site's, led here by its DNS."""

@@ -1,4 +1,4 @@
-"""The routes behind the gate, and every error as one sentence."""
+"""The application: routes, access checks, request log, and errors as one sentence."""
 
 import sys
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ DEEPEST = 100
 
 @dataclass(frozen=True)
 class Application:
-    """The server without its sockets: what is behind the gate, the gate, and who watches it."""
+    """The server without its sockets: routes, access checks, request log."""
 
     registry: ModelRegistry
     gate: AccessMiddleware
@@ -55,7 +55,7 @@ class Application:
 
 
 def application(registry: ModelRegistry, rules: Rules) -> Application:
-    """Routes, then the gate before them, then the watch around both."""
+    """Routes, then access checks before them, then the request log around both."""
     routes = FastAPI(
         title="regard",
         version=__version__,

@@ -41,7 +41,7 @@ class Refused(Exception):
 
 @dataclass
 class ModelRegistry:
-    """Everything behind the gate."""
+    """The models of a server, and what its routes share."""
 
     models: Mapping[str, Served]
     metrics: Metrics

@@ -24,7 +24,7 @@ class Average:
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """Move the exponential average towards the weights; in the first steps faster, lest it stay behind."""
+        """Move the exponential average towards the weights; faster in the first steps, so it does not lag."""
         self.steps += 1
         if self.exponential:
             decay = min(self.train.decay, (1 + self.steps) / (10 + self.steps))

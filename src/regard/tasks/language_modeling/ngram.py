@@ -32,6 +32,8 @@ def count(
     """Count into the folder `out`, and measure on the test file or on the validation text."""
     if resume:
         raise RegardError("counting is done in one go; there is nothing to resume")
+    if recipe.train.device not in ("auto", "cpu"):
+        raise RegardError(f"train.device: tokens are counted on the CPU, not on {recipe.train.device}")
     listener, begun = listener or NullListener(), time.perf_counter()
     folder = RunFolder.create(out)
     with folder.alone():
