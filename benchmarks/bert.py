@@ -49,10 +49,12 @@ from harness.updates import LR, peer_update, updates
 
 import regard
 from regard.cli.terminal import Terminal
-from regard.config import BertModel, EncoderRecipe, parse_assignments
+from regard.config.models import BertConfig
+from regard.config.schema import parse_assignments
 from regard.data.examples import Example, TextBatch, all_batches
 from regard.interop.bert import read
 from regard.nn.build import build_bert
+from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import open_texts, write_texts
 from regard.tasks.importing import import_folder
 from regard.training.objectives import ClassObjective
@@ -100,7 +102,7 @@ def pairs(count: int = 4000) -> list[TextBatch]:
 
 def our_step(size: str) -> Callable[[TextBatch], object]:
     torch.manual_seed(0)
-    config = BertModel(**SIZES[size][1])  # type: ignore[arg-type]
+    config = BertConfig(**SIZES[size][1])  # type: ignore[arg-type]
     model = build_bert(config, "classes", VOCABULARY, PADDING, LABELS).train()
     return updates(model, ClassObjective(model), config.width)
 
@@ -111,10 +113,11 @@ def ours(size: str) -> Ready:
 
 def huggingface(size: str, *, compiling: bool = False) -> Ready:
     """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
-    from transformers import BertConfig, BertForSequenceClassification
+    from transformers import BertConfig as TheirConfig
+    from transformers import BertForSequenceClassification
 
     shape = SIZES[size][1]
-    config = BertConfig(
+    config = TheirConfig(
         vocab_size=VOCABULARY,
         hidden_size=shape["d_model"],
         num_hidden_layers=shape["layers"],

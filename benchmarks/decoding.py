@@ -21,13 +21,15 @@ from typing import Any
 import torch
 from harness.rounds import Contender, Ready, Row, against, as_json, chosen_peers, parser, rounds_of, show, start
 
-from regard.config import PairData, TrainSettings, TransformerModel, TranslationRecipe
+from regard.config.data import PairDataConfig
+from regard.config.models import TransformerConfig
 from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.engine.allocator import tuned_allocator
 from regard.interop import by_transformers, marian
 from regard.interop import ctranslate2 as to_ctranslate2
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
+from regard.tasks.translation.config import TranslationRecipe, TranslationTrainConfig
 from regard.tokenization import SPECIALS, Tokenizer
 
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
@@ -65,8 +67,8 @@ def subject(run: str, source: str) -> Subject:
         ids = translator.source.encode_batch(lines)
         return Subject(model, loaded.recipe, [[*each, Tokenizer.end] for each in ids if each])
     torch.manual_seed(0)
-    data, train = PairData(source="random", target="ids"), TrainSettings(steps=1)
-    recipe = TranslationRecipe("translation", data, train, model=TransformerModel(size="tiny"))
+    data, train = PairDataConfig(source="random", target="ids"), TranslationTrainConfig(steps=1)
+    recipe = TranslationRecipe("translation", data, train, model=TransformerConfig(size="tiny"))
     made: Any = build(recipe.model, 8000, 8000, Tokenizer.padding).eval()
     with torch.no_grad():
         made.output_bias[Tokenizer.end] = -1e4
@@ -137,7 +139,7 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
 
 def huggingface(given: Subject) -> Translate:
     place = Path(tempfile.mkdtemp())
-    marian.write(given.model, given.recipe, place)
+    marian.write(given.model, given.recipe.model, given.recipe.decode, given.recipe.to_toml(), place)
     model = by_transformers.model_in(place, "AutoModelForSeq2SeqLM")
 
     @torch.inference_mode()

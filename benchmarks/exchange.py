@@ -35,7 +35,7 @@ from harness.rounds import (
     worker,
 )
 
-from regard.config import RnnModel
+from regard.config.models import RnnConfig
 from regard.data.corpus import read_pairs
 from regard.errors import RegardError
 from regard.interop import by_transformers
@@ -111,7 +111,7 @@ WORKERS = {
 
 def export(loaded: Translator, folder: Path) -> Iterator[str]:
     """Write each export that this run can have; yields the names of their workers."""
-    if not isinstance(loaded.recipe.model, RnnModel):
+    if not isinstance(loaded.recipe.model, RnnConfig):
         for name, quantization in (("ctranslate2", None), ("ctranslate2-int8", "int8")):
             write(loaded, "ctranslate2", folder / name, quantization)  # type: ignore[arg-type]
             yield name

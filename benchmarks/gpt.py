@@ -47,7 +47,8 @@ from torch import Tensor, nn
 import regard
 from regard import tokenization
 from regard.cli.terminal import Terminal
-from regard.config import GptModel, parse_assignments
+from regard.config.models import GptConfig
+from regard.config.schema import parse_assignments
 from regard.data.examples import TextBatch
 from regard.decoding import SamplingConfig
 from regard.decoding.constraints import DecodingConstraints
@@ -79,9 +80,9 @@ EDGE = 50
 """Tokens at the beginning and at the end whose costs are compared."""
 
 
-def config_of(size: str, max_length: int = 0) -> GptModel:
+def config_of(size: str, max_length: int = 0) -> GptConfig:
     shape = SIZES[size]
-    return GptModel(
+    return GptConfig(
         **{**shape, "attention_dropout": shape["dropout"], "max_length": max_length or shape["max_length"]}
     )
 
@@ -108,7 +109,7 @@ def ours(size: str) -> Ready:
     return steps_by_turns(step, batches(size), TURN[size])
 
 
-def theirs(config: GptModel, words: int) -> Any:
+def theirs(config: GptConfig, words: int) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     make: Any = GPT2LMHeadModel  # it may be there without its types
@@ -262,7 +263,7 @@ def flatness_of(size: str, batch: int, repetitions: int, *, bound: bool) -> Flat
     )
 
 
-def cache_bytes(config: GptModel, batch: int, position: float) -> float:
+def cache_bytes(config: GptConfig, batch: int, position: float) -> float:
     """Bytes of keys and values, float32, that a step reads at a position."""
     return 2 * config.layers * batch * position * config.d_model * 4
 
@@ -273,7 +274,7 @@ def bandwidth(megabytes: float) -> float:
     return len(buffer) * 4e-9 / seconds_of(lambda: buffer.sum())
 
 
-def seconds_of_products(config: GptModel, words: int, batch: int) -> float:
+def seconds_of_products(config: GptConfig, words: int, batch: int) -> float:
     """Seconds of one step's matrix products by the engine's kernel: projections, feed-forward, output."""
     from regard.engine.gemm import linear_packed, prepack
 
@@ -402,7 +403,7 @@ def shakespeare(options: argparse.Namespace) -> None:
         public = trained("shakespeare", Path(place) / "public", [*data, *steps])
         minutes = f"train.minutes={max(public['minutes'], 0.01)}"
         best = trained("shakespeare-best", Path(place) / "best", [*data, minutes])
-        counts = ["data.train=input.txt.gz", "text.kind=characters", "model.order=6"]
+        counts = ["data.train=input.txt.gz", "tokenizer.kind=characters", "model.order=6"]
         counted = trained("ngram", Path(place) / "counts", [*data, *counts])
     rows = {"public setting, 2,000 steps": public, "our recipe, as long": best, "counts of 6 letters": counted}
     tell(rows, options, ("loss", "bits_per_byte", "minutes"))

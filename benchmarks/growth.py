@@ -21,10 +21,11 @@ import torch
 from harness.rounds import Row, as_json, show
 from harness.updates import updates
 
-from regard.config import TrainSettings, TransformerModel
+from regard.config.models import TransformerConfig
 from regard.data.batches import Batch, Batches
 from regard.data.store import open_or_build
 from regard.nn.build import build
+from regard.tasks.translation.config import TranslationTrainConfig
 from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
@@ -40,10 +41,10 @@ def memory() -> float:
 def training_step(vocabulary: int = WORDS) -> Callable[[Batch], object]:
     """A training step of the smallest model."""
     torch.manual_seed(0)
-    config = TransformerModel(size="tiny", max_length=2048)
+    config = TransformerConfig(size="tiny", max_length=2048)
     model = build(config, vocabulary, vocabulary, Tokenizer.padding).train()
     objective = PairObjective(model, Tokenizer.padding, 0.1)
-    return updates(model, objective, config.width, TrainSettings(steps=1), lr=1e-4)
+    return updates(model, objective, config.width, TranslationTrainConfig(steps=1), lr=1e-4)
 
 
 def made_up(sentences: int, length: int, vocabulary: int = WORDS) -> Batch:

@@ -17,8 +17,9 @@ from harness.rounds import OURS, Peer, Ready, Row, as_json, compare, parser, rou
 from harness.rounds import steps_by_turns as by_turns
 from training import SIZES, TURN, captions, config_of, our_step
 
-from regard.config import PairData, TrainSettings, TranslationRecipe
+from regard.config.data import PairDataConfig
 from regard.nn.build import build
+from regard.tasks.translation.config import TranslationRecipe, TranslationTrainConfig
 from regard.tokenization import Tokenizer
 from regard.training.process import training_process
 
@@ -39,8 +40,8 @@ def ours(size: str, kind: str, *case: str) -> Ready:
     model = build(config, 8000, 8000, Tokenizer.padding).eval()
     with torch.no_grad():
         model.output_bias[Tokenizer.end] = -1e4
-    data = PairData(source="random", target="ids")
-    recipe = TranslationRecipe("translation", data, TrainSettings(steps=1), model=config)
+    data = PairDataConfig(source="random", target="ids")
+    recipe = TranslationRecipe("translation", data, TranslationTrainConfig(steps=1), model=config)
     sentences = torch.randint(4, 8000, (512, 14), generator=torch.Generator().manual_seed(1)).tolist()
     subject = Subject(model, recipe, [[*ids, Tokenizer.end] for ids in sentences], STEPS)
     batch, beam = map(int, case)

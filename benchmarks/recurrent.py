@@ -22,11 +22,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.config import RnnModel, TranslationRecipe, load_recipe, parse_assignments
+from regard.config.models import RnnConfig
+from regard.config.schema import parse_assignments
 from regard.data.batches import Batch, Batches
 from regard.data.parallel import ParallelCorpus
 from regard.nn.build import build
+from regard.tasks.registry import load_recipe
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
@@ -37,7 +40,7 @@ CASES = ["rnn", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 class Plain(nn.Module):
     """The same model as a textbook writes it."""
 
-    def __init__(self, config: RnnModel, vocabulary: int, padding: int) -> None:
+    def __init__(self, config: RnnConfig, vocabulary: int, padding: int) -> None:
         super().__init__()
         self.config, self.padding = config, padding
         make = nn.GRU if config.cell == "gru" else nn.LSTM
@@ -161,7 +164,7 @@ def our_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Bat
 
 def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Batch], object]:
     torch.manual_seed(0)
-    assert isinstance(recipe.model, RnnModel)
+    assert isinstance(recipe.model, RnnConfig)
     padding = vocabulary.target.padding
     model = Plain(recipe.model, vocabulary.target.size, padding).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

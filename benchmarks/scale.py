@@ -20,10 +20,11 @@ import training as bench
 from harness.rounds import Row, as_json
 from harness.updates import StrictWatcher, training_of
 
-from regard.config import TextSettings, TrainSettings, TransformerModel
+from regard.config.models import TransformerConfig
 from regard.data import picturebook
 from regard.data.store import open_or_build
 from regard.nn.build import build
+from regard.tasks.translation.config import TokenizerConfig, TranslationTrainConfig
 from regard.tasks.translation.vocabulary import learn
 from regard.tokenization import Tokenizer
 from regard.training import checkpoint
@@ -39,7 +40,7 @@ class Job:
     pairs: float
     tokens: float
     seen: float
-    model: TransformerModel
+    model: TransformerConfig
     vocabulary: int
 
     def operations(self) -> float:
@@ -51,7 +52,7 @@ class Job:
         return sum(each.numel() for each in model.parameters())
 
 
-BIG = TransformerModel(size="big")
+BIG = TransformerConfig(size="big")
 JOBS = (
     # The paper's big model: 300,000 updates of 25,000 target tokens (Vaswani et al. 2017, section 5).
     Job("WMT size, big", 4.5e6, 29, 300_000 * 25_000, BIG, 37_000),
@@ -79,7 +80,7 @@ class Measured:
 
 def measure(quick: bool) -> Measured:
     rows, share = bench.speeds("small" if quick else "base", 3 if quick else 9)
-    size = TransformerModel(size="small" if quick else "base")
+    size = TransformerConfig(size="small" if quick else "base")
     speed = rows[0].ours * bench.operations(size)
     pairs, tokens, stored = stored_pairs(20_000 if quick else 200_000)
     held, saved = held_and_saved()
@@ -89,7 +90,7 @@ def measure(quick: bool) -> Measured:
 def stored_pairs(count: int) -> tuple[float, float, float]:
     """Pairs a second into a store, their tokens on one side, and the store's bytes a token."""
     texts = list(islice(picturebook.pairs("train", 40_000), 40_000))
-    tokenizer = learn(TextSettings(size=8000), iter([text for pair in texts for text in pair]), None)
+    tokenizer = learn(TokenizerConfig(size=8000), iter([text for pair in texts for text in pair]), None)
     many = [texts[number % len(texts)] for number in range(count)]
     with tempfile.TemporaryDirectory() as place:
         begun = time.perf_counter()
@@ -105,8 +106,8 @@ def stored_pairs(count: int) -> tuple[float, float, float]:
 
 def held_and_saved() -> tuple[float, float]:
     """Bytes a parameter while the base model is trained by Adam with an average, and in its checkpoint."""
-    model = build(TransformerModel(size="base"), 8000, 8000, Tokenizer.padding)
-    training = training_of(model, 512, TrainSettings(steps=1))
+    model = build(TransformerConfig(size="base"), 8000, 8000, Tokenizer.padding)
+    training = training_of(model, 512, TranslationTrainConfig(steps=1))
     objective, some = PairObjective(model, Tokenizer.padding, 0.1), bench.captions(64)[:1]
     one_update(training, objective, some, 1e-4, StrictWatcher())  # type: ignore[arg-type]
     parameters = sum(each.numel() for each in model.parameters())

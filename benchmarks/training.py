@@ -35,9 +35,10 @@ from harness.updates import CLIP, peer_update, updates
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config import TrainSettings, TransformerModel
+from regard.config.models import TransformerConfig
 from regard.data.batches import Batch, Batches
 from regard.nn.build import build
+from regard.tasks.translation.config import TranslationTrainConfig
 from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
 from regard.training.process import training_process
@@ -73,7 +74,7 @@ def captions(count: int = 4000, vocabulary: int = VOCABULARY) -> list[Batch]:
     return batches
 
 
-def operations(model: TransformerModel, vocabulary: int = VOCABULARY) -> float:
+def operations(model: TransformerConfig, vocabulary: int = VOCABULARY) -> float:
     """Floating-point operations of matrix products per target token, there and back; the source is as long."""
     width, inner = model.d_model, model.d_ff
     encoder = model.encoder_layers * (4 * width**2 + 2 * width * inner)
@@ -81,19 +82,19 @@ def operations(model: TransformerModel, vocabulary: int = VOCABULARY) -> float:
     return 6.0 * (encoder + decoder + vocabulary * width)
 
 
-def config_of(size: str, **changes: Any) -> TransformerModel:
-    return TransformerModel(size=size, dropout=DROPOUT, **changes)  # type: ignore[arg-type]
+def config_of(size: str, **changes: Any) -> TransformerConfig:
+    return TransformerConfig(size=size, dropout=DROPOUT, **changes)  # type: ignore[arg-type]
 
 
 def ours(size: str) -> Ready:
     return steps_by_turns(our_step(config_of(size)), captions(), TURN[size])
 
 
-def our_step(config: TransformerModel) -> Callable[[Batch], object]:
+def our_step(config: TransformerConfig) -> Callable[[Batch], object]:
     torch.manual_seed(0)
     model = build(config, VOCABULARY, VOCABULARY, Tokenizer.padding).train()
     objective = PairObjective(model, Tokenizer.padding, SMOOTHING)
-    return updates(model, objective, config.width, TrainSettings(steps=1, clip=CLIP, average="none"))
+    return updates(model, objective, config.width, TranslationTrainConfig(steps=1, clip=CLIP, average="none"))
 
 
 def marian(size: str) -> Ready:
@@ -199,7 +200,7 @@ class PlainTransformer(nn.Module):
     ignores what padding computes. Without a padding mask beside `is_causal`, PyTorch takes its fused kernel.
     """
 
-    def __init__(self, config: TransformerModel, vocabulary: int = VOCABULARY) -> None:
+    def __init__(self, config: TransformerConfig, vocabulary: int = VOCABULARY) -> None:
         super().__init__()
         width = config.d_model
         self.scale = math.sqrt(width)

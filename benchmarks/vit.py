@@ -22,9 +22,10 @@ from harness.rounds import (
 )
 from harness.updates import LR, peer_update, updates
 
-from regard.config import VisionTrain, VitModel
+from regard.config.models import VitConfig
 from regard.data.image_batches import ImageBatch
 from regard.nn.build import build_vit
+from regard.tasks.image_classification.config import ImageTrainConfig
 from regard.training.objectives import ImageObjective
 from regard.training.process import training_process
 
@@ -38,11 +39,11 @@ TURN = {"grey": 4, "colour": 2}
 PEERS = {"huggingface": "Hugging Face ViT", "compiled": "torch.compile of Hugging Face ViT"}
 
 
-def config_of(size: str) -> VitModel:
-    return VitModel(layers=6, patch=4, **SIZES[size])
+def config_of(size: str) -> VitConfig:
+    return VitConfig(layers=6, patch=4, **SIZES[size])
 
 
-def batches(config: VitModel) -> list[ImageBatch]:
+def batches(config: VitConfig) -> list[ImageBatch]:
     """Random images, brightness from 0 to 1."""
     generator = torch.Generator().manual_seed(1)
     shape = IMAGES, config.channels, config.height, config.width
@@ -66,7 +67,7 @@ def ours(size: str) -> Ready:
     torch.manual_seed(0)
     config = config_of(size)
     model = build_vit(config, LABELS).train()
-    step = updates(model, ImageObjective(model), config.d_model, VisionTrain(steps=1))
+    step = updates(model, ImageObjective(model), config.d_model, ImageTrainConfig(steps=1))
     return steps_by_turns(step, batches(config), TURN[size], size=images)
 
 

@@ -8,19 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import (
-    CurveData,
-    KernelModel,
-    KernelRecipe,
-    KernelTrain,
-    load_recipe,
-    parse_assignments,
-    read_recipe,
-    shipped_recipes,
-    to_toml,
-)
-from regard.config.schema import Range, build, coerce, one_of, override, read_value
+from regard.config.data import CurveDataConfig
+from regard.config.models import KernelRegressionConfig
+from regard.config.recipes import shipped_recipes
+from regard.config.schema import Range, build, coerce, one_of, override, parse_assignments, read_value
 from regard.errors import RecipeError
+from regard.tasks.kernel_regression.config import KernelRegressionRecipe, KernelTrainConfig
+from regard.tasks.registry import load_recipe, read_recipe
 
 
 def refused(name: str, *assignments: str) -> str:
@@ -56,8 +50,8 @@ WRONG_ASSIGNMENTS = [
     ("data.low=7", "data.high: 5 must be above low, which is 7"),
     ("data.samples=1", "data.samples: 1 is out of range; allowed is a whole number, at least 2"),
     (
-        "task=kernal",
-        "task: \"kernal\" is not a choice; did you mean 'kernel'? allowed: kernel, translation, pretraining, classification, tagging, answering, encoder, language, vision, painting",
+        "task=difusion",
+        "task: \"difusion\" is not a choice; did you mean 'diffusion'? allowed: kernel-regression, translation, masked-lm, classification, tagging, question-answering, encoder, language-modeling, image-classification, diffusion",
     ),
     ("train.steps", "'train.steps' is not of the form key=value, such as train.steps=500"),
     ("=5", "'=5' is not of the form key=value, such as train.steps=500"),
@@ -84,9 +78,17 @@ WRONG_FILES = [
     ("folder.toml", "folder", "cannot be read: Is a directory"),
     ("latin.toml", b'task = "kern\xe9l"', "is not UTF-8 text: bad byte at offset 12"),
     ("broken.toml", b"task = ", "is not valid TOML: invalid value (at end of document)"),
-    ("double.toml", b'task = "kernel"\ntask = "kernel"', "is not valid TOML: cannot overwrite a value"),
-    ("wrong.toml", b'task = "kernel"\n[train]\nsteps = "many"', 'train.steps: "many" is not a whole number'),
-    ("flat.toml", b'task = "kernel"\ntrain = 3', "train: 3 is not a table"),
+    (
+        "double.toml",
+        b'task = "kernel-regression"\ntask = "kernel"',
+        "is not valid TOML: cannot overwrite a value",
+    ),
+    (
+        "wrong.toml",
+        b'task = "kernel-regression"\n[train]\nsteps = "many"',
+        'train.steps: "many" is not a whole number',
+    ),
+    ("flat.toml", b'task = "kernel-regression"\ntrain = 3', "train: 3 is not a table"),
 ]
 
 
@@ -113,15 +115,15 @@ def test_shipped_recipes_resolve_and_their_copy_reads_back_equal(name: str, tmp_
     needed = ["data.source=a.de", "data.target=a.en"] if name == "translation" else []
     recipe = load_recipe(name, parse_assignments(needed))
     copy = tmp_path / "copy.toml"
-    copy.write_text(to_toml(recipe), "utf-8")
+    copy.write_text(recipe.to_toml(), "utf-8")
     assert load_recipe(str(copy)) == recipe
 
 
 def test_assignments_reach_their_keys_and_a_bom_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_bytes(b'\xef\xbb\xbftask = "kernel"\n[train]\nsteps = 7\n')
+    path.write_bytes(b'\xef\xbb\xbftask = "kernel-regression"\n[train]\nsteps = 7\n')
     recipe = load_recipe(str(path), parse_assignments(["train.lr=1", "data.path=2016", 'model.kernel="fixed"']))
-    assert recipe.train == KernelTrain(steps=7, lr=1.0)
+    assert recipe.train == KernelTrainConfig(steps=7, lr=1.0)
     assert recipe.data.path == "2016"  # a name that looks like a number stays a name
     assert recipe.model.kernel == "fixed"
 
@@ -158,13 +160,13 @@ def test_any_recipe_survives_toml(
 ) -> None:
     import tomllib
 
-    recipe = KernelRecipe(
-        data=CurveData(path=path, samples=samples, low=low, high=2 * low),
-        model=KernelModel(sharpness=sharpness),
-        train=KernelTrain(seed=seed),
+    recipe = KernelRegressionRecipe(
+        data=CurveDataConfig(path=path, samples=samples, low=low, high=2 * low),
+        model=KernelRegressionConfig(sharpness=sharpness),
+        train=KernelTrainConfig(seed=seed),
     )
     try:
-        table = tomllib.loads(to_toml(recipe))
+        table = tomllib.loads(recipe.to_toml())
     except UnicodeEncodeError:
         return
     assert read_recipe(table) == recipe

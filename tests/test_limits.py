@@ -5,11 +5,12 @@ import errno
 import pytest
 import torch
 
-from regard.config import load_recipe, parse_assignments
+from regard.config.schema import parse_assignments
 from regard.decoding import BeamSearchConfig
 from regard.decoding.generator import GenerationConfig, samples
 from regard.errors import OutOfMemory, RegardError, is_out_of_memory, memory_hint
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_NBEST, MAX_SAMPLES, MAX_TOKENS
+from regard.tasks.registry import load_recipe
 
 HUGE = 99_999_999_999
 

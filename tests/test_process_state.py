@@ -62,7 +62,7 @@ def compare(**actions):
 '''
 
 TRANSLATION = {
-    "data.source": "n.de", "data.target": "n.en", "text.kind": "words", "text.min_count": 1,
+    "data.source": "n.de", "data.target": "n.en", "tokenizer.kind": "words", "tokenizer.min_count": 1,
     "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 32, "model.heads": 2,
     "model.d_ff": 64, "model.max_length": 24, "train.steps": 4, "train.batch_tokens": 256,
     "train.validate_every": 2, "train.validate_sentences": 8,

@@ -9,13 +9,13 @@ import pytest
 
 import regard
 
-FUNCTIONS = {"enable_reproducible_mkl", "load", "train"}
+FUNCTIONS = {"enable_reproducible_mkl", "load", "load_recipe", "train"}
 ERRORS = {"RecipeError", "RegardError"}
 MODELS = {
     "Classifier", "Encoder", "ImageClassifier", "ImageGenerator", "KernelRegressor", "LanguageModel", "LoadedModel",
     "MaskedLanguageModel", "QuestionAnswerer", "Tagger", "Translator",
 }  # fmt: skip
-CONFIGS = {"BeamSearchConfig", "DiffusionConfig", "GenerationConfig", "SamplingConfig"}
+CONFIGS = {"BeamSearchConfig", "DiffusionConfig", "GenerationConfig", "Recipe", "SamplingConfig"}
 RESULTS = {
     "AnswerSpan", "AttentionMaps", "Completion", "Evaluation", "GeneratedImages", "ImageAttention", "LabelPrediction",
     "NamedEntity", "Quality", "TaggedSentence", "TaskScores", "Translation",

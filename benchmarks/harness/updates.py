@@ -6,7 +6,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.config import TextTrain, TrainSettings
+from regard.config.training import TextTrainConfig
+from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training.state import Training
 from regard.training.update import one_update
 
@@ -28,16 +29,18 @@ class StrictWatcher:
         raise RuntimeError(why)
 
 
-def training_of(model: nn.Module, width: int, settings: TextTrain | TrainSettings | None = None) -> Training:
+def training_of(
+    model: nn.Module, width: int, settings: TextTrainConfig | TranslationTrainConfig | None = None
+) -> Training:
     """Weights, optimizer and average of a training whose batches come from the benchmark."""
-    return Training(model, settings or TextTrain(steps=1, clip=CLIP), NoBatches(), width)  # type: ignore[arg-type]
+    return Training(model, settings or TextTrainConfig(steps=1, clip=CLIP), NoBatches(), width)  # type: ignore[arg-type]
 
 
 def updates(
     model: nn.Module,
     objective: Any,
     width: int,
-    settings: TextTrain | TrainSettings | None = None,
+    settings: TextTrainConfig | TranslationTrainConfig | None = None,
     lr: float = LR,
 ) -> Callable[[Any], object]:
     """A function that makes one update from a batch, as the loop of `regard train` does."""

@@ -7,15 +7,15 @@ import types
 from collections.abc import Iterator
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from regard import config
 from regard.config.schema import describe, toml_value
+from regard.tasks.registry import SPECS
 
 
 def all_recipes() -> str:
     """Every task with its sections as Markdown; a section that several tasks share is shown once."""
     lines: list[str] = []
     shown: dict[type, str] = {}
-    for recipe in config.RECIPES:
+    for recipe in (spec.recipe for spec in SPECS):
         [task] = get_args(get_type_hints(recipe)["task"])
         lines += [f'## task = "{task}"', "", recipe.__doc__ or "", ""]
         for section, shape in sections(recipe):

@@ -14,6 +14,7 @@ from regard.arithmetic import enable_reproducible_mkl
 from regard.errors import RecipeError, RegardError
 
 if TYPE_CHECKING:
+    from regard.config.recipes import Recipe
     from regard.decoding import BeamSearchConfig, SamplingConfig, Translation
     from regard.decoding.diffusion import DiffusionConfig
     from regard.decoding.generator import Completion, GenerationConfig
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from regard.tasks.masked_lm.model import MaskedLanguageModel
     from regard.tasks.question_answering.model import QuestionAnswerer
     from regard.tasks.question_answering.task import AnswerSpan
+    from regard.tasks.registry import load_recipe
     from regard.tasks.results import TrainedRun
     from regard.tasks.tagging.model import Tagger
     from regard.tasks.tagging.task import NamedEntity, TaggedSentence
@@ -44,6 +46,8 @@ __version__ = "0.1.0"
 
 HOMES = {
     "load": "tasks",
+    "load_recipe": "tasks.registry",
+    "Recipe": "config.recipes",
     "train": "tasks",
     # models
     "LoadedModel": "tasks.loaded_model",
@@ -106,6 +110,7 @@ __all__ = [
     "NamedEntity",
     "Quality",
     "QuestionAnswerer",
+    "Recipe",
     "RecipeError",
     "RegardError",
     "SamplingConfig",
@@ -120,6 +125,7 @@ __all__ = [
     "__version__",
     "enable_reproducible_mkl",
     "load",
+    "load_recipe",
     "train",
 ]
 

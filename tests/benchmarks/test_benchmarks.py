@@ -18,7 +18,7 @@ from harness import rounds as harness_rounds
 from harness.rounds import Peer, Row, Worker, against, as_json, compare, row_of, show
 from torch import nn
 
-from regard.config import TransformerModel
+from regard.config.models import TransformerConfig
 from regard.nn.build import build
 from regard.tokenization import Tokenizer
 from regard.training.objective import PairObjective
@@ -167,7 +167,7 @@ def test_steps_count_what_the_batches_hold() -> None:
 
 def test_operations_are_those_of_the_products() -> None:
     """Six per weight and token: two forward, four backward; embeddings are looked up, not multiplied."""
-    config = TransformerModel(size="tiny", encoder_layers=1, decoder_layers=1, d_model=8, heads=2, d_ff=16)
+    config = TransformerConfig(size="tiny", encoder_layers=1, decoder_layers=1, d_model=8, heads=2, d_ff=16)
     encoder, decoder = 4 * 8 * 8 + 2 * 8 * 16, 8 * 8 * 8 + 2 * 8 * 16
     assert training.operations(config, 100) == 6 * (encoder + decoder + 100 * 8)
 
@@ -217,7 +217,7 @@ def copy_weights(model: Any, plain: training.PlainTransformer) -> None:
 def test_the_plain_transformer_is_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """With our weights, the loss of the peer built of torch.nn.Transformer is ours, padding or not."""
     monkeypatch.setattr(training, "SMOOTHING", 0.0)  # PyTorch spreads it over padding, too
-    config = TransformerModel(size="tiny", dropout=0.0)
+    config = TransformerConfig(size="tiny", dropout=0.0)
     torch.manual_seed(0)
     model, plain = build(config, 100, 100, Tokenizer.padding), training.PlainTransformer(config, 100)
     copy_weights(model, plain)

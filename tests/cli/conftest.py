@@ -36,7 +36,7 @@ def translation_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_corpus(folder)
     with undrawn():
         regard.train("translation", folder / "run", overrides={
-            "data.source": folder / "n.de", "data.target": folder / "n.en", "text.kind": "bpe", "text.size": 290,
+            "data.source": folder / "n.de", "data.target": folder / "n.en", "tokenizer.kind": "bpe", "tokenizer.vocab_size": 290,
             "model.max_length": 24, "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16,
             "model.heads": 2, "model.d_ff": 16, "train.steps": 3, "train.validate_every": 3,
         })  # fmt: skip

@@ -10,7 +10,7 @@ from support.undrawn import undrawn
 import regard
 from regard.bench import decoding
 from regard.bench.rounds import speedup, timed_rounds
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_run_is_measured_on_the_users_sentences(
         for part in ("", "valid_", "test_")
         for side, letter in (("source", "a"), ("target", "b"))
     ]
-    small = ["model.size=tiny", "train.steps=1", "text.kind=words"]
+    small = ["model.size=tiny", "train.steps=1", "tokenizer.kind=words"]
     with undrawn():
         regard.train("translation", tmp_path / "run", overrides=parse_assignments([*data, *small]))
     code, out, err = command("bench", "run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import load_recipe, to_toml
-from regard.config.recipe_files import merge, read_file, read_table
+from regard.config.recipes import merge, read_file, read_table
 from regard.errors import RecipeError
+from regard.tasks.registry import load_recipe
 
-BASE = 'task = "kernel"\n[train]\nsteps = 7\nlr = 0.5\n[data]\nsamples = 30\n'
+BASE = 'task = "kernel-regression"\n[train]\nsteps = 7\nlr = 0.5\n[data]\nsamples = 30\n'
 
 
 def write(folder: Path, **recipes: str) -> None:
@@ -25,7 +25,7 @@ def test_keys_are_merged_and_the_later_wins(tmp_path: Path) -> None:
         mine='extends = "middle.toml"\n[train]\nsteps = 9\n[model]\nsharpness = 2.0\n',
     )
     assert read_table(str(tmp_path / "mine.toml")) == {
-        "task": "kernel",
+        "task": "kernel-regression",
         "train": {"steps": 9, "lr": 0.5, "seed": 5},
         "data": {"samples": 30},
         "model": {"sharpness": 2.0},
@@ -63,7 +63,7 @@ def test_a_file_may_have_the_name_of_the_shipped_recipe_that_it_extends(
 
 def test_the_resolved_recipe_extends_nothing() -> None:
     assert "extends" in read_file("luong-dot")
-    assert "extends" not in tomllib.loads(to_toml(load_recipe("luong-dot")))
+    assert "extends" not in tomllib.loads(load_recipe("luong-dot").to_toml())
 
 
 def refused(folder: Path, name: str = "mine") -> str:

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import pytest
 
-from regard import config
 from regard.config.schema import Range, defaults
 from regard.errors import RecipeError
+from regard.tasks.registry import SPECS
 
 
 def sections() -> Iterator[type]:
     """Every dataclass that a recipe is made of, with the classes it inherits from."""
-    for recipe in config.RECIPES:
+    for recipe in (spec.recipe for spec in SPECS):
         for hint in get_type_hints(recipe).values():
             for shape in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
                 if dataclasses.is_dataclass(shape):

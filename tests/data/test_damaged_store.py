@@ -197,8 +197,8 @@ def test_a_training_on_altered_ids_gives_what_it_gave(
 
     def train(out: str) -> float:
         return regard.train("translation", tmp_path / out, overrides={
-            "data.source": "n.de", "data.target": "n.en", "text.kind": "words",
-            "data.source_language": "de", "data.target_language": "en", "text.min_count": 1,
+            "data.source": "n.de", "data.target": "n.en", "tokenizer.kind": "words",
+            "data.source_language": "de", "data.target_language": "en", "tokenizer.min_count": 1,
             "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16,
             "model.heads": 2, "model.d_ff": 32, "model.max_length": 16, "train.steps": 2,
             "train.batch_tokens": 256,

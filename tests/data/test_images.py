@@ -10,13 +10,14 @@ import torch
 from PIL import Image
 from support.small_images import bars, idx, write_folders, write_idx
 
-from regard.config import ImageData, VitModel
+from regard.config.data import ImageDataConfig
+from regard.config.models import VitConfig
 from regard.data.image_batches import ImageBatches, as_numbers, changes, drawn
 from regard.data.images import labels_of, open_images, open_set, read_idx
 from regard.data.lines import CorpusError
 from regard.data.stream import Cursor
 
-ANY = VitModel(size="digits")
+ANY = VitConfig(size="digits")
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -60,7 +61,7 @@ def test_splits_are_folders_and_colour_is_kept(tmp_path: Path) -> None:
 def test_images_become_the_size_the_recipe_says(tmp_path: Path) -> None:
     write_folders(tmp_path, 6)
     Image.new("L", (30, 20)).save(tmp_path / "lying" / "large.png")
-    found = open_images(tmp_path, VitModel(size="digits", height=8, width=16))["train"]
+    found = open_images(tmp_path, VitConfig(size="digits", height=8, width=16))["train"]
     assert found.load(range(7)).shape == (7, 1, 8, 16)
 
 
@@ -141,7 +142,9 @@ def batches(folder: Path, **options) -> ImageBatches:
 
 
 def test_batches_hold_every_image_once_an_epoch_and_go_on_anywhere(tmp_path: Path) -> None:
-    made = batches(write_idx(tmp_path, 30, 5), change=ImageData(shift=0.2, rotate=20.0, crop=0.2, flip=True))
+    made = batches(
+        write_idx(tmp_path, 30, 5), change=ImageDataConfig(shift=0.2, rotate=20.0, crop=0.2, flip=True)
+    )
     stream = made.stream()
     first = [next(stream) for _ in range(made.per_epoch())]
     assert sorted(number for batch, _ in first for number in batch.sentences) == list(range(30))
@@ -154,7 +157,7 @@ def test_batches_hold_every_image_once_an_epoch_and_go_on_anywhere(tmp_path: Pat
 
 
 def test_processes_share_a_batch_with_its_changes(tmp_path: Path) -> None:
-    folder, change = write_idx(tmp_path, 30, 5), ImageData(shift=0.2)
+    folder, change = write_idx(tmp_path, 30, 5), ImageDataConfig(shift=0.2)
     whole, _ = next(batches(folder, change=change).stream())
     parts = [next(batches(folder, change=change, share=(rank, 2)).stream())[0] for rank in (0, 1)]
     assert torch.equal(whole.pixels[0::2], parts[0].pixels)
@@ -165,11 +168,11 @@ def test_processes_share_a_batch_with_its_changes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (ImageData(flip=True), [[[1, 2], [3, 4]], [[2, 1], [4, 3]]]),
-        (ImageData(rotate=0.0), None),
+        (ImageDataConfig(flip=True), [[[1, 2], [3, 4]], [[2, 1], [4, 3]]]),
+        (ImageDataConfig(rotate=0.0), None),
     ],
 )
-def test_changes(data: ImageData, expected) -> None:
+def test_changes(data: ImageDataConfig, expected) -> None:
     maps = changes(data, 40, (1, 2))
     if expected is None:
         assert maps is None
@@ -182,7 +185,7 @@ def test_changes(data: ImageData, expected) -> None:
 def test_a_shift_moves_by_at_most_its_share() -> None:
     image = torch.zeros(200, 1, 20, 20)
     image[:, :, 10, 10] = 1
-    places = drawn(image, changes(ImageData(shift=0.1), 200, (3,))).flatten(1).argmax(1)
+    places = drawn(image, changes(ImageDataConfig(shift=0.1), 200, (3,))).flatten(1).argmax(1)
     rows, columns = places // 20, places % 20
     assert {int(each) for each in rows} == {8, 9, 10, 11, 12}
     assert {int(each) for each in columns} == {8, 9, 10, 11, 12}

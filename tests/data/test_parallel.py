@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from regard.config import PairData
+from regard.config.data import PairDataConfig
 from regard.data.parallel import ParallelCorpus
 from regard.errors import RegardError
 
 
-def write(folder: Path, pairs: list[tuple[str, str]]) -> PairData:
+def write(folder: Path, pairs: list[tuple[str, str]]) -> PairDataConfig:
     (folder / "a.de").write_text("".join(f"{source}\n" for source, _ in pairs), "utf-8")
     (folder / "a.en").write_text("".join(f"{target}\n" for _, target in pairs), "utf-8")
-    return PairData(path=str(folder), source="a.de", target="a.en")
+    return PairDataConfig(path=str(folder), source="a.de", target="a.en")
 
 
 def test_held_out_pairs_share_no_source_sentence_with_training(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_given_files_are_used_and_empty_lines_counted(tmp_path: Path) -> None:
     )
     (tmp_path / "v.de").write_text("acht\n")
     (tmp_path / "v.en").write_text("eight\n")
-    changed = PairData(
+    changed = PairDataConfig(
         path=data.path, source="a.de", target="a.en", valid_source="v.de", valid_target="v.en",
         test_source="v.de", test_target="v.en", max_length=20,
     )  # fmt: skip
@@ -46,7 +46,7 @@ def test_given_files_are_used_and_empty_lines_counted(tmp_path: Path) -> None:
 def test_one_table_with_named_columns(tmp_path: Path) -> None:
     rows = "".join(f"Satz {number}\tsentence {number}\n" for number in range(500))
     (tmp_path / "all.tsv").write_text("german\tenglish\n" + rows)
-    data = PairData(path=str(tmp_path), source="all.tsv", source_column="german", target_column="english")
+    data = PairDataConfig(path=str(tmp_path), source="all.tsv", source_column="german", target_column="english")
     assert next(ParallelCorpus(data).train())[1].startswith("sentence")
 
 
@@ -65,7 +65,7 @@ def test_too_little_is_refused(tmp_path: Path, pairs: list[tuple[str, str]], sen
 def test_nothing_left_to_train_on_is_refused(tmp_path: Path) -> None:
     data = write(tmp_path, [(f"eins zwei drei {number}", "one two three four") for number in range(500)])
     with pytest.raises(RegardError, match="no pair is left to train on"):
-        ParallelCorpus(PairData(path=data.path, source="a.de", target="a.en", max_length=2)).fingerprint()
+        ParallelCorpus(PairDataConfig(path=data.path, source="a.de", target="a.en", max_length=2)).fingerprint()
 
 
 def test_fingerprint_follows_the_text(tmp_path: Path) -> None:

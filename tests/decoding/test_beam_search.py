@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.decoding.sampling import SamplingConfig, sample
 from regard.nn.build import build
@@ -31,9 +31,9 @@ ATTENTIVE = ["transformer", "bahdanau", "luong", "luong-dot"]
 def model(kind: str = "transformer", vocabulary: int = 30, size: int = 32) -> nn.Module:
     torch.manual_seed(3)
     if kind == "transformer":
-        config = TransformerModel(encoder_layers=2, decoder_layers=2, d_model=size, heads=4, d_ff=2 * size)
+        config = TransformerConfig(encoder_layers=2, decoder_layers=2, d_model=size, heads=4, d_ff=2 * size)
     else:
-        config = RnnModel("rnn", embedding=size, hidden=size, **RNNS[kind])
+        config = RnnConfig("rnn", embedding=size, hidden=size, **RNNS[kind])
     made = build(config, vocabulary, vocabulary, PAD).eval()
     for each in made.parameters():
         each.data.mul_(1.5)  # opinions strong enough to differ by sentence

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from regard import tokenization
-from regard.config import GptModel
+from regard.config.models import GptConfig
 from regard.decoding import DecodingConstraints, SamplingConfig
 from regard.decoding.generator import GenerationConfig, Generator, Unfolding
 from regard.decoding.sampling import draw, within_share
@@ -22,7 +22,7 @@ PROMPTS = ["the ", "quick", "f", "brow", "over the lazy d", "dog", "ß"]
 def gpt(vocabulary: int, **changes: object) -> nn.Module:
     torch.manual_seed(0)
     shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16}
-    model = build_gpt(GptModel(**{**shape, **changes}), "language", vocabulary).eval()  # type: ignore[arg-type]
+    model = build_gpt(GptConfig(**{**shape, **changes}), "language", vocabulary).eval()  # type: ignore[arg-type]
     for each in model.parameters():
         nn.init.normal_(each, std=0.3)
     return model

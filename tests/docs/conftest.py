@@ -16,22 +16,22 @@ ROOT = Path(__file__).parents[2]
 LITTLE = (
     "model.max_length=40 train.steps=25 train.batch_tokens=1024 train.warmup=10 train.lr=0.01 decode.beam=2"
 )
-WORDS = "text.kind=words text.min_count=1 text.joint=false model.tie_embeddings=output"
+WORDS = "tokenizer.kind=words tokenizer.min_count=1 tokenizer.joint=false model.tie_embeddings=output"
 TRANSFORMER = "model.d_model=32 model.heads=4 model.d_ff=64 model.encoder_layers=2 model.decoder_layers=2"
 READER = (
-    "model.layers=2 model.d_model=32 model.heads=2 model.d_ff=64 model.max_length=64 text.size=120 text.min_count=1 "
+    "model.layers=2 model.d_model=32 model.heads=2 model.d_ff=64 model.max_length=64 tokenizer.vocab_size=120 tokenizer.min_count=1 "
     "train.lr=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.average=none"
 )
-WRITER = "model.size=nano text.size=300 train.steps=3 train.batch_tokens=512"
+WRITER = "model.size=nano tokenizer.vocab_size=300 train.steps=3 train.batch_tokens=512"
 STAND_INS = {
     "picturebook": f"translation {LITTLE} {WORDS} {TRANSFORMER}",
-    "bahdanau": f"bahdanau data.corpus=files {LITTLE} text.size=400 model.embedding=32 model.hidden=32",
+    "bahdanau": f"bahdanau data.corpus=files {LITTLE} tokenizer.vocab_size=400 model.embedding=32 model.hidden=32",
     "pretraining": f"pretraining data.train=text.txt data.valid=text-dev.txt data.max_length=32 {READER.replace('epochs=1', 'steps=20')}",
     "sentiment": f"sentiment data.train=train.tsv data.valid=dev.tsv {READER}",
     "ner": f"ner data.train=train.conll data.valid=dev.conll {READER}",
     "qa": f"qa data.train=train.json data.valid=dev.json data.max_length=48 data.longest_question=8 data.overlap=8 {READER}",
     "gpt": f"gpt data.train=text.txt {WRITER}",
-    "ngram": "ngram data.train=text.txt text.size=300",
+    "ngram": "ngram data.train=text.txt tokenizer.vocab_size=300",
     "shapes": f"vit data.path=bars {' '.join(small_images.SMALL)} train.steps=5",
     "digits": f"paint data.path=toys {' '.join(small_painter.SMALL)} train.steps=3",
     "gpt-sentiment": f"gpt-sentiment data.train=train.tsv data.valid=dev.tsv {WRITER}",

@@ -11,7 +11,9 @@ from blocks import FENCE, pages
 from support.page_run import ROOT
 
 from regard.cli.main import cli
-from regard.config import load_recipe, parse_assignments, shipped_recipes
+from regard.config.recipes import shipped_recipes
+from regard.config.schema import parse_assignments
+from regard.tasks.registry import load_recipe
 
 COMMANDS = typer.main.get_command(cli)
 REQUIRED = {

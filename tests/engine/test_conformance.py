@@ -13,7 +13,7 @@ import torch
 from support.kernel_dropout import kernel_dropout
 from torch import Tensor, nn
 
-from regard.config import BertModel, GptModel, TransformerModel, VitModel
+from regard.config.models import BertConfig, GptConfig, TransformerConfig, VitConfig
 from regard.data.batches import Batch, Batches
 from regard.engine import Plan, plan
 from regard.engine.forward import bert_hidden, bert_hidden_at, gpt_hidden, vit_pooled
@@ -120,7 +120,7 @@ def test_loss_and_gradients_of_the_encoder_decoder(
         "tie_embeddings": tie_embeddings,
     }
     torch.manual_seed(1)
-    model = randomised(build(TransformerModel(**{**config, **settings}), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
+    model = randomised(build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
     assert supports(model, "hidden states")
     assert supports(model, "token loss")
     check(model, BATCH, r_drop)
@@ -132,13 +132,13 @@ def test_sentences_that_do_not_fit_into_one_chunk(regularisation: int) -> None:
     r_drop = float(settings.pop("r_drop", 0.0))
     config = {**SIZES[0], "dropout": 0.0, "position": "learned", "max_length": 512, **settings}
     torch.manual_seed(1)
-    model = randomised(build(TransformerModel(**config), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
+    model = randomised(build(TransformerConfig(**config), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
     check(model, LONG, r_drop)
 
 
 def test_loss_from_hidden_states_where_the_fused_loss_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    config = TransformerModel(**SIZES[0], dropout=0.2, attention_dropout=0.15)  # type: ignore[arg-type]
+    config = TransformerConfig(**SIZES[0], dropout=0.2, attention_dropout=0.15)  # type: ignore[arg-type]
     model = randomised(build(config, WORDS, WORDS, PADDING).train())
     monkeypatch.setattr("regard.training.objective.translation_loss", lambda *_, **__: None)
     check(model, BATCH, 0.0)
@@ -151,7 +151,7 @@ def test_loss_from_hidden_states_where_the_fused_loss_is_not_used(monkeypatch: p
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_hidden_states_and_gradients_of_gpt(norm: str, activation: str, position: str, dropout: float) -> None:
     torch.manual_seed(1)
-    config = GptModel(
+    config = GptConfig(
         layers=2, d_model=32, heads=2, d_ff=48, max_length=16, norm=norm, activation=activation, position=position,  # type: ignore[arg-type]
         dropout=dropout, attention_dropout=dropout,
     )  # fmt: skip
@@ -186,7 +186,7 @@ def assert_same(found: Tensor, expected: Tensor, model: nn.Module, twin: nn.Modu
 @pytest.mark.parametrize("heads", [2, 4])
 def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places: list[int] | None) -> None:
     torch.manual_seed(1)
-    config = BertModel(
+    config = BertConfig(
         layers=2,
         d_model=32,
         heads=heads,
@@ -219,7 +219,7 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh", "silu"])
 def test_hidden_states_and_gradients_of_vit(activation: str, position: str, read: str) -> None:
     torch.manual_seed(1)
-    config = VitModel(
+    config = VitConfig(
         height=8, width=12, channels=3, patch=4, layers=2, d_model=32, heads=4, d_ff=48, dropout=0.0, attention_dropout=0.0,
         activation=activation, position=position, read=read, mean=(0.5, 0.4, 0.3), spread=(0.2, 0.3, 0.4),  # type: ignore[arg-type]
     )  # fmt: skip
@@ -232,7 +232,7 @@ def test_hidden_states_and_gradients_of_vit(activation: str, position: str, read
 def curve(steps: int, twin: bool) -> list[float]:
     torch.manual_seed(11)
     model = build(
-        TransformerModel(encoder_layers=2, decoder_layers=2, d_model=32, heads=4, d_ff=64, dropout=0.2),
+        TransformerConfig(encoder_layers=2, decoder_layers=2, d_model=32, heads=4, d_ff=64, dropout=0.2),
         60,
         60,
         PADDING,
@@ -271,7 +271,7 @@ def test_200_steps_have_the_loss_curve_of_plain_pytorch() -> None:
 
 
 def test_the_plan_names_what_it_supports() -> None:
-    model = build(TransformerModel(**SIZES[0]), WORDS, WORDS, PADDING).eval()  # type: ignore[arg-type]
+    model = build(TransformerConfig(**SIZES[0]), WORDS, WORDS, PADDING).eval()  # type: ignore[arg-type]
     found = plan(model)
     assert isinstance(found, Plan)
     assert found.refused == {"generation": "a translation is searched for"}

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.config import BertModel, GptModel, RnnModel, TransformerModel
+from regard.config.models import BertConfig, GptConfig, RnnConfig, TransformerConfig
 from regard.data.batches import Batches
 from regard.data.examples import NOTHING, Example, TextBatch, all_batches
 from regard.engine.forward import bert_hidden_at, run, run_tokens, seq2seq_hidden
@@ -29,8 +29,8 @@ from regard.training.objectives import (
 
 WORDS, PADDING = 50, 2
 Plain = Callable[[], AbstractContextManager[None]]
-BERT = BertModel(layers=2, d_model=32, heads=2, d_ff=48, max_length=16, dropout=0.0, attention_dropout=0.0)
-GPT = GptModel(layers=2, d_model=32, heads=2, d_ff=48, max_length=16, dropout=0.0, attention_dropout=0.0)
+BERT = BertConfig(layers=2, d_model=32, heads=2, d_ff=48, max_length=16, dropout=0.0, attention_dropout=0.0)
+GPT = GptConfig(layers=2, d_model=32, heads=2, d_ff=48, max_length=16, dropout=0.0, attention_dropout=0.0)
 
 
 def texts() -> TextBatch:
@@ -113,7 +113,7 @@ def test_the_loss_of_packed_pairs_equals_that_of_the_padded_modules(
     r_drop: float, plain: Plain, request: pytest.FixtureRequest
 ) -> None:
     torch.manual_seed(1)
-    config = TransformerModel(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=0.0)
+    config = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=0.0)
     model = build(config, WORDS, WORDS, PADDING)
     (batch,) = Batches.of_pairs([([5, 6, 7], [8]), ([9], [10, 11, 12, 13]), ([], [14])], 1000, 20)
     objective = PairObjective(model, PADDING, 0.1, r_drop)
@@ -184,7 +184,7 @@ def test_a_wrapped_model_is_called_with_its_own_padding() -> None:
 
 def test_a_model_without_a_native_body_is_padded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
-    model = build(RnnModel("rnn", hidden=16, embedding=16, dropout=0.0), WORDS, WORDS, PADDING).eval()
+    model = build(RnnConfig("rnn", hidden=16, embedding=16, dropout=0.0), WORDS, WORDS, PADDING).eval()
     padded, calls = Packed.padded, []
     monkeypatch.setattr(Packed, "padded", lambda packed, fill: calls.append(fill) or padded(packed, fill))
     source, target = Packed.from_rows([[5, 6, 7], [8]]), Packed.from_rows([[0, 9], [0, 10]])

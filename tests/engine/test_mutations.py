@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
-from regard.config import BertModel, GptModel, VitModel
+from regard.config.models import BertConfig, GptConfig, VitConfig
 from regard.data.batches import Batch, Batches
 from regard.decoding import BeamSearchConfig, DecodingConstraints, Hypothesis, TranslationPipeline, search
 from regard.decoding.generator import GenerationConfig, Generator
@@ -266,7 +266,7 @@ def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None
 def gpt(**settings: object) -> nn.Module:
     torch.manual_seed(0)
     shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16, "dropout": 0.0}
-    made = build_gpt(GptModel(**{**shape, **settings}), "language", 50).eval()  # type: ignore[arg-type]
+    made = build_gpt(GptConfig(**{**shape, **settings}), "language", 50).eval()  # type: ignore[arg-type]
     for each in made.parameters():
         torch.nn.init.normal_(each, std=0.3)
     return made
@@ -319,8 +319,8 @@ def heads() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     torch.manual_seed(0)
     ids = torch.randint(1, 50, (3, 9)).masked_fill(torch.arange(9) >= torch.tensor([[9], [4], [1]]), 0)
     sizes = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48}
-    bert = BertModel(max_length=16, **sizes)  # type: ignore[arg-type]
-    vit = VitModel(height=8, width=8, channels=1, patch=4, **sizes)  # type: ignore[arg-type]
+    bert = BertConfig(max_length=16, **sizes)  # type: ignore[arg-type]
+    vit = VitConfig(height=8, width=8, channels=1, patch=4, **sizes)  # type: ignore[arg-type]
     made: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
         head: (build_bert(bert, head, 50, 0, 3), (ids, ids * 0))  # type: ignore[arg-type]
         for head in ("none", "classes", "tags", "span")
@@ -328,7 +328,7 @@ def heads() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     made["tags"] = made["tags"][0], (ids.clamp(min=1), ids * 0)  # the scores at padding mean nothing
     made["pretraining"] = build_bert(bert, "pretraining", 50, 0), (ids, ids * 0, torch.tensor([1, 9, 10]))
     padded = ids.masked_fill(ids == 0, -1)
-    gpt_config = GptModel(max_length=16, **sizes)  # type: ignore[arg-type]
+    gpt_config = GptConfig(max_length=16, **sizes)  # type: ignore[arg-type]
     made["gpt"] = build_gpt(gpt_config, "classes", 53, 3), (padded, padded * 0)
     made["vit"] = build_vit(vit, 3), (torch.rand(3, 1, 8, 8),)
     for model, _ in made.values():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.config import GptModel
+from regard.config.models import GptConfig
 from regard.engine.generate import NativeGpt, native_gpt
 from regard.nn.build import build_gpt
 from regard.nn.gpt import GptLanguageModel
@@ -12,7 +12,7 @@ from regard.nn.gpt import GptLanguageModel
 def model(**changes: object) -> GptLanguageModel:
     torch.manual_seed(0)
     shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16}
-    made = build_gpt(GptModel(**{**shape, **changes}), "language", 50).eval()  # type: ignore[arg-type]
+    made = build_gpt(GptConfig(**{**shape, **changes}), "language", 50).eval()  # type: ignore[arg-type]
     for each in made.parameters():
         torch.nn.init.normal_(each, std=0.3)
     assert isinstance(made, GptLanguageModel)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import TransformerModel
+from regard.config.models import TransformerConfig
 from regard.decoding import BeamSearchConfig, DecodingConstraints, Hypothesis, search
 from regard.engine.ops import top_of_rows
 from regard.engine.search import NativeSearch, SearchSettings, native_search
@@ -34,7 +34,7 @@ SENTENCES = [
 def model(**changes: object) -> Transformer:
     torch.manual_seed(int(str(changes.pop("seed", 1))))
     settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, **changes}
-    made = build(TransformerModel(**settings), WORDS, WORDS, Tokenizer.padding)  # type: ignore[arg-type]
+    made = build(TransformerConfig(**settings), WORDS, WORDS, Tokenizer.padding)  # type: ignore[arg-type]
     for each in made.parameters():
         nn.init.normal_(each, std=0.3)
     assert isinstance(made, Transformer)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.library import opcheck
 from torch.utils.checkpoint import checkpoint
 
-from regard.config import BertModel, GptModel, TransformerModel
+from regard.config.models import BertConfig, GptConfig, TransformerConfig
 from regard.engine.forward import bert_hidden, gpt_hidden
 from regard.engine.loss import linear_cross_entropy
 from regard.engine.plan import Plan, plan
@@ -26,7 +26,7 @@ LENGTHS = [3, 1, 17, 8, 2]
 
 def encoder(**settings: Any) -> nn.Module:
     torch.manual_seed(1)
-    config = BertModel(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "max_length": 64, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
+    config = BertConfig(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "max_length": 64, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
     made = build_bert(config, "none", 50, 0).bert
     assert isinstance(made, nn.Module)
     for each in made.parameters():
@@ -104,7 +104,7 @@ def test_the_losses_are_proper_operators() -> None:
 
 def gpt(**settings: Any) -> Any:
     torch.manual_seed(0)
-    config = GptModel(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "max_length": 32, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
+    config = GptConfig(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "max_length": 32, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
     return build_gpt(config, "language", 50).train()
 
 
@@ -375,7 +375,7 @@ def test_models_that_share_no_code_path_agree_on_hidden_states() -> None:
 
 def test_the_loss_of_a_translation_without_gradient_is_the_same() -> None:
     torch.manual_seed(1)
-    config = TransformerModel(encoder_layers=1, decoder_layers=1, d_model=32, heads=2, d_ff=48, dropout=0.0)
+    config = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=32, heads=2, d_ff=48, dropout=0.0)
     model = build(config, 60, 60, 0)
     packed = Packed(torch.randint(4, 60, (31,)), torch.tensor(LENGTHS))
     with_gradient = translation_loss(model, packed, packed, packed.values, padding=0, smoothing=0.1)

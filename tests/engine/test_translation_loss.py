@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.config import TransformerModel
+from regard.config.models import TransformerConfig
 from regard.data.batches import Batch, Batches
 from regard.engine.library import library
 from regard.nn.build import build
@@ -24,7 +24,7 @@ PLAN = sys.modules["regard.engine.plan"]
 def model_of(**settings: Any) -> Transformer:
     torch.manual_seed(2)
     config = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "heads": 2, "d_ff": 48, "dropout": 0.2}
-    model = build(TransformerModel(**{**config, **settings}), WORDS, WORDS, PADDING).train()
+    model = build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING).train()
     assert isinstance(model, Transformer)
     return model
 

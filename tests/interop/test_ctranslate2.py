@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.small_models import SENTENCES, rnn, transformer, write_run
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.decoding import SamplingConfig
 from regard.errors import RegardError
 from regard.tasks.engines import ExportedTranslator, open_engine
@@ -107,7 +107,7 @@ def test_int8_is_smaller_and_says_so(tmp_path: Path) -> None:
     ids=["rnn", "rotary", "relative", "score"],
 )
 def test_what_it_cannot_run_is_refused(
-    tmp_path: Path, model: TransformerModel | RnnModel, sentence: str
+    tmp_path: Path, model: TransformerConfig | RnnConfig, sentence: str
 ) -> None:
     run = write_run(tmp_path / "run", model)
     with pytest.raises(RegardError, match=sentence):

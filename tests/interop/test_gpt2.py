@@ -76,7 +76,7 @@ def test_the_numbers_are_those_of_the_formulas(folder: Path) -> None:
 
 def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import_folder(folder, tmp_path / "run", as_json=True)
-    assert json.loads(capsys.readouterr().out)["task"] == "language"
+    assert json.loads(capsys.readouterr().out)["task"] == "language-modeling"
     loaded = regard.load(tmp_path / "run")
     export(tmp_path / "run", tmp_path / "back", "huggingface", as_json=True)
     made = json.loads(capsys.readouterr().out)

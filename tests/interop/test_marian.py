@@ -10,7 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from support.small_models import SENTENCES, rewrite, rnn, transformer, write_run
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.errors import RegardError
 from regard.interop import by_transformers, marian
 from regard.tasks.exporting import export
@@ -116,7 +116,7 @@ def test_the_stream_is_put_into_their_order(folder: Path, tmp_path: Path) -> Non
     ids=["rnn", "learned", "score", "output", "words", "two"],
 )
 def test_what_they_do_not_have_is_refused(
-    tmp_path: Path, model: TransformerModel | RnnModel, text: dict[str, Any], sentence: str
+    tmp_path: Path, model: TransformerConfig | RnnConfig, text: dict[str, Any], sentence: str
 ) -> None:
     run = write_run(tmp_path / "run", model, **text)
     with pytest.raises(RegardError, match=sentence):
@@ -148,8 +148,10 @@ def test_damaged_and_foreign_folders(folder: Path, tmp_path: Path) -> None:
     (folder / "tokenizer.json").write_text("{}", "utf-8")
     with pytest.raises(RegardError, match="is not a tokenizer that regard can use"):
         marian.read(folder)
-    rewrite(folder / "config.json", regard='task = "kernel"')
-    with pytest.raises(RegardError, match="the recipe of a kernel model, not of one that translates"):
+    rewrite(folder / "config.json", regard='task = "kernel-regression"')
+    with pytest.raises(
+        RegardError, match="the recipe of a kernel-regression model, not of one that translates"
+    ):
         marian.read(folder)
     rewrite(folder / "config.json", regard="task = ")
     with pytest.raises(RegardError, match="its key 'regard' is damaged"):

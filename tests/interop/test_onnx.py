@@ -8,7 +8,7 @@ import pytest
 import torch
 from support.small_models import SENTENCES, rnn, transformer, write_run
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.decoding import SamplingConfig
 from regard.errors import RegardError
 from regard.interop import onnx
@@ -20,7 +20,7 @@ from regard.tasks.translation.model import Translator
 for package in ("onnx", "onnxruntime", "onnxscript"):
     pytest.importorskip(package, reason=f"{package} is not installed")
 
-MODELS: dict[str, TransformerModel | RnnModel] = {
+MODELS: dict[str, TransformerConfig | RnnConfig] = {
     "transformer": transformer(),
     "rotary": transformer(decoder_layers=1, position="rotary", norm="post", activation="swiglu"),
     "bahdanau": rnn(attention="bahdanau", bidirectional=True),

@@ -13,36 +13,30 @@ from safetensors.torch import load_file
 
 import regard
 from regard import tokenization
-from regard.config import (
-    AnsweringRecipe,
-    BertModel,
-    ClassificationRecipe,
-    EmbedSettings,
-    EncoderRecipe,
-    GptModel,
-    PretrainingRecipe,
-    Reduction,
-    TaggingRecipe,
-    VisionRecipe,
-    VitModel,
-)
+from regard.config.models import BertConfig, EmbedConfig, GptConfig, TokenReductionConfig, VitConfig
 from regard.errors import RegardError
 from regard.nn.build import build_reader, build_vit
+from regard.tasks.classification.config import ClassificationRecipe
+from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import text_spec_of, write_labels, write_texts
 from regard.tasks.exporting import export
+from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.importing import import_folder
+from regard.tasks.masked_lm.config import MaskedLmRecipe
+from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.tagging.config import TaggingRecipe
 
 TEXTS = ["a dog sleeps", "two women walk in the park", "the dog walks", "a woman sleeps in the park"]
-BERT = BertModel(layers=2, d_model=16, heads=2, d_ff=24, max_length=24)
-GPT = GptModel(layers=2, d_model=16, heads=2, d_ff=32, max_length=24)
+BERT = BertConfig(layers=2, d_model=16, heads=2, d_ff=24, max_length=24)
+GPT = GptConfig(layers=2, d_model=16, heads=2, d_ff=32, max_length=24)
 LABELS = {"classification": ("bad", "good", "so-so"), "tagging": ("O", "B-PER", "I-PER")}
 RECIPES = {
     "classification": ClassificationRecipe("classification", model=BERT),
     "tagging": TaggingRecipe("tagging", model=BERT),
-    "answering": AnsweringRecipe("answering", model=BERT),
-    "pretraining": PretrainingRecipe("pretraining", model=BERT),
-    "encoder": EncoderRecipe("encoder", BERT, EmbedSettings(normal=True, max_length=20)),
+    "question-answering": QuestionAnsweringRecipe("question-answering", model=BERT),
+    "masked-lm": MaskedLmRecipe("masked-lm", model=BERT),
+    "encoder": EncoderRecipe("encoder", BERT, EmbedConfig(normal=True, max_length=20)),
 }
 
 
@@ -82,12 +76,12 @@ def gpt_run(folder: Path) -> Path:
 def vit_run(folder: Path, **changed: object) -> Path:
     torch.manual_seed(1)
     sizes = {"layers": 2, "d_model": 16, "heads": 2, "d_ff": 24, "patch": 4, "height": 12, "width": 12}
-    config = VitModel(**{**sizes, "channels": 1, "mean": (0.3,), "spread": (0.4,), **changed})
+    config = VitConfig(**{**sizes, "channels": 1, "mean": (0.3,), "spread": (0.4,), **changed})
     run = RunFolder.create(folder)
     write_labels(run, ("cat", "cow", "dog"))
     run.write_weights(spread_out(build_vit(config, 3)))
-    run.write_recipe(VisionRecipe("vision", model=config))
-    run.write_config(VisionRecipe("vision", model=config))
+    run.write_recipe(ImageClassificationRecipe("image-classification", model=config))
+    run.write_config(ImageClassificationRecipe("image-classification", model=config))
     return folder
 
 
@@ -121,7 +115,7 @@ def test_bert_goes_to_hugging_face_and_back(task: str, tmp_path: Path, source: P
 
 def test_their_pipelines_work_on_the_folders(tmp_path: Path, source: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    for task in ("classification", "tagging", "answering", "pretraining"):
+    for task in ("classification", "tagging", "question-answering", "masked-lm"):
         export(bert_run(tmp_path / f"run-{task}", task), "huggingface", tmp_path / task, source=source)
     ours = regard.load(tmp_path / "run-classification").classify(TEXTS)
     label = transformers.pipeline("text-classification", str(tmp_path / "classification"))
@@ -129,9 +123,9 @@ def test_their_pipelines_work_on_the_folders(tmp_path: Path, source: Path) -> No
         assert (mine.label, mine.probability) == (theirs["label"], pytest.approx(theirs["score"], abs=1e-5))
     tag = transformers.pipeline("token-classification", str(tmp_path / "tagging"), ignore_labels=[])
     assert {each["entity"] for each in tag(TEXTS[1])} <= set(LABELS["tagging"])
-    fill = transformers.pipeline("fill-mask", str(tmp_path / "pretraining"))
+    fill = transformers.pipeline("fill-mask", str(tmp_path / "masked-lm"))
     assert len(fill("a [MASK] sleeps")) == 5
-    asked = transformers.BertForQuestionAnswering.from_pretrained(tmp_path / "answering")
+    asked = transformers.BertForQuestionAnswering.from_pretrained(tmp_path / "question-answering")
     assert asked.config.num_hidden_layers == 2
 
 
@@ -211,7 +205,7 @@ def test_what_cannot_go_there_is_told(tmp_path: Path, source: Path, pictures: Pa
     with pytest.raises(RegardError, match="no texts to check the export with; give some with --source FILE"):
         export(run, "onnx", tmp_path / "out")
     folder = RunFolder.open(run)
-    recipe = ClassificationRecipe("classification", model=BERT, reduce=Reduction(merge=(0.2,)))
+    recipe = ClassificationRecipe("classification", model=BERT, reduce=TokenReductionConfig(merge=(0.2,)))
     folder.write_config(recipe)
     with pytest.raises(RegardError, match="merges tokens, which no other tool does"):
         export(run, "onnx", tmp_path / "out", source=source)

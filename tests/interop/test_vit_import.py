@@ -52,7 +52,7 @@ def test_logits_are_theirs(peer) -> None:
 def test_an_imported_run_labels_files_and_others_start_from_it(peer, tmp_path: Path) -> None:
     theirs, folder = peer
     made = import_folder(folder, tmp_path / "run")
-    assert (made.task, made.labels) == ("vision", ("cat", "dog", "cow"))
+    assert (made.task, made.labels) == ("image-classification", ("cat", "dog", "cow"))
     pixels = np.random.default_rng(0).integers(0, 256, (12, 12, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "image.png")
     (judged,) = regard.load(tmp_path / "run").classify([tmp_path / "image.png"])

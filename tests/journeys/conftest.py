@@ -53,7 +53,7 @@ def story(tmp_path_factory: pytest.TempPathFactory, regard: Command) -> Path:
     folder = tmp_path_factory.mktemp("story")
     write_numbers(folder, 1500)
     done = regard(
-        "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
+        "train", "translation", "data.source=n.de", "data.target=n.en", "tokenizer.kind=words", "tokenizer.min_count=1",
         "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64",
         "model.max_length=24", "train.steps=400", "train.lr=0.01", "train.warmup=40", "train.batch_tokens=512",
         "train.validate_every=200", "--out", "run", cwd=folder,

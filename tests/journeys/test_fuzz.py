@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import regard
 from regard import tokenization
-from regard.config import load_recipe, shipped_recipes
+from regard.config.recipes import shipped_recipes
 from regard.data.corpus import read_pairs
+from regard.tasks.registry import load_recipe
 from regard.tasks.run_folder import RunFolder
 
 FEW = int(os.environ.get("REGARD_FUZZ", "120"))

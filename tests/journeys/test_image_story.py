@@ -64,8 +64,8 @@ MISTAKES = [
     (["train", "vit", "data.path=one"], "one: all images have the label 'only'; telling them apart needs two labels."),
     (["train", "vit", "data.path=mixed"], "mixed: images are of several sizes, such as 12 x 12 (a.png) and 8 x 20"),
     (["train", "vit", "data.path=bars", "model.patch=5"], "model.patch: patches of 5 do not divide the height of 12"),
-    (["serve", "run"], "run holds a vision model, which is not served"),
-    (["embed", "run"], "run holds a vision model, not one that makes vectors of texts"),
+    (["serve", "run"], "run holds a model for image-classification, which is not served"),
+    (["embed", "run"], "run holds a model for image-classification, not one that makes vectors of texts"),
 ]  # fmt: skip
 
 

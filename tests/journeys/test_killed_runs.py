@@ -30,8 +30,8 @@ os.fsync = dies
 """Killed, as if from outside, when it is about to flush what it writes into the run for the so-many-th time."""
 
 RECIPE = [
-    "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=bpe", "text.size=300",
-    "text.dropout=0.1", "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2",
+    "train", "translation", "data.source=n.de", "data.target=n.en", "tokenizer.kind=bpe", "tokenizer.vocab_size=300",
+    "tokenizer.dropout=0.1", "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2",
     "model.d_ff=64", "model.dropout=0.1", "train.batch_tokens=256", "train.grad_accum=2", "train.r_drop=0.5",
     "train.steps=40", "train.validate_every=10", "train.validate_sentences=10", "train.checkpoint_every=1",
     "train.log_every=4", "train.patience=50",

@@ -11,8 +11,8 @@ import pytest
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 SMALL = [
-    "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0", "text.size=120",
-    "text.min_count=1", "train.lr=0.005", "train.warmup=10", "train.batch_tokens=128", "train.epochs=6",
+    "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.dropout=0", "tokenizer.vocab_size=120",
+    "tokenizer.min_count=1", "train.lr=0.005", "train.warmup=10", "train.batch_tokens=128", "train.epochs=6",
 ]  # fmt: skip
 
 
@@ -65,9 +65,9 @@ def test_vectors(reviews: Path, regard: Command) -> None:
     ("command", "given", "sentence"),
     [
         ("classify", "a\n\n", "standard input, line 2: the text is empty"),
-        ("tag", "a\n", "holds a classification model, not one that tags words"),
-        ("answer", "a\tb\n", "holds a classification model, not one that answers questions"),
-        ("translate", "a\n", "holds a classification model, not one that translates"),
+        ("tag", "a\n", "holds a model for classification, not one that tags words"),
+        ("answer", "a\tb\n", "holds a model for classification, not one that answers questions"),
+        ("translate", "a\n", "holds a model for classification, not one that translates"),
     ],
 )
 def test_what_cannot_be_answered_is_one_sentence(

@@ -22,7 +22,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 Begin = Callable[..., QuickProcess]
 
 RECIPE = [
-    "train", "translation", "data.source=n.de", "data.target=n.en", "text.kind=words", "text.min_count=1",
+    "train", "translation", "data.source=n.de", "data.target=n.en", "tokenizer.kind=words", "tokenizer.min_count=1",
     "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64",
     "train.batch_tokens=256", "train.steps=40", "train.validate_every=20", "train.validate_sentences=10",
     "train.checkpoint_every=5", "train.log_every=5", "train.lr=0.005", "train.warmup=10",

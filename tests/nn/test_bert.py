@@ -6,7 +6,7 @@ from support.padded_calls import hidden_of_bert
 from torch import nn
 from torch.nn import functional
 
-from regard.config import BertModel
+from regard.config.models import BertConfig
 from regard.nn import Recorder
 from regard.nn.bert import Bert
 from regard.nn.build import build_bert
@@ -17,7 +17,7 @@ SHAPE = {"layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "max_length": 20}
 
 def small(head: str = "none", labels: int = 3, **changes) -> nn.Module:
     torch.manual_seed(0)
-    return build_bert(BertModel(**{**SHAPE, **changes}), head, 50, PAD, labels).eval()
+    return build_bert(BertConfig(**{**SHAPE, **changes}), head, 50, PAD, labels).eval()
 
 
 def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,7 +38,7 @@ def test_named_sizes_have_the_published_models_parameters(size: str, published: 
 
     The paper rounds to tens of millions. Biases of keys are left out: a softmax does not see them.
     """
-    config = BertModel(size=size)
+    config = BertConfig(size=size)
     with torch.device("meta"):
         model = build_bert(config, "pretraining", 30522, PAD)
     found = sum(each.numel() for each in model.parameters())

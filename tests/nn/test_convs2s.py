@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import load_recipe
+from regard.config.models import ConvS2SConfig
 from regard.config.schema import build as read
-from regard.config.translation import ConvS2SModel
 from regard.errors import RecipeError, RegardError
 from regard.interop import marian, onnx_graphs
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.convs2s import ConvS2S
+from regard.tasks.registry import load_recipe
 
 PAD = 2
 VOCABULARY = 30
@@ -22,7 +22,7 @@ VOCABULARY = 30
 def small(**changes) -> ConvS2S:
     torch.manual_seed(0)
     sizes = {"embedding": 6, "hidden": 8, "encoder_layers": 2, "decoder_layers": 2, "max_length": 20, **changes}
-    model = build(ConvS2SModel("convs2s", **sizes), VOCABULARY, VOCABULARY, PAD).double().eval()
+    model = build(ConvS2SConfig("convs2s", **sizes), VOCABULARY, VOCABULARY, PAD).double().eval()
     with torch.no_grad():  # no part may hide behind a start at zero
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -155,7 +155,7 @@ def test_the_gradient_of_the_keys_is_scaled() -> None:
 
 def test_it_learns_to_copy() -> None:
     torch.manual_seed(0)
-    config = ConvS2SModel("convs2s", embedding=32, hidden=32, encoder_layers=2, decoder_layers=2, dropout=0.0)
+    config = ConvS2SConfig("convs2s", embedding=32, hidden=32, encoder_layers=2, decoder_layers=2, dropout=0.0)
     model = build(config, VOCABULARY, VOCABULARY, PAD)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(150):
@@ -170,14 +170,14 @@ def test_it_learns_to_copy() -> None:
 
 def test_the_recipe_and_what_it_refuses() -> None:
     recipe = load_recipe("convs2s", {"model.kernel": 5})
-    assert isinstance(recipe.model, ConvS2SModel)
+    assert isinstance(recipe.model, ConvS2SConfig)
     assert recipe.model.kernel == 5
     with pytest.raises(RecipeError, match="kernel: 4 is even"):
-        read(ConvS2SModel, {"kind": "convs2s", "kernel": 4})
+        read(ConvS2SConfig, {"kind": "convs2s", "kernel": 4})
 
 
 def test_exports_it_has_no_format_for() -> None:
     with pytest.raises(RegardError, match="no such translation model"):
-        marian.check(ConvS2SModel("convs2s"))
+        marian.check(ConvS2SConfig("convs2s"))
     with pytest.raises(RegardError, match="not ConvS2S"):
         onnx_graphs.graphs(small(), 20)

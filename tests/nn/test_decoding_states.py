@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.config import GptModel, RnnModel, TransformerModel
+from regard.config.models import GptConfig, RnnConfig, TransformerConfig
 from regard.engine.generate import native_gpt
 from regard.engine.library import kernels
 from regard.nn.build import build, build_gpt
@@ -29,18 +29,18 @@ def transformer(seed: int = 1, **changes: Any) -> nn.Module:
         "d_ff": 32,
         "max_length": 200,
     }
-    return shaken(build(TransformerModel(**{**sizes, **changes}), VOCABULARY, VOCABULARY, Tokenizer.padding))
+    return shaken(build(TransformerConfig(**{**sizes, **changes}), VOCABULARY, VOCABULARY, Tokenizer.padding))
 
 
 def rnn(**changes: Any) -> nn.Module:
     torch.manual_seed(2)
-    config = RnnModel("rnn", embedding=16, hidden=24, **changes)
+    config = RnnConfig("rnn", embedding=16, hidden=24, **changes)
     return shaken(build(config, VOCABULARY, VOCABULARY, Tokenizer.padding))
 
 
 def gpt(**changes: Any) -> GptLanguageModel:
     torch.manual_seed(3)
-    config = GptModel(**{"layers": 2, "d_model": WIDTH, "heads": 2, "d_ff": 32, "max_length": 12, **changes})
+    config = GptConfig(**{"layers": 2, "d_model": WIDTH, "heads": 2, "d_ff": 32, "max_length": 12, **changes})
     model = shaken(build_gpt(config, "language", VOCABULARY))
     assert isinstance(model, GptLanguageModel)
     return model

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.nn import Recorder
 from regard.nn.build import build
@@ -22,9 +22,9 @@ LIMITS = DecodingConstraints(
 def member(seed: int, kind: str = "transformer") -> nn.Module:
     torch.manual_seed(seed)
     config = (
-        TransformerModel(encoder_layers=1, decoder_layers=2, d_model=16, heads=2, d_ff=32)
+        TransformerConfig(encoder_layers=1, decoder_layers=2, d_model=16, heads=2, d_ff=32)
         if kind == "transformer"
-        else RnnModel("rnn", embedding=16, hidden=24, attention="bahdanau")
+        else RnnConfig("rnn", embedding=16, hidden=24, attention="bahdanau")
     )
     return build(config, WORDS, WORDS, Tokenizer.padding).eval()
 

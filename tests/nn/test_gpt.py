@@ -4,18 +4,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.config import GptModel, load_recipe, parse_assignments
-from regard.config.schema import build
+from regard.config.models import GptConfig
+from regard.config.schema import build, parse_assignments
 from regard.engine.forward import gpt_hidden
 from regard.errors import RecipeError
 from regard.nn import Packed, Recorder
 from regard.nn.build import build_bert, build_gpt, build_reader
 from regard.nn.gpt import PADDING, Gpt, GptClassifier, GptLanguageModel
+from regard.tasks.registry import load_recipe
 
 POSITIONS = ["learned", "sinusoidal", "relative", "rotary", "alibi"]
 
 
-def small(**changes: object) -> GptModel:
+def small(**changes: object) -> GptConfig:
     usual = {
         "layers": 2,
         "d_model": 32,
@@ -25,7 +26,7 @@ def small(**changes: object) -> GptModel:
         "dropout": 0.0,
         "attention_dropout": 0.0,
     }
-    return build(GptModel, {**usual, **changes})
+    return build(GptConfig, {**usual, **changes})
 
 
 def writer(seed: int = 0, **changes: object) -> GptLanguageModel:
@@ -45,14 +46,14 @@ def test_the_named_sizes_have_the_papers_parameters() -> None:
     def parameters(size: str, vocabulary: int) -> int:
         with torch.device("meta"):
             return sum(
-                each.numel() for each in build_gpt(GptModel(size=size), "language", vocabulary).parameters()
+                each.numel() for each in build_gpt(GptConfig(size=size), "language", vocabulary).parameters()
             )
 
     assert abs(parameters("gpt", 40_000) / 117e6 - 1) < 0.01
     assert abs(parameters("gpt", 40_478) / 116_534_784 - 1) < 1e-4  # the released one; ours has no bias of keys
     assert parameters("gpt2", 50_257) == 124_439_808 - 12 * 768
-    assert (GptModel(size="gpt").norm, GptModel(size="gpt2").norm) == ("post", "pre")
-    assert (GptModel(size="gpt").max_length, GptModel(size="gpt").position) == (512, "learned")
+    assert (GptConfig(size="gpt").norm, GptConfig(size="gpt2").norm) == ("post", "pre")
+    assert (GptConfig(size="gpt").max_length, GptConfig(size="gpt").position) == (512, "learned")
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -145,7 +146,7 @@ def test_recorded_weights_are_causal_and_named() -> None:
 
 def test_fresh_weights_guess_nearly_evenly() -> None:
     torch.manual_seed(0)
-    model = build_gpt(GptModel(size="micro"), "language", 100).eval()
+    model = build_gpt(GptConfig(size="micro"), "language", 100).eval()
     with torch.no_grad():
         spread = model(ids(2, 30)).log_softmax(-1).exp()
     assert spread.max() < 0.05
@@ -160,7 +161,7 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
             "model.max_length: a window of one token has nothing to guess the next one from",
         ),
         ("train.smoothing=0.1", "train.smoothing: the next token is the one that stands there"),
-        ("text.kind=letters", 'text.kind: "letters" is not a choice'),
+        ("tokenizer.kind=letters", 'tokenizer.kind: "letters" is not a choice'),
     ],
 )
 def test_impossible_recipes_are_refused_by_their_key(given: str, sentence: str) -> None:

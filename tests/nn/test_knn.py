@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 import torch
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.engine.library import kernels
 from regard.engine.search import nearest
 from regard.nn import Gaussian, attend, knn
@@ -84,9 +84,9 @@ def test_what_cannot_be_asked_is_refused() -> None:
 def model(kind: str) -> Seq2SeqModel:
     torch.manual_seed(1)
     config = (
-        TransformerModel(encoder_layers=1, decoder_layers=2, d_model=WIDTH, heads=2, d_ff=32)
+        TransformerConfig(encoder_layers=1, decoder_layers=2, d_model=WIDTH, heads=2, d_ff=32)
         if kind == "transformer"
-        else RnnModel("rnn", embedding=16, hidden=24, attention="luong")
+        else RnnConfig("rnn", embedding=16, hidden=24, attention="luong")
     )
     return cast(Seq2SeqModel, build(config, WORDS, WORDS, Tokenizer.padding).eval())
 

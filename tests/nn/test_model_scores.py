@@ -7,8 +7,8 @@ import torch
 from support.padded_calls import run_padded
 from torch import Tensor, nn
 
-from regard.config import BertModel, GptModel, TransformerModel, VitModel, load_recipe, parse_assignments
-from regard.config.attention import ScoreName
+from regard.config.models import BertConfig, GptConfig, ScoreName, TransformerConfig, VitConfig
+from regard.config.schema import parse_assignments
 from regard.data.batches import Batch
 from regard.engine import Unsupported, plan
 from regard.engine.library import kernels
@@ -18,6 +18,7 @@ from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.gpt import GptLanguageModel
 from regard.nn.scores import SCORES
 from regard.nn.transformer import Transformer
+from regard.tasks.registry import load_recipe
 from regard.training.objective import PairObjective
 
 NAMES = list(get_args(ScoreName))
@@ -37,7 +38,7 @@ def shaken(model: nn.Module) -> nn.Module:
 
 def transformer(score: str, **changes: Any) -> Transformer:
     torch.manual_seed(0)
-    config = TransformerModel(**{**SIZES, "encoder_layers": 2, "decoder_layers": 2, "score": score, **changes})
+    config = TransformerConfig(**{**SIZES, "encoder_layers": 2, "decoder_layers": 2, "score": score, **changes})
     model = shaken(build(config, VOCABULARY, VOCABULARY, PAD))
     assert isinstance(model, Transformer)
     return model
@@ -140,20 +141,20 @@ def test_each_layer_has_a_score_of_its_own() -> None:
 def test_gpt_bert_and_vit_take_every_score(score: str) -> None:
     torch.manual_seed(0)
     small = {**SIZES, "layers": 2, "score": score}
-    gpt = shaken(build_gpt(GptModel(**small, max_length=16), "language", VOCABULARY))
+    gpt = shaken(build_gpt(GptConfig(**small, max_length=16), "language", VOCABULARY))
     assert isinstance(gpt, GptLanguageModel)
     text = ids(2, 9)
     state = gpt.start(text[:, :4])
     for number in range(4, 9):
         scores, state = gpt.step(text[:, number], state)
         assert torch.allclose(scores, gpt(text)[:, number], atol=1e-4)
-    bert = shaken(build_bert(BertModel(**small, max_length=16), "classes", VOCABULARY, 0, 3))
+    bert = shaken(build_bert(BertConfig(**small, max_length=16), "classes", VOCABULARY, 0, 3))
     texts = ids(2, 9)
     texts[1, 5:] = 0
     segments = torch.zeros_like(texts)
     assert torch.allclose(bert(texts, segments)[1:], bert(texts[1:, :5], segments[1:, :5]), atol=1e-5)
     assert torch.allclose(run_padded(bert, texts, segments), bert(texts, segments), atol=1e-5)
-    vit = shaken(build_vit(VitModel(**small, patch=2, height=4, width=4, channels=1), 3))
+    vit = shaken(build_vit(VitConfig(**small, patch=2, height=4, width=4, channels=1), 3))
     pixels = torch.rand(2, 1, 4, 4)
     assert torch.allclose(run_padded(vit, pixels), vit(pixels), atol=1e-5)
 
@@ -165,7 +166,7 @@ def test_gpt_bert_and_vit_take_every_score(score: str) -> None:
 def test_relative_positions_with_another_score_are_refused(score: str) -> None:
     sentence = f'relative positions are defined for the "scaled-dot" score, not for "{score}"'
     with pytest.raises(ValueError, match=sentence):
-        TransformerModel(**SIZES, encoder_layers=1, decoder_layers=1, position="relative", score=score)  # type: ignore[arg-type]
+        TransformerConfig(**SIZES, encoder_layers=1, decoder_layers=1, position="relative", score=score)  # type: ignore[arg-type]
     with pytest.raises(RecipeError, match=r"model\.score: relative positions"):
         load_recipe("picturebook", parse_assignments(["model.position=relative", f"model.score={score}"]))
     with pytest.raises(ValueError, match=r"Relative positions are defined for the scaled dot score, not for"):
@@ -189,9 +190,9 @@ def test_the_native_engine_refuses_other_scores_by_name(score: str) -> None:
     sizes: dict[str, Any] = {**SIZES, "layers": 1, "score": score}
     models = [
         transformer(score),
-        build_gpt(GptModel(**sizes), "language", VOCABULARY),
-        build_bert(BertModel(**sizes), "none", VOCABULARY, 0).bert,
-        build_vit(VitModel(**sizes, patch=2, height=4, width=4, channels=1), 3).vit,
+        build_gpt(GptConfig(**sizes), "language", VOCABULARY),
+        build_bert(BertConfig(**sizes), "none", VOCABULARY, 0).bert,
+        build_vit(VitConfig(**sizes, patch=2, height=4, width=4, channels=1), 3).vit,
     ]
     for model in models:
         found = plan(model)  # type: ignore[arg-type]

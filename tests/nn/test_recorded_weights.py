@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.nn import Attention, Recorder, causal_mask
 from regard.nn.attention import split
 from regard.nn.build import build
@@ -60,8 +60,8 @@ class Watched:
 
 def pair_models() -> list:
     size = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "max_length": 40}
-    transformers = [TransformerModel(position=position, **size) for position in TRANSFORMERS]
-    recurrent = [RnnModel("rnn", embedding=12, hidden=16, **kind) for kind in RNNS]
+    transformers = [TransformerConfig(position=position, **size) for position in TRANSFORMERS]
+    recurrent = [RnnConfig("rnn", embedding=12, hidden=16, **kind) for kind in RNNS]
     return [
         pytest.param(
             each, id=f"{each.kind}-{getattr(each, 'position', None) or f'{each.attention}-{each.score}'}"

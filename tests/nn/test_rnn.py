@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import RnnModel, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.config.schema import build as read
 from regard.errors import RecipeError
 from regard.nn import Recorder
@@ -35,7 +35,7 @@ every_cell = pytest.mark.parametrize("cell", ["gru", "lstm"])
 
 def small(cell: str = "gru", **changes) -> Rnn:
     torch.manual_seed(0)
-    config = RnnModel("rnn", **{"cell": cell, "embedding": 6, "hidden": 8, "layers": 1, **changes})
+    config = RnnConfig("rnn", **{"cell": cell, "embedding": 6, "hidden": 8, "layers": 1, **changes})
     model = build(config, VOCABULARY, VOCABULARY, PAD).double().eval()
     with torch.no_grad():  # no part may hide behind a start at zero
         for parameter in model.parameters():
@@ -298,7 +298,7 @@ def test_a_step_costs_the_same_however_much_was_written() -> None:
 
     recurrent = small(attention="bahdanau")
     assert cost(recurrent, 1) == cost(recurrent, 300) > 0
-    transformer = build(TransformerModel(size="tiny"), VOCABULARY, VOCABULARY, PAD).eval()
+    transformer = build(TransformerConfig(size="tiny"), VOCABULARY, VOCABULARY, PAD).eval()
     assert cost(transformer, 1) < cost(transformer, 300)
 
 
@@ -346,5 +346,5 @@ def test_tables_can_be_shared() -> None:
 )
 def test_impossible_models_are_refused_in_a_sentence(given: dict, sentence: str) -> None:
     with pytest.raises(RecipeError) as refused:
-        read(RnnModel, {"kind": "rnn", **given}, "model")
+        read(RnnConfig, {"kind": "rnn", **given}, "model")
     assert sentence in str(refused.value)

@@ -6,21 +6,14 @@ import pytest
 import torch
 from torch.nn import functional
 
-from regard.config import (
-    BertModel,
-    GptModel,
-    RnnModel,
-    TransformerModel,
-    VitModel,
-    load_recipe,
-    parse_assignments,
-)
-from regard.config.attention import ScoreName
+from regard.config.models import BertConfig, GptConfig, RnnConfig, ScoreName, TransformerConfig, VitConfig
+from regard.config.schema import parse_assignments
 from regard.engine import Plan, Unsupported, plan
 from regard.errors import RecipeError
 from regard.nn import MultiHead, Recorder, Relative, make_score, scores
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.scores import SCORES
+from regard.tasks.registry import load_recipe
 
 NAMES = get_args(ScoreName)
 SIZES: dict[str, Any] = {"d_model": 16, "heads": 2, "d_ff": 32}
@@ -28,13 +21,13 @@ SIZES: dict[str, Any] = {"d_model": 16, "heads": 2, "d_ff": 32}
 
 def transformer(score: str, position: str = "sinusoidal") -> Any:
     torch.manual_seed(0)
-    config = TransformerModel(encoder_layers=1, decoder_layers=2, score=score, position=position, **SIZES)  # type: ignore[arg-type]
+    config = TransformerConfig(encoder_layers=1, decoder_layers=2, score=score, position=position, **SIZES)  # type: ignore[arg-type]
     return build(config, 30, 30, 0)
 
 
 def gpt(score: str) -> Any:
     torch.manual_seed(0)
-    return build_gpt(GptModel(layers=2, max_length=16, score=score, **SIZES), "language", 30)  # type: ignore[arg-type]
+    return build_gpt(GptConfig(layers=2, max_length=16, score=score, **SIZES), "language", 30)  # type: ignore[arg-type]
 
 
 def test_the_table_names_every_score() -> None:
@@ -61,8 +54,8 @@ def test_a_cached_step_equals_the_full_pass(score: str, position: str) -> None:
 @pytest.mark.parametrize("score", NAMES)
 def test_every_parameter_of_every_score_learns(score: str) -> None:
     source, target = torch.randint(4, 30, (3, 5)), torch.randint(4, 30, (3, 6))
-    bert = build_bert(BertModel(layers=1, max_length=8, score=score, **SIZES), "classes", 30, 0, 3)  # type: ignore[arg-type]
-    vit = build_vit(VitModel(layers=1, height=8, width=8, channels=1, patch=4, score=score, **SIZES), 3)  # type: ignore[arg-type]
+    bert = build_bert(BertConfig(layers=1, max_length=8, score=score, **SIZES), "classes", 30, 0, 3)  # type: ignore[arg-type]
+    vit = build_vit(VitConfig(layers=1, height=8, width=8, channels=1, patch=4, score=score, **SIZES), 3)  # type: ignore[arg-type]
     for model, given in (
         (transformer(score), (source, target)),
         (gpt(score), (source,)),
@@ -119,4 +112,4 @@ def test_an_rnn_refuses_scores_that_its_papers_do_not_define(score: str) -> None
     with pytest.raises(
         ValueError, match=f"luong attention has no {score} score; allowed: general, dot, concat"
     ):
-        RnnModel("rnn", attention="luong", score=score)  # type: ignore[arg-type]
+        RnnConfig("rnn", attention="luong", score=score)  # type: ignore[arg-type]

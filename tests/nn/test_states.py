@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import GptModel, RnnModel, TransformerModel
+from regard.config.models import GptConfig, RnnConfig, TransformerConfig
 from regard.nn.build import build, build_gpt
 from regard.nn.ensemble import Ensemble
 from regard.nn.knn import Datastore, KnnModel
@@ -18,16 +18,16 @@ VOCABULARY = 30
 
 
 def transformer(**changes: Any) -> nn.Module:
-    config = TransformerModel(encoder_layers=1, decoder_layers=2, d_model=16, heads=2, d_ff=32, **changes)
+    config = TransformerConfig(encoder_layers=1, decoder_layers=2, d_model=16, heads=2, d_ff=32, **changes)
     return build(config, VOCABULARY, VOCABULARY, 0)
 
 
 def rnn(**changes: Any) -> nn.Module:
-    return build(RnnModel("rnn", embedding=8, hidden=8, **changes), VOCABULARY, VOCABULARY, 0)
+    return build(RnnConfig("rnn", embedding=8, hidden=8, **changes), VOCABULARY, VOCABULARY, 0)
 
 
 def gpt(max_length: int = 64) -> nn.Module:
-    config = GptModel(layers=2, d_model=16, heads=2, d_ff=32, max_length=max_length)
+    config = GptConfig(layers=2, d_model=16, heads=2, d_ff=32, max_length=max_length)
     return build_gpt(config, "language", VOCABULARY)
 
 

@@ -7,17 +7,17 @@ import torch
 from support.padded_calls import run_padded
 from torch import nn
 
-from regard.config import BertModel, VitModel
+from regard.config.models import BertConfig, VitConfig
 from regard.engine import run
 from regard.nn import AttentionStats, Merging, Packed, ReducedTokens, reduce_tokens
 from regard.nn.build import build_bert, build_vit
 from regard.nn.token_reduction import match, merge, operations
 
-VIT = VitModel(layers=3, d_model=32, heads=4, d_ff=48, patch=2, height=8, width=8, channels=1)
-BERT = BertModel(layers=3, d_model=32, heads=4, d_ff=48, max_length=30)
+VIT = VitConfig(layers=3, d_model=32, heads=4, d_ff=48, patch=2, height=8, width=8, channels=1)
+BERT = BertConfig(layers=3, d_model=32, heads=4, d_ff=48, max_length=30)
 
 
-def vit(config: VitModel = VIT) -> nn.Module:
+def vit(config: VitConfig = VIT) -> nn.Module:
     torch.manual_seed(0)
     model = build_vit(config, 5).eval()
     for each in model.parameters():

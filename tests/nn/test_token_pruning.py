@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import BertModel, Reduction, TextTrain
+from regard.config.models import BertConfig, TokenReductionConfig
+from regard.config.training import TextTrainConfig
 from regard.engine.plan import supports
 from regard.engine.stack import StackSpec, run_stack
 from regard.nn import AttentionStats, Packed
@@ -12,12 +13,12 @@ from regard.nn.build import build_bert
 from regard.training.optimizers import make_optimizer
 from regard.training.update import update
 
-BERT = BertModel(layers=3, d_model=32, heads=4, d_ff=48, max_length=30, dropout=0.0, attention_dropout=0.0)
+BERT = BertConfig(layers=3, d_model=32, heads=4, d_ff=48, max_length=30, dropout=0.0, attention_dropout=0.0)
 
 
 def bert(**changes) -> nn.Module:
     torch.manual_seed(0)
-    model = build_bert(BERT, "classes", 50, 0, 3, Reduction(prune="soft", **changes)).eval()
+    model = build_bert(BERT, "classes", 50, 0, 3, TokenReductionConfig(prune="soft", **changes)).eval()
     for name, each in model.named_parameters():
         if "reduction" not in name:
             nn.init.normal_(each, std=0.3)
@@ -99,7 +100,7 @@ def test_soft_steps_become_the_hard_ones() -> None:
 def test_thresholds_learn_to_keep_less() -> None:
     model = bert(keep=0.5, weight=5.0, temperature=0.1).train()
     given, gold = texts(20, 11, 16), torch.tensor([0, 1, 2])
-    optimizer = make_optimizer(model, TextTrain(steps=1, lr=1e-4))
+    optimizer = make_optimizer(model, TextTrainConfig(steps=1, lr=1e-4))
     kept = []
     for _ in range(80):
         scores, penalty = model.soft_pruned(*given)

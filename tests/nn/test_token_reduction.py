@@ -7,7 +7,7 @@ import torch
 from support.padded_calls import first_of_bert, hidden_of_bert, run_padded
 from torch import Tensor, nn
 
-from regard.config import BertModel, VitModel
+from regard.config.models import BertConfig, VitConfig
 from regard.engine import run
 from regard.engine.plan import supports
 from regard.engine.token_reduction import PackedTokens, reduce_packed
@@ -47,12 +47,12 @@ def shaken(model: nn.Module) -> nn.Module:
 
 def bert(head: str) -> nn.Module:
     torch.manual_seed(0)
-    return shaken(build_bert(BertModel(**SHAPE, max_length=30), head, 50, 0, 3))  # type: ignore[arg-type]
+    return shaken(build_bert(BertConfig(**SHAPE, max_length=30), head, 50, 0, 3))  # type: ignore[arg-type]
 
 
 def vit(read: str) -> nn.Module:
     torch.manual_seed(0)
-    config = VitModel(**SHAPE, patch=2, height=8, width=8, channels=1, read=read)  # type: ignore[arg-type]
+    config = VitConfig(**SHAPE, patch=2, height=8, width=8, channels=1, read=read)  # type: ignore[arg-type]
     return shaken(build_vit(config, 5))
 
 
@@ -170,7 +170,7 @@ def test_vits_values_and_gradients(read: str, reduction: str) -> None:
 def test_reduction_with_dropout_acts_in_training() -> None:
     """`encode` and `reduce_packed` apply the dropout of the embeddings and of every sublayer."""
     torch.manual_seed(0)
-    config = VitModel(**{**SHAPE, "dropout": 0.3}, patch=2, height=8, width=8, channels=1)  # type: ignore[arg-type]
+    config = VitConfig(**{**SHAPE, "dropout": 0.3}, patch=2, height=8, width=8, channels=1)  # type: ignore[arg-type]
     model = shaken(build_vit(config, 5)).train()
     model.vit.reduction = Merging((0.3,))
     for forward in (run, nn.Module.__call__):

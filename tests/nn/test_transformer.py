@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.config import TransformerModel
+from regard.config.models import TransformerConfig
 from regard.engine.forward import seq2seq_hidden
 from regard.nn import Packed, Recorder
 from regard.nn.transformer import Transformer
@@ -15,7 +15,7 @@ PAD = 2
 def small(**changes) -> Transformer:
     torch.manual_seed(0)
     shape = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, "max_length": 40}
-    return Transformer(TransformerModel(**{**shape, **changes}), 50, 50, PAD).eval()
+    return Transformer(TransformerConfig(**{**shape, **changes}), 50, 50, PAD).eval()
 
 
 def ids(*shape: int) -> torch.Tensor:
@@ -24,7 +24,7 @@ def ids(*shape: int) -> torch.Tensor:
 
 def parameters(size: str, vocabulary: int) -> int:
     with torch.device("meta"):
-        model = Transformer(TransformerModel(size=size), vocabulary, vocabulary, PAD)
+        model = Transformer(TransformerConfig(size=size), vocabulary, vocabulary, PAD)
     return sum(each.numel() for each in model.parameters())
 
 
@@ -116,7 +116,7 @@ def test_rows_are_the_hidden_vectors_of_the_places_asked_for() -> None:
     """Packed by the engine or padded, also where the gold text is shorter than the target given."""
     torch.manual_seed(0)
     made = Transformer(
-        TransformerModel(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32), 30, 30, 2
+        TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32), 30, 30, 2
     )
     made.eval()
     source, target = torch.randint(4, 30, (3, 6)), torch.randint(4, 30, (3, 7))

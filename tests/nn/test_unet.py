@@ -4,7 +4,7 @@ import pytest
 import torch
 from support.small_painter import END, PADDING, SIDE, small_unet
 
-from regard.config import UnetModel
+from regard.config.models import UnetConfig
 from regard.nn import MultiHead, Recorder
 from regard.nn.unet import MergedAttention, Unet
 
@@ -37,7 +37,7 @@ def test_noise_has_the_shape_of_the_picture(changed) -> None:
 
 
 def test_a_fresh_model_tells_no_noise() -> None:
-    model = Unet(UnetModel(), 10, PADDING)
+    model = Unet(UnetConfig(), 10, PADDING)
     assert float(told(model).abs().max()) == 0
 
 
@@ -126,4 +126,4 @@ def test_merging_duplicates_changes_nothing() -> None:
 )
 def test_impossible_shapes_are_refused(wrong, told) -> None:
     with pytest.raises(ValueError, match=told.split(";")[0]):
-        UnetModel(**wrong)
+        UnetConfig(**wrong)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from regard.config import VitModel
+from regard.config.models import VitConfig
 from regard.engine import run
 from regard.engine.plan import supports
 from regard.nn import Recorder
@@ -26,7 +26,7 @@ SHAPE = {
 
 def small(**changes) -> nn.Module:
     torch.manual_seed(0)
-    model = build_vit(VitModel(**{**SHAPE, **changes}), 5).eval()
+    model = build_vit(VitConfig(**{**SHAPE, **changes}), 5).eval()
     for each in model.parameters():  # no weight may be missing unseen
         nn.init.normal_(each, std=0.3)
     return model
@@ -38,7 +38,7 @@ def images(count: int = 3) -> torch.Tensor:
 
 def test_base_has_the_papers_size() -> None:
     """86 million (Dosovitskiy et al. 2021, table 1); biases of keys are left out: a softmax does not see them."""
-    config = VitModel(size="base", height=224, width=224, channels=3)
+    config = VitConfig(size="base", height=224, width=224, channels=3)
     with torch.device("meta"):
         model = build_vit(config, 1000)
     assert sum(each.numel() for each in model.parameters()) == 86_567_656 - 12 * 768
@@ -134,4 +134,4 @@ def test_images_of_another_size_are_refused() -> None:
 )
 def test_impossible_sizes_are_refused(changes: dict[str, object], told: str) -> None:
     with pytest.raises(ValueError, match=told):
-        VitModel(**{**SHAPE, **changes})
+        VitConfig(**{**SHAPE, **changes})

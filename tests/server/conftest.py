@@ -29,9 +29,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
         patch.chdir(folder)
         regard.train("translation", folder / "numbers", overrides={
-            "data.source": "n.de", "data.target": "n.en", "text.kind": "words",
+            "data.source": "n.de", "data.target": "n.en", "tokenizer.kind": "words",
             "data.source_language": "de", "data.target_language": "en", "train.optimizer": "adam",
-            "model.dropout": 0.1, "text.min_count": 1, "model.encoder_layers": 1,
+            "model.dropout": 0.1, "tokenizer.min_count": 1, "model.encoder_layers": 1,
             "model.decoder_layers": 1, "model.d_model": 32, "model.heads": 2, "model.d_ff": 64,
             "model.max_length": 24, "train.steps": 250, "train.lr": 0.01, "train.warmup": 40,
             "train.batch_tokens": 512, "train.validate_every": 125,

@@ -12,8 +12,9 @@ from support.served import Served, served
 
 import regard
 from regard import tokenization
-from regard.config import BertModel, EmbedSettings, EncoderRecipe
+from regard.config.models import BertConfig, EmbedConfig
 from regard.nn.build import build_bert
+from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import write_texts
 from regard.viz.payload import AttentionMaps
 
@@ -89,8 +90,8 @@ def test_vectors_are_those_of_the_run(client: httpx.Client, readers: dict[str, P
 
 def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
     tokenizer = tokenization.train("bert", TEXTS, size=80, min_count=1)
-    config = BertModel(layers=1, d_model=16, heads=2, d_ff=24, max_length=24)
-    recipe = EncoderRecipe("encoder", config, EmbedSettings("cls", normal=False))
+    config = BertConfig(layers=1, d_model=16, heads=2, d_ff=24, max_length=24)
+    recipe = EncoderRecipe("encoder", config, EmbedConfig("cls", normal=False))
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
     write_texts(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
     with served({"encoder": tmp_path / "run"}) as server, server.client() as client:

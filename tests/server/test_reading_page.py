@@ -141,8 +141,8 @@ def test_a_folder_of_vectors_compares_lines(browser: Browser, readers: dict[str,
 
 def write_encoder(run: Path, out: Path) -> None:
     """The BERT of a run, without its head."""
-    from regard.config import EncoderRecipe
     from regard.nn.build import build_bert
+    from regard.tasks.encoder.config import EncoderRecipe
     from regard.tasks.encoder.run_folder import open_texts, write_texts
 
     opened = open_texts(run)

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from support.served import Served, served
 
 import regard
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from regard.decoding import SamplingConfig
 from regard.decoding.generator import GenerationConfig
 
@@ -20,7 +20,7 @@ TEXT = "".join(f"line {number} of a small text\n" for number in range(80))
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("writers")
     (folder / "text.txt").write_text(TEXT)
-    data = [f"data.train={folder / 'text.txt'}", "text.kind=characters"]
+    data = [f"data.train={folder / 'text.txt'}", "tokenizer.kind=characters"]
     regard.train(
         "gpt",
         folder / "gpt",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import regard
-from regard.config import BertModel, GptModel, TransformerModel
+from regard.config.models import BertConfig, GptConfig, TransformerConfig
 from regard.data.batches import Batch, Batches
 from regard.engine.forward import bert_hidden_at
 from regard.engine.gemm import prepack, weight_gradient
@@ -109,7 +109,7 @@ KERNELS: list[Call] = [
 def transformer(seed: int = 2, **settings: object) -> Transformer:
     torch.manual_seed(seed)
     config = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "heads": 2, "d_ff": 48, **settings}
-    model = build(TransformerModel(**config), WORDS, WORDS, Tokenizer.padding)  # type: ignore[arg-type]
+    model = build(TransformerConfig(**config), WORDS, WORDS, Tokenizer.padding)  # type: ignore[arg-type]
     assert isinstance(model, Transformer)
     for each in model.parameters():
         torch.nn.init.normal_(each, std=0.3)
@@ -153,7 +153,7 @@ def loss_without_gradient() -> Result:
 def hidden_states() -> Result:
     """stack_forward and stack_backward, for some tokens of a BERT."""
     torch.manual_seed(1)
-    config = BertModel(
+    config = BertConfig(
         layers=2, d_model=32, heads=2, d_ff=48, max_length=256, dropout=0.2, attention_dropout=0.2
     )
     bert = build_bert(config, "none", 50, 0).bert.train()
@@ -191,7 +191,7 @@ def beam_search_of_an_ensemble() -> Result:
 def language_model() -> Result:
     """prefill and next_token."""
     torch.manual_seed(0)
-    model = build_gpt(GptModel(layers=2, d_model=32, heads=2, d_ff=64, max_length=16), "language", 50).eval()
+    model = build_gpt(GptConfig(layers=2, d_model=32, heads=2, d_ff=64, max_length=16), "language", 50).eval()
     native = native_gpt(model)
     assert native is not None
     ids = torch.arange(24).view(3, 8) % 50

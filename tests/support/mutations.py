@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.config import TransformerModel
+from regard.config.models import TransformerConfig
 from regard.engine.plan import describe, plan
 from regard.nn import Additive, Alibi, EncoderBlock, Position, Relative, Rotary, ScaledDot, ScaledEmbedding
 from regard.nn.build import build
@@ -28,7 +28,7 @@ WORDS, PADDING = 75, Tokenizer.padding
 def small(**settings: Any) -> Transformer:
     torch.manual_seed(2)
     config = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "dropout": 0.0}
-    model = build(TransformerModel(**{**config, **settings}), WORDS, WORDS, PADDING)
+    model = build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING)
     for each in model.parameters():
         each.data += (0.3 if each.dim() == 1 else 0.2) * torch.randn_like(each)
     assert isinstance(model, Transformer)

@@ -23,6 +23,10 @@ NAMES = {
     "Wish|GptWriter|LoadedWriter": "GenerationConfig, GptLanguageModel, LanguageModel",
     "Looked|LoadedTranslator|LoadedKernel|LoadedVision|LoadedPainter": "AttentionMaps, Translator, ...",
     "golds|num_golds": "targets, num_targets",
+    "TransformerModel|BertModel(?=[(,)])|GptModel|NgramModel|VitModel|UnetModel|RnnModel|ConvS2SModel": "TransformerConfig, ...",
+    "LoopSettings|SmoothedSettings|TextTrain|TrainSettings|LabelTrain|VisionTrain|PaintTrain": "TrainConfig, ...",
+    "PairData|ImageData|CurveData|LabelledData|TaggedData|QuestionData|DocumentData|PictureData": "PairDataConfig, ...",
+    "PretrainingRecipe|AnsweringRecipe|VisionRecipe|PaintRecipe|LanguageRecipe": "MaskedLmRecipe, ...",
     # modules
     r"regard\.(app|jobs|exchange|evaluation|look|text|disk|attention|layers|models|native)": "the packages of today",
     r"regard\.(decoding\.(limits|writer|search|lean)|training\.(average|ahead|lesson|heads))": "constraints, generator, ...",
@@ -30,6 +34,8 @@ NAMES = {
     # recipe keys
     r"model\.(longest|share)|data\.longest|embed\.longest": "max_length, tie_embeddings",
     r"train\.(rate|rate_by|accumulate|optimiser)": "lr, lr_by, grad_accum, optimizer",
+    r"text\.(kind|min_count|joint|tokenized|over_all)": "tokenizer.kind, ...",
+    r"task = \"(painting|vision|pretraining|answering|language|kernel)\"": "diffusion, image-classification, ...",
     # C files
     r"(chance|curves|fewer|learning|products|sublayers|neighbours|decoding|search)\.c": "dropout.c, gemm.c, ...",
 }

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from regard import tokenization
-from regard.config import PairData, RnnModel, TrainSettings, TransformerModel, TranslationRecipe
+from regard.config.data import PairDataConfig
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.nn.build import build
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.config import TranslationRecipe, TranslationTrainConfig
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
 
@@ -25,13 +27,13 @@ SENTENCES = [
 ]
 
 
-def transformer(**others: Any) -> TransformerModel:
+def transformer(**others: Any) -> TransformerConfig:
     sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "heads": 2, "d_ff": 32, "max_length": 40}
-    return TransformerModel(**{**sizes, **others})
+    return TransformerConfig(**{**sizes, **others})
 
 
-def rnn(**others: Any) -> RnnModel:
-    return RnnModel(**{"kind": "rnn", "embedding": 8, "hidden": 12, "max_length": 40, **others})
+def rnn(**others: Any) -> RnnConfig:
+    return RnnConfig(**{"kind": "rnn", "embedding": 8, "hidden": 12, "max_length": 40, **others})
 
 
 def vocabulary(joint: bool = True, kind: str = "bpe") -> Vocabulary:
@@ -45,7 +47,7 @@ def vocabulary(joint: bool = True, kind: str = "bpe") -> Vocabulary:
 
 
 def write_run(
-    folder: Path, model: TransformerModel | RnnModel, *, joint: bool = True, kind: str = "bpe", seed: int = 0
+    folder: Path, model: TransformerConfig | RnnConfig, *, joint: bool = True, kind: str = "bpe", seed: int = 0
 ) -> Path:
     """A finished run that no training made; its journal holds sentences as a training's does."""
     torch.manual_seed(seed)
@@ -56,7 +58,10 @@ def write_run(
             each.add_(torch.randn_like(each) * 0.3)  # also what begins with zeros or ones
         made.output_bias[Tokenizer.end] += 7.0  # sentences end now and then
     recipe = TranslationRecipe(
-        "translation", PairData(source="n.de", target="n.en"), TrainSettings(steps=1), model=model
+        "translation",
+        PairDataConfig(source="n.de", target="n.en"),
+        TranslationTrainConfig(steps=1),
+        model=model,
     )
     run = RunFolder.create(folder)
     words.save(folder)

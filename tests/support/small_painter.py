@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.config import UnetModel
+from regard.config.models import UnetConfig
 from regard.nn.unet import Unet
 from support.small_images import idx
 
@@ -30,7 +30,7 @@ def small_unet(**changed) -> Unet:
         "noise_steps": 20,
     }
     torch.manual_seed(0)
-    model = Unet(UnetModel(**{**shape, **changed}), 12, PADDING).eval()
+    model = Unet(UnetConfig(**{**shape, **changed}), 12, PADDING).eval()
     for each in model.parameters():
         torch.nn.init.normal_(each, std=0.2)
     return model

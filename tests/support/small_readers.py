@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import regard
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from support import small_texts
 from support.small_texts import SMALL
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import torch
 
-from regard.config import TrainSettings, TransformerModel
+from regard.config.models import TransformerConfig
 from regard.data.batches import Batches
 from regard.data.store import TokenStore
 from regard.nn.transformer import Transformer
+from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training import checkpoint
 from regard.training.loop import run
 from regard.training.objective import PairObjective
@@ -23,12 +24,12 @@ def encode(texts: list[str]) -> list[list[int]]:
 def training(store: TokenStore, dropout: float = 0.1, resample=None, **settings) -> Training:
     torch.manual_seed(1)
     model = Transformer(
-        TransformerModel(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=dropout),
+        TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=dropout),
         30,
         30,
         PAD,
     )
-    train = TrainSettings(
+    train = TranslationTrainConfig(
         **{
             "steps": 12,
             "batch_tokens": 60,

@@ -188,7 +188,7 @@ def test_the_same_run_twice_is_refused(place: Path, tmp_path: Path) -> None:
         ("data", {"source_language": "fr"}, "good translates de to en and other fr to en; give --source and --target"),
         ("data", {"held_out": 5}, "good and other have different test sentences; give --source and --target"),
         ("data", {"source": "gone.de"}, r"the test split of other cannot be read \(.*gone\.de.*\); give --source"),
-        ("text", {"tokenized": True}, "the text of other is tokenized and that of good is not: their scores cannot"),
+        ("tokenizer", {"tokenized": True}, "the text of other is tokenized and that of good is not: their scores cannot"),
     ],
 )  # fmt: skip
 def test_what_differs_too_much_is_refused(
@@ -208,7 +208,7 @@ def test_files_are_the_way_out(place: Path, variant: Callable[..., Path], tmp_pa
 
 def test_other_references_are_refused_and_other_blanks_are_not(place: Path, tmp_path: Path) -> None:
     lower = tmp_path / "lower"
-    train(place, lower, "text.lower=true", "train.steps=1", "model.max_length=16")
+    train(place, lower, "tokenizer.lower=true", "train.steps=1", "model.max_length=16")
     (tmp_path / "t.de").write_text("drei  vier.\n", "utf-8")
     (tmp_path / "t.en").write_text("Three  four.\n", "utf-8")
     files = {"source": tmp_path / "t.de", "target": tmp_path / "t.en"}
@@ -217,6 +217,8 @@ def test_other_references_are_refused_and_other_blanks_are_not(place: Path, tmp_
     ):
         compare([place / "good", lower], **files)
     pieces = tmp_path / "pieces"
-    train(place, pieces, "text.kind=bpe", "text.size=300", "train.steps=1", "model.max_length=64")
+    train(
+        place, pieces, "tokenizer.kind=bpe", "tokenizer.vocab_size=300", "train.steps=1", "model.max_length=64"
+    )
     assert Translator.load(pieces).references([("", "Three  four.")]) == ["Three  four."]
     assert len(compare([place / "good", pieces], **files).runs) == 2

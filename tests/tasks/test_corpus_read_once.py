@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.config import PairData, parse_assignments
+from regard.config.data import PairDataConfig
+from regard.config.schema import parse_assignments
 from regard.data import lines
 from regard.data.parallel import ParallelCorpus
 
 SMALL = [
     "model.size=tiny", "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=16", "model.d_ff=16",
     "model.heads=2", "train.steps=4", "train.checkpoint_every=2", "train.validate_every=4",
-    "train.batch_tokens=256", "train.validate_sentences=2", "decode.beam=1", "text.size=320", "train.minutes=9",
+    "train.batch_tokens=256", "train.validate_sentences=2", "decode.beam=1", "tokenizer.vocab_size=320", "train.minutes=9",
 ]  # fmt: skip
 
 
@@ -60,9 +61,9 @@ KEYS = [f"data.{name.split('.')[0]}_{'source' if name.endswith('de') else 'targe
     ("data", "files"),
     [
         (["data.source=all.de", "data.target=all.en"], ["all.de", "all.en"]),
-        (["data.source=all.de.gz", "data.target=all.en", "text.joint=false", "model.tie_embeddings=output"],
+        (["data.source=all.de.gz", "data.target=all.en", "tokenizer.joint=false", "model.tie_embeddings=output"],
          ["all.de.gz", "all.en"]),
-        (["data.source=all.tsv", "data.source_column=de", "data.target_column=en", "text.kind=words"],
+        (["data.source=all.tsv", "data.source_column=de", "data.target_column=en", "tokenizer.kind=words"],
          ["all.tsv"]),
         (["data.source=all.de", "data.target=all.en", *KEYS], ["all.de", "all.en", *GIVEN]),
         (["data.source=all.de", "data.target=all.en", *KEYS[2:]], ["all.de", "all.en", *GIVEN[2:]]),
@@ -107,7 +108,7 @@ def test_splits_report_and_fingerprint_are_those_of_the_definition(
         place = int(zlib.crc32(pair[0].encode()) % (1 << 20) / (1 << 20) / share)
         split[names.get(place, "train")].append(pair)
     kept = [(a, b) for a, b in split["train"] if a and len(a.split()) <= 8]
-    data = PairData(
+    data = PairDataConfig(
         path=str(tmp_path),
         source="all.de",
         target="all.en",
@@ -130,7 +131,7 @@ def test_splits_report_and_fingerprint_are_those_of_the_definition(
 def test_a_process_that_is_told_the_count_reads_the_same_training_pairs_and_nothing_else(
     place: Path, opened: Counter[str]
 ) -> None:
-    data = PairData(path=str(place), source="all.de", target="all.en", held_out=30, pairs=700)
+    data = PairDataConfig(path=str(place), source="all.de", target="all.en", held_out=30, pairs=700)
     first = ParallelCorpus(data)
     assert first.count == 900
     opened.clear()

@@ -15,7 +15,7 @@ from regard.bench.painting import profile
 from regard.cli.bench import bench
 from regard.cli.look import look
 from regard.cli.paint import paint
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.diffusion.model import ImageGenerator
 from regard.tasks.translation.model import Translator
@@ -131,7 +131,7 @@ def test_pictures_of_another_size_and_of_one_label_are_refused(pictures: Path, t
 
 
 def test_a_painter_is_no_translator(run) -> None:
-    with pytest.raises(RegardError, match="holds a painting model, not one that translates"):
+    with pytest.raises(RegardError, match="holds a model for diffusion, not one that translates"):
         Translator.load(run.folder)
     with pytest.raises(RegardError, match="`regard paint` shows what it paints"):
         look(run.folder, "a zero")

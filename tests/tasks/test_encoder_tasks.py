@@ -15,7 +15,7 @@ import regard
 from regard.cli.answer import answer
 from regard.cli.look import look
 from regard.cli.tag import tag
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.classification.model import Classifier
 from regard.tasks.tagging.model import Tagger

@@ -13,7 +13,7 @@ from regard.cli.classify import classify
 from regard.cli.evaluate import evaluate
 from regard.cli.look import look
 from regard.cli.tag import tag
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 
 
@@ -69,7 +69,7 @@ def test_asking_and_measuring(run, folders: Path, tmp_path: Path, capsys: pytest
     assert measured["scores"]["accuracy"] > 0.9
     with pytest.raises(RegardError, match="give their files"):
         classify(run.folder)
-    with pytest.raises(RegardError, match="holds a vision model, not one that tags words"):
+    with pytest.raises(RegardError, match="holds a model for image-classification, not one that tags words"):
         tag(run.folder)
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import regard
-from regard.config import CurveData, parse_assignments
+from regard.config.data import CurveDataConfig
+from regard.config.schema import parse_assignments
 from regard.data.curve import curve, points
 from regard.errors import RegardError
 from regard.tasks.kernel_regression import task as kernel
@@ -21,13 +22,13 @@ def run(tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_data_are_the_texts() -> None:
-    x, y = points(CurveData(samples=20000), seed=0)
+    x, y = points(CurveDataConfig(samples=20000), seed=0)
     assert float(x.min()) >= 0
     assert float(x.max()) < 5
     noise = y - (2 * torch.sin(x) + x**0.8)
     assert float(noise.mean()) == pytest.approx(0, abs=0.02)
     assert float(noise.std()) == pytest.approx(0.5, abs=0.02)
-    assert torch.equal(y, points(CurveData(samples=20000), seed=0)[1])
+    assert torch.equal(y, points(CurveDataConfig(samples=20000), seed=0)[1])
 
 
 def test_learning_beats_the_fixed_kernel_and_that_beats_averaging(run) -> None:
@@ -102,8 +103,8 @@ def damaged(folder: Path, name: str, content: bytes | None) -> str:
         ("config.json", b"{", "config.json is damaged"),
         ("config.json", b"\xff\xfe", "config.json is damaged"),
         ("config.json", b"[1]", "config.json is damaged"),
-        ("config.json", b'{"task": "kernel", "model": {"kernel": "round"}}', "model.kernel"),
-        ("config.json", b'{"task": "kernel", "model": {"kernel": "fixed", "size": 3}}', "model.size"),
+        ("config.json", b'{"task": "kernel-regression", "model": {"kernel": "round"}}', "model.kernel"),
+        ("config.json", b'{"task": "kernel-regression", "model": {"kernel": "fixed", "size": 3}}', "model.size"),
     ],
 )  # fmt: skip
 def test_a_damaged_run_is_refused_in_a_sentence(
@@ -147,7 +148,9 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_other_tasks_refuse_it(run, name: str) -> None:
-    with pytest.raises(RegardError, match=f"{run.folder} holds a kernel model, not one that {MODELS[name]}$"):
+    with pytest.raises(
+        RegardError, match=f"{run.folder} holds a model for kernel-regression, not one that {MODELS[name]}$"
+    ):
         getattr(regard, name).load(run.folder)
 
 

@@ -9,12 +9,13 @@ from safetensors.torch import load_file
 from support.small_texts import write_labelled, write_pairs
 
 import regard
-from regard.config import load_recipe, parse_assignments
+from regard.config.schema import parse_assignments
 from regard.data.examples import TextBatch
 from regard.decoding.generator import GenerationConfig
 from regard.errors import RegardError
 from regard.nn import Packed
 from regard.nn.build import build_reader
+from regard.tasks.registry import load_recipe
 from regard.training.objectives import ClassObjective, GptClassObjective
 
 COLOURS = ("red", "green", "black", "grey")
@@ -28,7 +29,7 @@ TINY = [
 ]  # fmt: skip
 CHARACTERS = [
     *TINY,
-    "text.kind=characters",
+    "tokenizer.kind=characters",
     "train.batch_tokens=256",
     "train.steps=60",
     "train.validate_every=30",
@@ -56,7 +57,7 @@ def written(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def pieces(place: Path) -> Path:
-    settings = [*CHARACTERS, "text.kind=bpe", "text.size=300", "train.steps=30"]
+    settings = [*CHARACTERS, "tokenizer.kind=bpe", "tokenizer.vocab_size=300", "train.steps=30"]
     regard.train(
         "gpt", place / "pieces", overrides=parse_assignments([f"data.train={place / 'text.txt'}", *settings])
     )
@@ -76,12 +77,18 @@ def test_it_learns_to_foretell_and_is_measured_in_nats_and_bits(written: Path) -
 
 def test_bits_a_byte_compare_tokens_of_every_kind(place: Path, tmp_path: Path) -> None:
     for kind in ("bytes", "bpe"):
-        more = ["text.size=300"] if kind == "bpe" else []
+        more = ["tokenizer.vocab_size=300"] if kind == "bpe" else []
         run = regard.train(
             "gpt",
             tmp_path / kind,
             overrides=parse_assignments(
-                [f"data.train={place / 'text.txt'}", *CHARACTERS, f"text.kind={kind}", *more, "train.steps=20"]
+                [
+                    f"data.train={place / 'text.txt'}",
+                    *CHARACTERS,
+                    f"tokenizer.kind={kind}",
+                    *more,
+                    "train.steps=20",
+                ]
             ),
         )
         scores = run.measured.scores
@@ -121,7 +128,7 @@ def test_counts_have_the_same_report_and_the_same_interface(place: Path, tmp_pat
     run = regard.train(
         "ngram",
         tmp_path / "counts",
-        overrides=parse_assignments([f"data.train={place / 'text.txt'}", "text.kind=characters"]),
+        overrides=parse_assignments([f"data.train={place / 'text.txt'}", "tokenizer.kind=characters"]),
     )
     loaded = regard.load(tmp_path / "counts")
     assert loaded.evaluate().scores == run.measured.scores
@@ -189,7 +196,7 @@ def test_labels_of_pairs_with_tokens_of_its_own(place: Path, tmp_path: Path) -> 
         "model.kind=gpt",
         *small,
         "model.max_length=64",
-        "text.size=300",
+        "tokenizer.vocab_size=300",
         "train.epochs=8",
     )
     assert run.measured.scores["accuracy"] > 0.9  # type: ignore[attr-defined]

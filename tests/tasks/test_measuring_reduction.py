@@ -11,7 +11,7 @@ import regard
 from regard.bench import reduction
 from regard.bench.reduction import Found, Level, Reach
 from regard.cli.bench import bench
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 
 
@@ -97,7 +97,7 @@ def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
     for names, told in (
         ([], "name the run to measure"),
         (["a", "b"], "one run is measured, not 2: a, b"),
-        ([str(tmp_path / "kernel")], "holds a kernel model; tokens become fewer"),
+        ([str(tmp_path / "kernel")], "holds a model for kernel-regression; tokens become fewer"),
     ):
         with pytest.raises(RegardError, match=told):
             bench(["reduction", *names], quick=True)

@@ -7,7 +7,7 @@ from support import small_texts
 from support.small_texts import SMALL
 
 import regard
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.encoder.reduction import amounts_of
 

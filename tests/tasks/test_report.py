@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.config import parse_assignments
+from regard.config.schema import parse_assignments
 from regard.tasks.report import LENGTHS, evenly, logger_of, report, sentences
 
 SMALL = [
-    "data.corpus=files", "data.source=n.de", "data.target=n.en", "text.kind=words", "model.embedding=16",
+    "data.corpus=files", "data.source=n.de", "data.target=n.en", "tokenizer.kind=words", "model.embedding=16",
     "model.hidden=16", "train.steps=6", "train.validate_every=2", "train.log_every=2",
 ]  # fmt: skip
 

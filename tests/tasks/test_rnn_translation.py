@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config import load_recipe, parse_assignments, shipped_recipes
+from regard.config.recipes import shipped_recipes
+from regard.config.schema import parse_assignments
+from regard.tasks.registry import load_recipe
 from regard.tasks.translation.model import Translator
 from regard.viz.page import page
 from regard.viz.payload import AttentionMaps
 
 RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 SMALL = [
-    "data.corpus=files", "data.source=n.de", "data.target=n.en", "text.kind=words", "model.embedding=32",
+    "data.corpus=files", "data.source=n.de", "data.target=n.en", "tokenizer.kind=words", "model.embedding=32",
     "model.hidden=32", "model.dropout=0", "train.lr=0.01", "train.warmup=50", "train.batch_tokens=512",
     "train.validate_every=200", "train.smoothing=0",
 ]  # fmt: skip
@@ -67,7 +69,7 @@ def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str
 def test_the_recipes_differ_in_the_model_alone() -> None:
     assert set(RECIPES) <= set(shipped_recipes())
     recipes = [load_recipe(name) for name in RECIPES]
-    assert len({(each.data, each.text, each.train, each.decode) for each in recipes}) == 1
+    assert len({(each.data, each.tokenizer, each.train, each.decode) for each in recipes}) == 1
     assert len({each.model for each in recipes}) == len(RECIPES)
 
 

@@ -139,9 +139,9 @@ def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path
         "train.validate_every=10",
         "train.log_every=5",
         "model.dropout=0.1",
-        "text.kind=bpe",
-        "text.size=300",
-        "text.dropout=0.1",
+        "tokenizer.kind=bpe",
+        "tokenizer.vocab_size=300",
+        "tokenizer.dropout=0.1",
     ]
     whole = train(corpus, tmp_path / "whole", *settings, "train.steps=40")
 
@@ -186,12 +186,14 @@ def test_starting_from_a_run_keeps_its_weights_and_words(corpus: Path, tmp_path:
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "unigram", "space"])
 def test_every_kind_of_vocabulary_trains(corpus: Path, tmp_path: Path, kind: str) -> None:
-    separate = ["text.joint=false", "model.tie_embeddings=output"] if kind in ("wordpiece", "space") else []
+    separate = (
+        ["tokenizer.joint=false", "model.tie_embeddings=output"] if kind in ("wordpiece", "space") else []
+    )
     made = train(
         corpus,
         tmp_path / kind,
-        f"text.kind={kind}",
-        "text.size=300",
+        f"tokenizer.kind={kind}",
+        "tokenizer.vocab_size=300",
         "train.steps=5",
         "train.validate_every=5",
         *separate,
@@ -204,9 +206,9 @@ def test_every_kind_of_vocabulary_trains(corpus: Path, tmp_path: Path, kind: str
 @pytest.mark.parametrize(
     ("assignment", "sentence"),
     [
-        ("text.joint=false", 'model.tie_embeddings: "all" needs one vocabulary for both languages'),
+        ("tokenizer.joint=false", 'model.tie_embeddings: "all" needs one vocabulary for both languages'),
         ("model.heads=3", "model.heads: 3 heads do not divide d_model 32"),
-        ("text.dropout=0.1", "text.dropout: merges can be left out with kind"),
+        ("tokenizer.dropout=0.1", "tokenizer.dropout: merges can be left out with kind"),
         ("model.start=nowhere", "there is no run folder nowhere"),
         ("data.target=other.en", "other.en"),
         ("train.schedule=noam", None),

@@ -7,8 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import LoopSettings, TrainSettings, TransformerModel, load_recipe
+from regard.config.models import TransformerConfig
+from regard.config.training import TrainConfig
 from regard.nn.build import build
+from regard.tasks.registry import load_recipe
+from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training.lion import Lion
 from regard.training.optimizers import make_optimizer
 
@@ -70,8 +73,8 @@ def test_a_parameter_without_a_gradient_stays_and_has_no_state() -> None:
 
 def test_recipes_choose_it_and_decay_leaves_norms_biases_and_embeddings_alone() -> None:
     train = load_recipe("picturebook", {"train.optimizer": "lion", "train.weight_decay": 0.1}).train
-    assert isinstance(train, LoopSettings)
-    model = build(TransformerModel(size="tiny", tie_embeddings="none"), 50, 50, 0)
+    assert isinstance(train, TrainConfig)
+    model = build(TransformerConfig(size="tiny", tie_embeddings="none"), 50, 50, 0)
     optimizer = make_optimizer(model, train)
     assert type(optimizer) is Lion
     names = {id(each): name for name, each in model.named_parameters()}
@@ -87,7 +90,7 @@ def test_state_is_saved_and_read() -> None:
     def made() -> tuple[nn.Linear, torch.optim.Optimizer]:
         torch.manual_seed(4)
         layer = nn.Linear(8, 8)
-        settings = TrainSettings(steps=1, optimizer="lion", weight_decay=0.1)
+        settings = TranslationTrainConfig(steps=1, optimizer="lion", weight_decay=0.1)
         return layer, make_optimizer(layer, settings)
 
     (one, first), (other, second) = made(), made()

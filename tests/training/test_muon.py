@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from regard.config import TrainSettings, TransformerModel
+from regard.config.models import TransformerConfig
 from regard.engine.library import kernels
 from regard.engine.ops import orthogonalize
 from regard.nn.build import build
+from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training.muon import COEFFICIENTS, LIKE_ADAM, ROUNDS, Muon, orthogonal
 from regard.training.optimizers import make_optimizer
 
@@ -57,8 +58,8 @@ def test_one_step_by_hand() -> None:
 
 
 def test_embeddings_norms_and_biases_are_left_to_adam() -> None:
-    model = build(TransformerModel(size="tiny", tie_embeddings="none"), 50, 50, 0)
-    optimizer = make_optimizer(model, TrainSettings(steps=1, optimizer="muon"))
+    model = build(TransformerConfig(size="tiny", tie_embeddings="none"), 50, 50, 0)
+    optimizer = make_optimizer(model, TranslationTrainConfig(steps=1, optimizer="muon"))
     turned = {id(each) for group in optimizer.param_groups if group["orthogonal"] for each in group["params"]}
     names = {name for name, each in model.named_parameters() if id(each) in turned}
     assert names == {
@@ -76,7 +77,7 @@ def test_state_is_saved_and_read() -> None:
     def made() -> tuple[nn.Linear, torch.optim.Optimizer]:
         torch.manual_seed(4)
         layer = nn.Linear(8, 8)
-        return layer, make_optimizer(layer, TrainSettings(steps=1, optimizer="muon"))
+        return layer, make_optimizer(layer, TranslationTrainConfig(steps=1, optimizer="muon"))
 
     (one, first), (other, second) = made(), made()
     for _ in range(3):

@@ -11,7 +11,7 @@ from regard.cli.arguments import AsJson
 
 def recipe_names(incomplete: str) -> list[str]:
     """Shell completion of the first argument: names of shipped recipes."""
-    from regard.config import shipped_recipes
+    from regard.config.recipes import shipped_recipes
 
     return [name for name in shipped_recipes() if name.startswith(incomplete)]
 
@@ -40,7 +40,7 @@ def train(
     """
     from regard.cli.output import print_summary
     from regard.cli.terminal import Terminal
-    from regard.config import parse_assignments
+    from regard.config.schema import parse_assignments
     from regard.tasks import train as train_recipe
 
     overrides = parse_assignments(assignments or [])

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config.schema import Count, NotNegative, Positive, Share, Whole
+from regard.config.schema import Count, NotNegative, Positive, Share, Whole, defaults
 
 
 @dataclass(frozen=True)
-class LoopSettings:
+class TrainConfig:
     """How a model learns, whatever it learns."""
 
     minutes: Positive | None = None
@@ -75,8 +75,26 @@ class LoopSettings:
 
 
 @dataclass(frozen=True)
-class SmoothedSettings(LoopSettings):
+class SmoothedTrainConfig(TrainConfig):
     """How a model learns to predict labels or tokens by cross-entropy."""
 
     smoothing: Share = 0.0
     """Label smoothing: share of the target probability that is spread over the wrong labels."""
+
+
+@dataclass(frozen=True)
+@defaults(
+    batch_tokens=2048,
+    optimizer="adamw",
+    beta2=0.999,
+    epsilon=1e-8,
+    weight_decay=0.01,
+    schedule="linear",
+    lr=5e-5,
+    warmup=50,
+    average="none",
+)
+class TextTrainConfig(SmoothedTrainConfig):
+    """How a BERT learns a task; the defaults are those of fine-tuning."""
+
+    best_by: Literal["accuracy", "f1", "exact", "loss"] = "loss"

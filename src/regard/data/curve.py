@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.config import CurveData
+from regard.config.data import CurveDataConfig
 from regard.errors import RegardError
 
 
@@ -15,7 +15,7 @@ def curve(x: Tensor) -> Tensor:
     return 2 * torch.sin(x) + x**0.8
 
 
-def points(data: CurveData, seed: int) -> tuple[Tensor, Tensor]:
+def points(data: CurveDataConfig, seed: int) -> tuple[Tensor, Tensor]:
     """x in rising order and y, (points,) each."""
     if data.path is not None:
         return read_points(Path(data.path))

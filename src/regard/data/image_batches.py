@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.config import ImageData
+from regard.config.data import ImageDataConfig
 from regard.data.images import Images
 from regard.data.stream import Cursor, per_epoch, stream
 
@@ -63,7 +63,7 @@ class ImageBatches:
     """Tokens of an image."""
     count: int
     """Images a batch."""
-    change: ImageData = field(default_factory=ImageData)
+    change: ImageDataConfig = field(default_factory=ImageDataConfig)
     seed: int = 1
     pool: int = 20_000
     share: tuple[int, int] = (0, 1)
@@ -117,7 +117,7 @@ def as_numbers(pixels: np.ndarray) -> Tensor:
     return torch.from_numpy(pixels).to(torch.float32).div_(255)
 
 
-def changes(data: ImageData, count: int, seed: tuple[int, ...]) -> Tensor | None:
+def changes(data: ImageDataConfig, count: int, seed: tuple[int, ...]) -> Tensor | None:
     """Where each image is drawn from, as affine maps (images, 2, 3); None where nothing is to be changed."""
     if not (data.shift or data.rotate or data.crop or data.flip):
         return None

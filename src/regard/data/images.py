@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from regard.config import VitModel
+from regard.config.models import VitConfig
 from regard.data.lines import CorpusError
 from regard.data.pictures import KINDS, Picture, pictures_in, read_picture
 
@@ -125,7 +125,7 @@ class Part:
         return self.whole.name(int(self.members[member]))
 
 
-def open_images(folder: Path, model: VitModel) -> dict[str, Images]:
+def open_images(folder: Path, model: VitConfig) -> dict[str, Images]:
     """The splits of a folder: train, and valid and test where it has them."""
     if not folder.is_dir():
         raise CorpusError(f"There is no folder {folder}; data.path names the one with the images.")
@@ -140,7 +140,7 @@ def open_images(folder: Path, model: VitModel) -> dict[str, Images]:
     return splits
 
 
-def open_set(folder: Path, model: VitModel) -> Images:
+def open_set(folder: Path, model: VitConfig) -> Images:
     """Images to measure on: a folder of labels, or idx files of a test or a training."""
     if not folder.is_dir():
         raise CorpusError(f"There is no folder {folder}.")
@@ -150,7 +150,7 @@ def open_set(folder: Path, model: VitModel) -> Images:
     return open_folder(folder, model)
 
 
-def open_folder(folder: Path, model: VitModel, like: Images | None = None) -> InFolders:
+def open_folder(folder: Path, model: VitConfig, like: Images | None = None) -> InFolders:
     """Image files in a folder for each label; all of one size, unless the recipe says what they become."""
     by_label = {
         each.name: pictures_in(each)

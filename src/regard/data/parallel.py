@@ -7,7 +7,7 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
-from regard.config import PairData
+from regard.config.data import PairDataConfig
 from regard.data import catalog
 from regard.data.corpus import Pair, read_pairs
 from regard.data.filters import FilterLimits, Report, sift
@@ -36,7 +36,7 @@ class ParallelCorpus:
             itself whenever it is called, nothing else is read, and `valid` and `test` are empty.
     """
 
-    def __init__(self, data: PairData, count: int | None = None) -> None:
+    def __init__(self, data: PairDataConfig, count: int | None = None) -> None:
         self.data = data
         self.report = Report()
         self.valid: list[Pair] = []
@@ -91,7 +91,7 @@ class ParallelCorpus:
         self._copy.close()
 
 
-def named_splits(data: PairData) -> Splits:
+def named_splits(data: PairDataConfig) -> Splits:
     """A corpus known by name."""
 
     def read(split: str) -> Iterable[Pair]:
@@ -107,7 +107,7 @@ def named_splits(data: PairData) -> Splits:
     return read
 
 
-def file_splits(data: PairData) -> Splits:
+def file_splits(data: PairDataConfig) -> Splits:
     """A user's own files."""
     folder = Path(data.path or "")
     files = {
@@ -129,7 +129,7 @@ def file_splits(data: PairData) -> Splits:
     return read
 
 
-def held_out_splits(data: PairData) -> list[str]:
+def held_out_splits(data: PairDataConfig) -> list[str]:
     """The splits that have no file of their own, and are taken from the training pairs."""
     given = {"valid": data.valid_source, "test": data.test_source}
     return [name for name, source in given.items() if source is None and data.corpus == "files"]

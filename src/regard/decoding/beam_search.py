@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.config.decoding import SearchConfig
 from regard.decoding.constraints import DecodingConstraints
 from regard.engine.ops import top_of_rows
 from regard.limits import MAX_BEAM, MAX_NBEST, MAX_TOKENS, check_range
@@ -21,21 +22,15 @@ FOURS = 4
 
 
 @dataclass(frozen=True)
-class BeamSearchConfig:
-    """What beam search looks for.
+class BeamSearchConfig(SearchConfig):
+    """Settings of one beam search.
 
     Raises:
-        RegardError: a size is out of range (`regard.limits`).
+        RegardError: A size is out of range (`regard.limits`).
     """
 
-    beam: int = 5
     nbest: int = 1
     """Results for each source sentence; there may be fewer where the beam is narrower."""
-    length_penalty: float = 1.0
-    """The score is the log probability over length to this power."""
-    coverage: float = 0.0
-    """Weight of the penalty on source tokens that were not looked at (Wu et al. 2016, eq. 14)."""
-    no_repeat: int = 0
     max_length: int = 256
 
     def __post_init__(self) -> None:

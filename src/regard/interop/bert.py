@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from regard.config import BertModel, EmbedSettings
+from regard.config.models import BertConfig, EmbedConfig
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.interop.bert_text import (
@@ -84,13 +84,13 @@ BODY = "bert.embeddings.word_embeddings.weight"
 class Imported:
     """A checkpoint as regard has it."""
 
-    config: BertModel
+    config: BertConfig
     head: Head
     labels: tuple[str, ...]
     """Classes or tags, in the order of their scores."""
     tokenizer: BertTokenizer
     model: nn.Module
-    embed: EmbedSettings
+    embed: EmbedConfig
     fresh: tuple[str, ...]
     """Weights that the checkpoint does not have."""
 
@@ -142,11 +142,11 @@ def read(folder: Path) -> Imported:
 def write(
     folder: Path,
     model: nn.Module,
-    config: BertModel,
+    config: BertConfig,
     head: Head,
     labels: Sequence[str],
     tokenizer: BertTokenizer,
-    embed: EmbedSettings | None = None,
+    embed: EmbedConfig | None = None,
 ) -> None:
     """Make a folder that Hugging Face's classes, tokenizers and pipelines for BERT read."""
     told: dict[str, object] = {
@@ -160,7 +160,7 @@ def write(
 
 
 def theirs_told(
-    config: BertModel, head: Head, labels: Sequence[str], tokenizer: BertTokenizer
+    config: BertConfig, head: Head, labels: Sequence[str], tokenizer: BertTokenizer
 ) -> dict[str, object]:
     """Their config.json."""
     check_score("BERT", config.score)
@@ -213,7 +213,7 @@ def fill(model: nn.Module, path: Path, places: Mapping[str, str]) -> None:
         raise RegardError(f"{path} is damaged: {problem}") from None
 
 
-def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
+def config_of(told: Mapping[str, Any], folder: Path) -> BertConfig:
     """The model section; what regard's BERT cannot be is refused."""
     where = folder / "config.json"
     kind = told.get("model_type")
@@ -239,7 +239,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> BertModel:
         "max_length": told.get("max_position_embeddings", 512),
     }
     try:
-        return build(BertModel, table)
+        return build(BertConfig, table)
     except RecipeError as problem:
         raise RegardError(f"{where} describes no BERT that regard has: {problem}") from None
 

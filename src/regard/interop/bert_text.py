@@ -8,7 +8,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers import processors
 
 from regard import storage, tokenization
-from regard.config import EmbedSettings, Pooling
+from regard.config.models import EmbedConfig, Pooling
 from regard.errors import RegardError
 from regard.interop.folders import read_json, read_text
 from regard.tokenization import BertOptions, BertTokenizer, bert_tokenizer
@@ -50,24 +50,24 @@ def read_tokenizer(folder: Path) -> BertTokenizer:
         raise RegardError(f"{path} is not BERT's vocabulary: {problem}") from None
 
 
-def embed_of(folder: Path, positions: int) -> EmbedSettings:
+def embed_of(folder: Path, positions: int) -> EmbedConfig:
     """How sentence-transformers makes a text vector from this folder; `positions`: as many as the model has.
 
     Without modules.json, or with a Transformer alone in it, nothing is said of vectors: the defaults.
     """
     if not (folder / "modules.json").exists():
-        return EmbedSettings()
+        return EmbedConfig()
     modules = read_json(folder, "modules.json", list)
     kinds = [kind_of_module(each) for each in modules]
     if kinds == ["Transformer"]:
-        return EmbedSettings()
+        return EmbedConfig()
     if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
         raise RegardError(
             f"{folder / 'modules.json'}: its modules are {', '.join(kinds) or 'none'}; allowed are "
             f"Transformer, Pooling and, after these, Normalize. {WITHOUT_MODULES}"
         )
     pooling = pooling_of(folder, str(modules[1].get("path", "1_Pooling")))
-    return EmbedSettings(pooling, "Normalize" in kinds, max_length_of(folder, positions))
+    return EmbedConfig(pooling, "Normalize" in kinds, max_length_of(folder, positions))
 
 
 def kind_of_module(module: object) -> str:
@@ -132,7 +132,7 @@ def joining(tokenizer: BertTokenizer) -> Library:
     return library
 
 
-def pooled(embed: EmbedSettings, size: int) -> dict[str, object]:
+def pooled(embed: EmbedConfig, size: int) -> dict[str, object]:
     """The files from which sentence-transformers makes the same text vectors."""
     kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * embed.normal)]
     modules = [

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.config import Pooling
+from regard.config.models import Pooling
 from regard.interop.folders import read_json
 from regard.interop.packages import needed
 from regard.nn.bert import pool

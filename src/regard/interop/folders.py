@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard import storage
-from regard.config.attention import ScoreName
+from regard.config.models import ScoreName
 from regard.errors import RegardError
 from regard.tensor_files import write_tensors
 

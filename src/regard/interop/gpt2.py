@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard import storage, tokenization
-from regard.config import GptModel
+from regard.config.models import GptConfig
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.interop.folders import (
@@ -42,7 +42,7 @@ PASSED_OVER = (
 class Imported:
     """A checkpoint as regard has it."""
 
-    config: GptModel
+    config: GptConfig
     tokenizer: GptTokenizer
     model: GptLanguageModel
 
@@ -72,7 +72,7 @@ def read(folder: Path) -> Imported:
     return Imported(config, tokenizer, model)
 
 
-def write(folder: Path, model: GptLanguageModel, config: GptModel, tokenizer: Tokenizer) -> None:
+def write(folder: Path, model: GptLanguageModel, config: GptConfig, tokenizer: Tokenizer) -> None:
     """Make a folder that Hugging Face's GPT2LMHeadModel and GPT2 tokenizer read."""
     if config.position != "learned" or config.norm != "pre":
         raise RegardError("Hugging Face's GPT-2 has learned positions and norms before; this GPT has others")
@@ -110,7 +110,7 @@ def write(folder: Path, model: GptLanguageModel, config: GptModel, tokenizer: To
     tokenizer.save(folder / "tokenizer.json")
 
 
-def config_of(told: Mapping[str, Any], where: Path) -> tuple[GptModel, int]:
+def config_of(told: Mapping[str, Any], where: Path) -> tuple[GptConfig, int]:
     """The model section and the size of the vocabulary; what regard's GPT cannot be is refused."""
     kind = told.get("model_type")
     if kind != "gpt2":
@@ -140,12 +140,12 @@ def config_of(told: Mapping[str, Any], where: Path) -> tuple[GptModel, int]:
         "epsilon": told.get("layer_norm_epsilon", 1e-5),
     }
     try:
-        return build(GptModel, table), vocabulary
+        return build(GptConfig, table), vocabulary
     except RecipeError as problem:
         raise RegardError(f"{where} describes no GPT that regard has: {problem}") from None
 
 
-def shapes_of(config: GptModel, vocabulary: int) -> dict[str, tuple[int, ...]]:
+def shapes_of(config: GptConfig, vocabulary: int) -> dict[str, tuple[int, ...]]:
     """Every weight of theirs and its shape; matrices are (in, out)."""
     wide, inner = config.d_model, config.d_ff
     found: dict[str, tuple[int, ...]] = {

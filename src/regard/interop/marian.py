@@ -18,7 +18,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from regard import storage
-from regard.config import TransformerModel, TranslationRecipe, read_recipe, to_toml
+from regard.config.decoding import SearchConfig
+from regard.config.models import ConvS2SConfig, RnnConfig, TransformerConfig
+from regard.config.schema import one_of
 from regard.decoding import BeamSearchConfig
 from regard.errors import RegardError
 from regard.interop.folders import expect, read_config
@@ -68,14 +70,16 @@ PASSED_OVER = (
 class Imported:
     """A checkpoint as regard has it."""
 
-    recipe: TranslationRecipe
+    recipe: dict[str, Any]
+    """The recipe's TOML tables."""
+    config: TransformerConfig
     tokenizer: Tokenizer
     model: Seq2SeqModel
 
 
-def check(config: object) -> TransformerModel:
+def check(config: object) -> TransformerConfig:
     """The model section, if Marian or Pegasus can be it; else a sentence."""
-    if not isinstance(config, TransformerModel):
+    if not isinstance(config, TransformerConfig):
         raise RegardError(
             f"Hugging Face has no such translation model ({config}); a recurrent model can be exported to onnx"
         )
@@ -94,16 +98,27 @@ def check(config: object) -> TransformerModel:
     return config
 
 
-def write(model: Seq2SeqModel, recipe: TranslationRecipe, folder: Path) -> None:
-    """config.json, generation_config.json and model.safetensors of a model with one vocabulary."""
-    config = check(recipe.model)
+def write(model: Seq2SeqModel, config: object, search: SearchConfig, recipe: str, folder: Path) -> None:
+    """config.json, generation_config.json and model.safetensors of a model with one vocabulary.
+
+    Args:
+        model: The model.
+        config: Its configuration.
+        search: The search that `generate` is to use by default.
+        recipe: The recipe as TOML, which `read` restores.
+        folder: Written into; made if it does not exist.
+
+    Raises:
+        RegardError: Neither Marian nor Pegasus can represent the model.
+    """
+    config = check(config)
     assert isinstance(model, Transformer)
     words = len(model.output_bias)
     places = max(config.max_length, BeamSearchConfig().max_length)
     folder.mkdir(parents=True, exist_ok=True)
-    told = {**config_of(config, words), "regard": to_toml(recipe)}
+    told = {**config_of(config, words), "regard": recipe}
     storage.write_text(folder / CONFIG, json.dumps(told, indent=2) + "\n")
-    storage.write_text(folder / GENERATION, json.dumps(generation_of(recipe), indent=2) + "\n")
+    storage.write_text(folder / GENERATION, json.dumps(generation_of(search), indent=2) + "\n")
     weights = {theirs_for(name): turned(theirs_for(name), each) for name, each in ours(model).items()}
     for name in [name for name in weights if name.endswith("k_proj.weight")]:
         weights[name.replace("weight", "bias")] = torch.zeros(config.d_model)
@@ -119,7 +134,11 @@ def read(folder: Path) -> Imported:
     expect(folder, "huggingface", FILES)
     told = read_config(folder)
     recipe = recipe_of(told, folder)
-    config = check(recipe.model)
+    try:
+        section = one_of((TransformerConfig, RnnConfig, ConvS2SConfig), recipe.get("model", {}), "model")
+    except RegardError as problem:
+        raise damaged_recipe(folder, problem) from None
+    config = check(section)
     tokenizer = read_tokenizer(folder)
     for key, wanted in config_of(config, tokenizer.size).items():
         if key in SHAPE and told.get(key) != wanted:
@@ -142,7 +161,7 @@ def read(folder: Path) -> Imported:
         for name, each in ours(model).items():
             theirs = theirs_for(name)
             each.copy_(turned(theirs, saved[theirs], back=True).view_as(each))
-    return Imported(recipe, tokenizer, model)
+    return Imported(recipe, config, tokenizer, model)
 
 
 SHAPE = (
@@ -161,7 +180,7 @@ SHAPE = (
 """Keys on which the weights depend."""
 
 
-def config_of(config: TransformerModel, words: int) -> dict[str, Any]:
+def config_of(config: TransformerConfig, words: int) -> dict[str, Any]:
     """Their config.json for our model section."""
     pre = config.norm == "pre"
     return {
@@ -195,41 +214,45 @@ def config_of(config: TransformerModel, words: int) -> dict[str, Any]:
     }
 
 
-def generation_of(recipe: TranslationRecipe) -> dict[str, Any]:
-    """How `generate` is to search: as the recipe does, and without the symbols that are no text."""
-    decode = recipe.decode
+def generation_of(search: SearchConfig) -> dict[str, Any]:
+    """How `generate` searches: as the recipe does, without the symbols that are no text."""
     return {
         "bos_token_id": Tokenizer.begin,
         "eos_token_id": Tokenizer.end,
         "pad_token_id": Tokenizer.padding,
         "decoder_start_token_id": Tokenizer.begin,
         "max_length": BeamSearchConfig().max_length,
-        "num_beams": decode.beam,
-        "length_penalty": decode.length_penalty,
-        "no_repeat_ngram_size": decode.no_repeat,
+        "num_beams": search.beam,
+        "length_penalty": search.length_penalty,
+        "no_repeat_ngram_size": search.no_repeat,
         "suppress_tokens": [Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown],
         "begin_suppress_tokens": [Tokenizer.end],
     }
 
 
-def recipe_of(told: Mapping[str, Any], folder: Path) -> TranslationRecipe:
+def recipe_of(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The recipe that `write` left in config.json, where `transformers` keeps it too."""
-    where, kind = folder / CONFIG, told.get("model_type")
+    where, kind = folder / CONFIG, settings.get("model_type")
     if kind not in ("marian", "pegasus"):
         raise RegardError(f"{where}: its model_type is {kind!r}; 'marian' and 'pegasus' can be imported")
-    if not isinstance(told.get("regard"), str):
+    if not isinstance(settings.get("regard"), str):
         raise RegardError(
             f"{where} has no key 'regard': of {kind} models, those that regard exported can be imported"
         )
     try:
-        recipe = read_recipe(tomllib.loads(told["regard"]))
-    except (tomllib.TOMLDecodeError, RegardError) as problem:
-        raise RegardError(f"{where}: its key 'regard' is damaged: {problem}") from None
-    if not isinstance(recipe, TranslationRecipe):
+        recipe = tomllib.loads(settings["regard"])
+    except tomllib.TOMLDecodeError as problem:
+        raise damaged_recipe(folder, problem) from None
+    if recipe.get("task") != "translation":
         raise RegardError(
-            f"{where}: its key 'regard' is the recipe of a {recipe.task} model, not of one that translates"
+            f"{where}: its key 'regard' is the recipe of a {recipe.get('task')} model, not of one "
+            "that translates"
         )
     return recipe
+
+
+def damaged_recipe(folder: Path, problem: Exception) -> RegardError:
+    return RegardError(f"{folder / CONFIG}: its key 'regard' is damaged: {problem}")
 
 
 def ours(model: Seq2SeqModel) -> dict[str, Tensor]:

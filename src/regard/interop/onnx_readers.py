@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config import VitModel
+from regard.config.models import VitConfig
 from regard.interop.onnx_graphs import BATCH, LENGTH, Graph
 from regard.nn import padding_mask
 from regard.nn.bert import (
@@ -100,7 +100,7 @@ class ImageGraph(Graph):
         self.inputs, self.axes, self.outputs = ["pixels"], [{0: BATCH}], ["scores"]
 
     def example(self) -> list[Tensor]:
-        config: VitModel = self.model.vit.config
+        config: VitConfig = self.model.vit.config
         return [torch.zeros(2, config.channels, config.height, config.width)]
 
     def forward(self, pixels: Tensor) -> Tensor:

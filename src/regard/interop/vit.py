@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from regard.config import VitModel
+from regard.config.models import VitConfig
 from regard.config.schema import build
 from regard.errors import RecipeError, RegardError
 from regard.interop.folders import check_score, check_softmax, labels_of, read_json, weights_file, write_files
@@ -50,7 +50,7 @@ MAY_BE_MISSING = ("labels.",)
 class ImportedVit:
     """A checkpoint as regard has it."""
 
-    config: VitModel
+    config: VitConfig
     labels: tuple[str, ...]
     model: VitClassifier
     fresh: tuple[str, ...]
@@ -87,7 +87,7 @@ def read(folder: Path) -> ImportedVit:
     return ImportedVit(config, labels, model, fresh)
 
 
-def write(folder: Path, model: VitClassifier, config: VitModel, labels: Sequence[str]) -> None:
+def write(folder: Path, model: VitClassifier, config: VitConfig, labels: Sequence[str]) -> None:
     """Make a folder that Hugging Face's ViTForImageClassification, image processor and pipeline read.
 
     Their pipeline makes every image coloured. A grey model goes out with three channels, a third of the weights
@@ -132,7 +132,7 @@ def write(folder: Path, model: VitClassifier, config: VitModel, labels: Sequence
     write_files(folder, {"config.json": told, "preprocessor_config.json": images}, theirs_of(model, config))
 
 
-def theirs_of(model: VitClassifier, config: VitModel) -> dict[str, Tensor]:
+def theirs_of(model: VitClassifier, config: VitConfig) -> dict[str, Tensor]:
     """Every weight as they have it; their keys have a bias, which softmax does not see: zeros."""
     found: dict[str, Tensor] = {}
     own = {"vit.position_embedding.table": cast(Tensor, model.vit.position_embedding.table)}  # learned or not
@@ -147,7 +147,7 @@ def theirs_of(model: VitClassifier, config: VitModel) -> dict[str, Tensor]:
     return found
 
 
-def theirs(name: str, config: VitModel, ours: Tensor, *, grey: bool = False) -> tuple[int, ...]:
+def theirs(name: str, config: VitConfig, ours: Tensor, *, grey: bool = False) -> tuple[int, ...]:
     """The shape of a weight there: patches are a convolution, and some have axes of length 1."""
     match name:
         case "vit.patch_embedding.weight":
@@ -173,7 +173,7 @@ def fill(model: nn.Module, path: Path, places: Mapping[str, str]) -> None:
         raise RegardError(f"{path} is damaged: {problem}") from None
 
 
-def config_of(told: Mapping[str, Any], folder: Path) -> VitModel:
+def config_of(told: Mapping[str, Any], folder: Path) -> VitConfig:
     """The model section; what regard's ViT cannot be is refused."""
     where = folder / "config.json"
     if not told.get("qkv_bias", True):
@@ -196,7 +196,7 @@ def config_of(told: Mapping[str, Any], folder: Path) -> VitModel:
         **brightness(folder, grey=bool(told.get("grey"))),
     }
     try:
-        config = build(VitModel, table)
+        config = build(VitConfig, table)
     except RecipeError as problem:
         raise RegardError(f"{where} describes no ViT that regard has: {problem}") from None
     if not config.tokens > 1 or not config.channels:

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from regard.config import RnnModel
+from regard.config.models import RnnConfig
 from regard.data.batches import Batch
 from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.lessons.lesson import Progress, Table
@@ -122,7 +122,7 @@ def measure(
     learned = []
     for name, choices in MODELS.items():
         torch.manual_seed(seed)
-        shape = RnnModel("rnn", embedding=size, hidden=size, dropout=0.0, **choices)
+        shape = RnnConfig("rnn", embedding=size, hidden=size, dropout=0.0, **choices)
         model = build(shape, SPECIAL + SYMBOLS, SPECIAL + SYMBOLS, PADDING)
         for step, loss in learn(model, practice(task, longest, steps, seed), steps):
             progress(f"{name}: step {step} of {steps}, loss {loss:.4f}")

@@ -5,7 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.config import BertModel, Pooling
+from regard.config.models import BertConfig, Pooling
 from regard.nn.blocks import BlockShape, EncoderBlock, EncoderStack
 from regard.nn.feed_forward import ACTIVATIONS
 from regard.nn.masks import padding_mask
@@ -26,7 +26,7 @@ class Bert(nn.Module):
         padding: Id of the padding, which stands at the end of a sequence only.
     """
 
-    def __init__(self, config: BertModel, vocabulary: int, padding: int) -> None:
+    def __init__(self, config: BertConfig, vocabulary: int, padding: int) -> None:
         super().__init__()
         self.padding = padding
         self.token_embedding = nn.Embedding(vocabulary, config.d_model)
@@ -111,7 +111,7 @@ class BertReader(nn.Module):
 class BertPretrainer(nn.Module):
     """BERT's pretraining heads: masked language model and next-sentence prediction."""
 
-    def __init__(self, bert: Bert, config: BertModel) -> None:
+    def __init__(self, bert: Bert, config: BertConfig) -> None:
         super().__init__()
         self.bert = bert
         self.transform = nn.Linear(config.d_model, config.d_model)
@@ -151,7 +151,7 @@ class BertPretrainer(nn.Module):
 class BertClassifier(nn.Module):
     """One label for a text or a pair of texts, from the hidden state at [CLS]."""
 
-    def __init__(self, bert: Bert, config: BertModel, labels: int) -> None:
+    def __init__(self, bert: Bert, config: BertConfig, labels: int) -> None:
         super().__init__()
         self.bert = bert
         self.dropout = nn.Dropout(config.dropout)
@@ -180,7 +180,7 @@ class BertClassifier(nn.Module):
 class BertTagger(nn.Module):
     """A tag for each token."""
 
-    def __init__(self, bert: Bert, config: BertModel, tags: int) -> None:
+    def __init__(self, bert: Bert, config: BertConfig, tags: int) -> None:
         super().__init__()
         self.bert = bert
         self.dropout = nn.Dropout(config.dropout)
@@ -199,7 +199,7 @@ class BertTagger(nn.Module):
 class BertAnswerer(nn.Module):
     """Where an answer begins and where it ends."""
 
-    def __init__(self, bert: Bert, config: BertModel) -> None:
+    def __init__(self, bert: Bert, config: BertConfig) -> None:
         super().__init__()
         self.bert = bert
         self.edges = nn.Linear(config.d_model, 2)
@@ -238,7 +238,7 @@ def mean_of(hidden: Tensor, nonpad: Tensor) -> Tensor:
     return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
-def shape_of(config: BertModel) -> BlockShape:
+def shape_of(config: BertConfig) -> BlockShape:
     return BlockShape(
         d_model=config.d_model,
         heads=config.heads,

@@ -6,7 +6,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from regard.config.attention import ScoreName
+from regard.config.models import ScoreName
 from regard.nn.attention import Attention, MultiHead
 from regard.nn.feed_forward import Activation, FeedForward
 from regard.nn.kv_cache import KeyValue, KvCacheStep

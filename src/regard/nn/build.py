@@ -4,8 +4,16 @@ from typing import Literal
 
 from torch import nn
 
-from regard.config import BertModel, GptModel, Pooling, Reduction, RnnModel, TransformerModel, VitModel
-from regard.config.translation import ConvS2SModel
+from regard.config.models import (
+    BertConfig,
+    ConvS2SConfig,
+    GptConfig,
+    Pooling,
+    RnnConfig,
+    TokenReductionConfig,
+    TransformerConfig,
+    VitConfig,
+)
 from regard.nn.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
 from regard.nn.convs2s import ConvS2S
 from regard.nn.gpt import SYMBOLS, Gpt, GptClassifier, GptLanguageModel
@@ -17,18 +25,18 @@ from regard.nn.vit import Vit, VitClassifier
 
 
 def build(
-    config: TransformerModel | RnnModel | ConvS2SModel,
+    config: TransformerConfig | RnnConfig | ConvS2SConfig,
     source_vocabulary: int,
     target_vocabulary: int,
     padding: int,
 ) -> Seq2SeqModel:
     """A model with fresh weights."""
     match config:
-        case TransformerModel():
+        case TransformerConfig():
             return Transformer(config, source_vocabulary, target_vocabulary, padding)
-        case RnnModel():
+        case RnnConfig():
             return Rnn(config, source_vocabulary, target_vocabulary, padding)
-        case ConvS2SModel():
+        case ConvS2SConfig():
             return ConvS2S(config, source_vocabulary, target_vocabulary, padding)
 
 
@@ -37,23 +45,23 @@ Head = Literal["none", "pretraining", "classes", "tags", "span", "language"]
 
 
 def build_reader(
-    config: BertModel | GptModel,
+    config: BertConfig | GptConfig,
     head: Head,
     vocabulary: int,
     padding: int,
     labels: int = 0,
-    reduce: Reduction | None = None,
+    reduce: TokenReductionConfig | None = None,
     pooling: Pooling = "mean",
 ) -> nn.Module:
     """A BERT or a GPT with fresh weights and a head; `labels` is how many classes or tags there are."""
     match config:
-        case BertModel():
+        case BertConfig():
             return build_bert(config, head, vocabulary, padding, labels, reduce, pooling)
-        case GptModel():
+        case GptConfig():
             return build_gpt(config, head, vocabulary, labels)
 
 
-def build_gpt(config: GptModel, head: Head, vocabulary: int, labels: int = 0) -> nn.Module:
+def build_gpt(config: GptConfig, head: Head, vocabulary: int, labels: int = 0) -> nn.Module:
     """A GPT with a language-model head, or for labels: then its last three ids are symbols."""
     if head == "classes":
         return GptClassifier(Gpt(config, vocabulary - SYMBOLS, SYMBOLS), config, labels)
@@ -62,12 +70,12 @@ def build_gpt(config: GptModel, head: Head, vocabulary: int, labels: int = 0) ->
 
 
 def build_bert(
-    config: BertModel,
+    config: BertConfig,
     head: Head,
     vocabulary: int,
     padding: int,
     labels: int = 0,
-    reduce: Reduction | None = None,
+    reduce: TokenReductionConfig | None = None,
     pooling: Pooling = "mean",
 ) -> nn.Module:
     """A BERT with fresh weights and a head.
@@ -91,7 +99,7 @@ def build_bert(
             raise ValueError("a BERT attends to the following tokens, so it cannot predict them")
 
 
-def build_vit(config: VitModel, labels: int, reduce: Reduction | None = None) -> VitClassifier:
+def build_vit(config: VitConfig, labels: int, reduce: TokenReductionConfig | None = None) -> VitClassifier:
     """A Vision Transformer with fresh weights and so many labels."""
     vit = Vit(config)
     vit.reduction = build_reduction(reduce, config.layers, first_stays=config.read == "class")
@@ -99,7 +107,7 @@ def build_vit(config: VitModel, labels: int, reduce: Reduction | None = None) ->
 
 
 def build_reduction(
-    config: Reduction | None, layers: int, *, first_stays: bool = True
+    config: TokenReductionConfig | None, layers: int, *, first_stays: bool = True
 ) -> Merging | Pruning | None:
     """Token reduction, if the recipe has any; `first_stays` where the first token represents the sequence."""
     if config is None or not config:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
 
-from regard.config.translation import ConvS2SModel
+from regard.config.models import ConvS2SConfig
 from regard.nn.attention import attend
 from regard.nn.kv_cache import KeyValue
 from regard.nn.masks import padding_mask
@@ -57,7 +57,7 @@ class ConvS2S(Seq2SeqModel):
     """
 
     def __init__(
-        self, config: ConvS2SModel, source_vocabulary: int, target_vocabulary: int, padding: int
+        self, config: ConvS2SConfig, source_vocabulary: int, target_vocabulary: int, padding: int
     ) -> None:
         size = config.embedding
         super().__init__(config.tie_embeddings, size, size, source_vocabulary, target_vocabulary, padding)
@@ -124,7 +124,7 @@ class GatedConvolution(nn.Module):
 class Encoder(nn.Module):
     """Keys and values for the attention of the decoder's layers."""
 
-    def __init__(self, config: ConvS2SModel) -> None:
+    def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
         self.margin = config.kernel // 2
         self.gradient_scale = 1 / (2 * config.decoder_layers)
@@ -148,7 +148,7 @@ class Encoder(nn.Module):
 class DecoderLayer(nn.Module):
     """A causal convolution, then attention to the source with its result (section 3.3)."""
 
-    def __init__(self, config: ConvS2SModel) -> None:
+    def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
         self.convolution = GatedConvolution(config.hidden, config.kernel, config.dropout)
         self.query = linear(config.hidden, config.embedding)
@@ -183,7 +183,7 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """Causal convolutions, each with its attention."""
 
-    def __init__(self, config: ConvS2SModel) -> None:
+    def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
         self.hidden, self.before = config.hidden, config.kernel - 1
         self.widen = linear(config.embedding, config.hidden, config.dropout)

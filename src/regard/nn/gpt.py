@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config import GptModel
+from regard.config.models import GptConfig
 from regard.nn.blocks import DecoderBlock
 from regard.nn.kv_cache import KvCache, KvCacheStep
 from regard.nn.masks import causal_mask
@@ -37,7 +37,7 @@ class Gpt(nn.Module):
 
     padding = PADDING
 
-    def __init__(self, config: GptModel, vocabulary: int, symbols: int = 0) -> None:
+    def __init__(self, config: GptConfig, vocabulary: int, symbols: int = 0) -> None:
         super().__init__()
         self.max_length = config.max_length
         self.token_embedding = nn.Embedding(vocabulary, config.d_model)
@@ -132,7 +132,7 @@ class GptClassifier(nn.Module):
     learns_to_prune = False
     """A causal model's tokens are attended to by later ones only, so none is pruned."""
 
-    def __init__(self, gpt: Gpt, config: GptModel, labels: int) -> None:
+    def __init__(self, gpt: Gpt, config: GptConfig, labels: int) -> None:
         super().__init__()
         self.gpt = gpt
         self.dropout = nn.Dropout(config.dropout)
@@ -151,7 +151,7 @@ class GptClassifier(nn.Module):
         return cast(Tensor, self.labels(self.dropout(last)))
 
 
-def init_weights(gpt: Gpt, config: GptModel) -> None:
+def init_weights(gpt: Gpt, config: GptConfig) -> None:
     """Normal weights with a small standard deviation, zero biases.
 
     With pre-norm, the layers that add to the residual stream start smaller the more there are (Radford et al.

@@ -10,7 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.config import RnnModel
+from regard.config.models import RnnConfig
 from regard.nn.attention import Attention
 from regard.nn.kv_cache import KeyValue
 from regard.nn.masks import padding_mask
@@ -54,7 +54,7 @@ class Rnn(Seq2SeqModel):
         padding: Id of the padding, which stands at the end of a sequence only.
     """
 
-    def __init__(self, config: RnnModel, source_vocabulary: int, target_vocabulary: int, padding: int) -> None:
+    def __init__(self, config: RnnConfig, source_vocabulary: int, target_vocabulary: int, padding: int) -> None:
         super().__init__(
             config.tie_embeddings,
             config.embedding,
@@ -106,7 +106,7 @@ class Bridge(nn.Module):
     A projected state goes through tanh, as a state does; a projected LSTM cell does not.
     """
 
-    def __init__(self, config: RnnModel) -> None:
+    def __init__(self, config: RnnConfig) -> None:
         super().__init__()
         parts = 2 if config.cell == "lstm" else 1
         self.projections = nn.ModuleList(
@@ -126,7 +126,7 @@ class Bridge(nn.Module):
 class Decoder(nn.Module):
     """Decoder without attention: all it has of the source is its first state."""
 
-    def __init__(self, config: RnnModel, fed: int = 0) -> None:
+    def __init__(self, config: RnnConfig, fed: int = 0) -> None:
         """`fed` is the size of the vector that each step takes besides the embedding: [fed; embedding]."""
         super().__init__()
         self.fed = fed
@@ -164,7 +164,7 @@ class Decoder(nn.Module):
 class Attentive(Decoder):
     """Decoder with attention to every state of the encoder."""
 
-    def __init__(self, config: RnnModel, fed: int = 0) -> None:
+    def __init__(self, config: RnnConfig, fed: int = 0) -> None:
         super().__init__(config, fed)
         self.attention = Attention(score_of(config))
 
@@ -184,7 +184,7 @@ class Bahdanau(Attentive):
     c_t from s_{t-1}; s_t = RNN([c_t; y_{t-1}], s_{t-1}). At the first step s_0 is the encoder's last state.
     """
 
-    def __init__(self, config: RnnModel) -> None:
+    def __init__(self, config: RnnConfig) -> None:
         super().__init__(config, fed=config.encoder_size)
 
     def forward(self, embedded: Tensor, state: RnnState, record: Recorder | None = None) -> Tensor:
@@ -202,7 +202,7 @@ class Luong(Attentive):
     and with input feeding into the next step as well.
     """
 
-    def __init__(self, config: RnnModel) -> None:
+    def __init__(self, config: RnnConfig) -> None:
         super().__init__(config, fed=config.hidden if config.input_feeding else 0)
         self.combine = nn.Linear(config.encoder_size + config.hidden, config.hidden, bias=False)
         nn.init.xavier_uniform_(self.combine.weight)
@@ -230,7 +230,7 @@ class Luong(Attentive):
         return torch.tanh(self.combine(torch.cat([context, states], dim=-1)))
 
 
-def make_decoder(config: RnnModel) -> Decoder:
+def make_decoder(config: RnnConfig) -> Decoder:
     match config.attention:
         case "none":
             return Decoder(config)
@@ -240,7 +240,7 @@ def make_decoder(config: RnnModel) -> Decoder:
             return Luong(config)
 
 
-def score_of(config: RnnModel) -> Score:
+def score_of(config: RnnConfig) -> Score:
     """The score between the decoder's state and the encoder's states."""
     assert config.score is not None
     return make_score(config.score, config.hidden, config.encoder_size, config.score_size)

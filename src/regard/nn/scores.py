@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config.attention import ScoreName
+from regard.config.models import ScoreName
 
 
 class Score(nn.Module):

@@ -6,7 +6,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from regard.config import GptModel, TransformerModel
+from regard.config.models import GptConfig, TransformerConfig
 from regard.nn.blocks import BlockShape, DecoderBlock, EncoderBlock, EncoderStack
 from regard.nn.kv_cache import KeyValue, KvCache, KvCacheStep
 from regard.nn.masks import causal_mask, padding_mask
@@ -25,7 +25,7 @@ class Transformer(Seq2SeqModel):
     """
 
     def __init__(
-        self, config: TransformerModel, source_vocabulary: int, target_vocabulary: int, padding: int
+        self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int, padding: int
     ) -> None:
         super().__init__(
             config.tie_embeddings, config.d_model, config.d_model, source_vocabulary, target_vocabulary, padding
@@ -101,7 +101,7 @@ class TransformerState:
 class Encoder(nn.Module):
     """Encoder blocks: every token attends to the whole sequence."""
 
-    def __init__(self, config: TransformerModel) -> None:
+    def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.position = absolute_position(config)
         self.blocks = EncoderStack(
@@ -132,7 +132,7 @@ class Decoder(nn.Module):
         cross: Whether they have cross-attention; a GPT's have none.
     """
 
-    def __init__(self, config: TransformerModel | GptModel, layers: int, *, cross: bool = True) -> None:
+    def __init__(self, config: TransformerConfig | GptConfig, layers: int, *, cross: bool = True) -> None:
         super().__init__()
         self.position = absolute_position(config)
         self.blocks = nn.ModuleList(
@@ -178,7 +178,7 @@ class Decoder(nn.Module):
         return cast(Tensor, self.norm(x))
 
 
-def shape_of(config: TransformerModel | GptModel) -> BlockShape:
+def shape_of(config: TransformerConfig | GptConfig) -> BlockShape:
     shape = BlockShape(
         d_model=config.d_model,
         heads=config.heads,
@@ -189,17 +189,17 @@ def shape_of(config: TransformerModel | GptModel) -> BlockShape:
         activation=config.activation,
         score=config.score,
     )
-    if isinstance(config, GptModel):
+    if isinstance(config, GptConfig):
         return replace(shape, epsilon=config.epsilon, inner_dropout=0.0)
     return shape
 
 
-def last_norm(config: TransformerModel | GptModel) -> nn.Module:
+def last_norm(config: TransformerConfig | GptConfig) -> nn.Module:
     """A LayerNorm after pre-norm blocks, whose output is not normalized; none after post-norm ones."""
     return nn.LayerNorm(config.d_model, eps=shape_of(config).epsilon) if config.norm == "pre" else nn.Identity()
 
 
-def absolute_position(config: TransformerModel | GptModel) -> Position:
+def absolute_position(config: TransformerConfig | GptConfig) -> Position:
     """The position scheme that is added to the embeddings, if it is one of these."""
     match config.position:
         case "sinusoidal":
@@ -210,7 +210,7 @@ def absolute_position(config: TransformerModel | GptModel) -> Position:
             return Position()
 
 
-def inner_position(config: TransformerModel | GptModel) -> Callable[[], Position]:
+def inner_position(config: TransformerConfig | GptConfig) -> Callable[[], Position]:
     """Makes the position scheme inside one layer's self-attention, if it is one of these."""
     size = config.d_model // config.heads
     match config.position:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.config import UnetModel
+from regard.config.models import UnetConfig
 from regard.nn.attention import Attention, MultiHead
 from regard.nn.bert import mean_of
 from regard.nn.blocks import BlockShape
@@ -47,7 +47,7 @@ class Prompt:
 class Unet(nn.Module):
     """Noise schedule, prompt encoder, and the way down and up; `padding` is the id of the padding."""
 
-    def __init__(self, config: UnetModel, vocabulary: int, padding: int) -> None:
+    def __init__(self, config: UnetConfig, vocabulary: int, padding: int) -> None:
         super().__init__()
         self.padding, self.side = padding, config.side
         self.noise = Noise(config.schedule, config.noise_steps)
@@ -132,7 +132,7 @@ class TimeEmbedding(nn.Module):
 class Stage(nn.Module):
     """A residual block, and attention after it at the resolutions that have it."""
 
-    def __init__(self, config: UnetModel, level: int, channels_in: int) -> None:
+    def __init__(self, config: UnetConfig, level: int, channels_in: int) -> None:
         super().__init__()
         self.side = config.sides[level]
         channels = config.channels * config.widths[level]
@@ -184,7 +184,7 @@ class ResidualBlock(nn.Module):
 class PixelBlock(nn.Module):
     """A Transformer block over pixels: self-attention, cross-attention to the prompt, feed-forward."""
 
-    def __init__(self, config: UnetModel, channels: int) -> None:
+    def __init__(self, config: UnetConfig, channels: int) -> None:
         super().__init__()
         shape = BlockShape(channels, config.heads, 2 * channels, config.dropout, norm="pre", activation="gelu")
         self.self_attention = shape.residual(MergedAttention(shape.attention()))

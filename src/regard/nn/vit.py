@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from regard.config import VitModel
+from regard.config.models import VitConfig
 from regard.nn.bert import INITIAL_STD, init_weights
 from regard.nn.blocks import BlockShape, EncoderBlock, EncoderStack
 from regard.nn.positions import Learned, Position, sinusoids
@@ -17,7 +17,7 @@ from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, Reducer, 
 class Vit(nn.Module):
     """Patch embeddings, a class token unless the mean represents the image, positions, pre-norm blocks."""
 
-    def __init__(self, config: VitModel) -> None:
+    def __init__(self, config: VitConfig) -> None:
         super().__init__()
         self.config = config
         self.mean: Tensor
@@ -91,7 +91,7 @@ class Vit(nn.Module):
 class VitClassifier(nn.Module):
     """One label for an image."""
 
-    def __init__(self, vit: Vit, config: VitModel, labels: int) -> None:
+    def __init__(self, vit: Vit, config: VitConfig, labels: int) -> None:
         super().__init__()
         self.vit = vit
         self.labels = nn.Linear(config.d_model, labels)
@@ -141,13 +141,13 @@ def patches(pixels: Tensor, size: int) -> Tensor:
     return cut.permute(0, 2, 4, 1, 3, 5).reshape(images, -1, channels * size * size)
 
 
-def position_of(config: VitModel) -> Position:
+def position_of(config: VitConfig) -> Position:
     if config.position == "learned":
         return Learned(config.d_model, config.tokens)
     return Sinusoidal2d(config.d_model, config.rows, config.columns, before=int(config.read == "class"))
 
 
-def shape_of(config: VitModel) -> BlockShape:
+def shape_of(config: VitConfig) -> BlockShape:
     return BlockShape(
         d_model=config.d_model,
         heads=config.heads,

@@ -114,7 +114,7 @@ def open_registry(runs: Mapping[str, str], room: int, batch: int, seconds: float
     for name, folder in runs.items():
         loaded: Any = load(folder)
         if not loaded.spec.routes:
-            raise RegardError(f"{folder} holds a {loaded.recipe.task} model, which is not served")
+            raise RegardError(f"{folder} holds a model for {loaded.recipe.task}, which is not served")
         models[name] = SERVED[loaded.spec.routes[0]](
             name, loaded, room=room, batch=batch, batched=partial(batched, name), counted=partial(counted, name)
         )

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import load_recipe
 from regard.errors import RegardError
-from regard.tasks.registry import spec_of
+from regard.tasks.registry import load_recipe, spec_of
 from regard.tasks.run_folder import RunFolder
 from regard.training.distributed import processes
 from regard.training.process import preserved_rng

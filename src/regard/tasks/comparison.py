@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import TranslationRecipe
 from regard.data.corpus import Pair
 from regard.errors import RegardError
 from regard.metrics import Paired, significance
 from regard.tasks.history import History, read_history
 from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.training import count_parameters
+from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.model import Evaluation, Translator, pairs_of_files
 from regard.tasks.translation.task import is_tokenized
 

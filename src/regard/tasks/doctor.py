@@ -16,7 +16,7 @@ import sacrebleu
 import torch
 from torch import Tensor, nn
 
-from regard.config import RnnModel, TrainSettings, TransformerModel
+from regard.config.models import RnnConfig, TransformerConfig
 from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build
 from regard.decoding import BeamSearchConfig, DecodingConstraints, search
@@ -27,6 +27,7 @@ from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.storage import cache_folder
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training import checkpoint
 from regard.training.devices import accelerator_name
 from regard.training.loss import SmoothedKL
@@ -144,9 +145,9 @@ def cached_equals_full_decoding() -> str:
     """One step after another against one pass over all, for the Transformer and the RNNs."""
     worst = 0.0
     for config in (
-        TransformerModel(size="tiny", encoder_layers=2, decoder_layers=2),
-        RnnModel("rnn", hidden=32, embedding=32, attention="bahdanau", bidirectional=True),
-        RnnModel("rnn", hidden=32, embedding=32, attention="luong", input_feeding=True),
+        TransformerConfig(size="tiny", encoder_layers=2, decoder_layers=2),
+        RnnConfig("rnn", hidden=32, embedding=32, attention="bahdanau", bidirectional=True),
+        RnnConfig("rnn", hidden=32, embedding=32, attention="luong", input_feeding=True),
     ):
         model = build(config, VOCABULARY, VOCABULARY, PADDING).eval()
         batch = batch_of(some_pairs([9] * 4))
@@ -268,12 +269,12 @@ def within(worst: float, allowed: float, what: str) -> str:
 
 
 def small_model() -> Seq2SeqModel:
-    config = TransformerModel(size="tiny", encoder_layers=2, decoder_layers=2, dropout=0.0)
+    config = TransformerConfig(size="tiny", encoder_layers=2, decoder_layers=2, dropout=0.0)
     return build(config, VOCABULARY, VOCABULARY, PADDING).eval()
 
 
 def small_training(model: Seq2SeqModel, folder: Path) -> Training:
-    settings = TrainSettings(steps=2)
+    settings = TranslationTrainConfig(steps=2)
     return Training(model, settings, Batches(small_store(folder)), width=16)
 
 

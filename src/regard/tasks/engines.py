@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from regard.config import TranslationRecipe, load_recipe
 from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.errors import RegardError
 from regard.interop import ctranslate2, onnx
 from regard.interop.folders import expect, kind_of
 from regard.tasks.formats import words_of, write
+from regard.tasks.registry import load_recipe
+from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.model import Translator, options_for
 from regard.tasks.translation.vocabulary import Vocabulary
 
@@ -78,5 +79,5 @@ def recipe_in(folder: Path) -> TranslationRecipe:
         raise RegardError(f"{folder} has no recipe.toml: it was not made by `regard export`")
     recipe = load_recipe(str(folder / "recipe.toml"))
     if not isinstance(recipe, TranslationRecipe):
-        raise RegardError(f"{folder} holds a {recipe.task} model, not one that translates")
+        raise RegardError(f"{folder} holds a model for {recipe.task}, not one that translates")
     return recipe

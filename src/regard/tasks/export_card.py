@@ -1,9 +1,10 @@
 """The model card of an export: what it is, how another tool uses it, and what its check found."""
 
-from regard.config import GptModel, TranslationRecipe
+from regard.config.models import GptConfig
 from regard.tasks.export_check import Check
 from regard.tasks.formats import Format
 from regard.tasks.model_card import harmless
+from regard.tasks.translation.config import TranslationRecipe
 
 TITLES: dict[Format, str] = {"ctranslate2": "CTranslate2", "onnx": "ONNX", "huggingface": "Hugging Face"}
 
@@ -76,25 +77,25 @@ print(write("Once upon a time", max_new_tokens=50)[0]["generated_text"])
 PIPELINES = {
     "classification": 'label = pipeline("text-classification", "FOLDER")\nprint(label("a text"))',
     "tagging": 'tag = pipeline("token-classification", "FOLDER")\nprint(tag("a text"))',
-    "answering": 'answer = pipeline("question-answering", "FOLDER")\n'
+    "question-answering": 'answer = pipeline("question-answering", "FOLDER")\n'
     'print(answer(question="a question", context="a paragraph"))',
-    "pretraining": 'fill = pipeline("fill-mask", "FOLDER")\nprint(fill("a [MASK]"))',
+    "masked-lm": 'fill = pipeline("fill-mask", "FOLDER")\nprint(fill("a [MASK]"))',
     "encoder": 'read = pipeline("feature-extraction", "FOLDER")\nprint(read("a text"))',
-    "vision": 'label = pipeline("image-classification", "FOLDER")\nprint(label("image.png"))',
+    "image-classification": 'label = pipeline("image-classification", "FOLDER")\nprint(label("image.png"))',
 }
 """How Hugging Face's pipelines use a model, by its task."""
 
 GRAPHS = {
-    "pretraining": "and puts out `scores` (batch, length, vocabulary)",
+    "masked-lm": "and puts out `scores` (batch, length, vocabulary)",
     "tagging": "and puts out `scores` (batch, length, tags)",
-    "answering": "and puts out `scores` (batch, 2, length), of where an answer begins and ends",
+    "question-answering": "and puts out `scores` (batch, 2, length), of where an answer begins and ends",
     "encoder": "and puts out `vectors` (batch, size)",
 }
 
 
 def reader_card(task: str, model: object, to: Format, check: Check) -> str:
     """The README.md of an exported model that reads texts or images."""
-    things = "images" if task == "vision" else "texts"
+    things = "images" if task == "image-classification" else "texts"
     return f"""# {model} for {task}, for {TITLES[to]}
 
 Exported by regard.
@@ -121,9 +122,9 @@ from transformers import pipeline
 
 def graph_use(task: str, model: object) -> str:
     puts_out = GRAPHS.get(task, "and puts out `scores` (batch, labels), in the order of `labels.json`")
-    if task == "vision":
+    if task == "image-classification":
         return f"`classifier.onnx` reads `pixels` (batch, channels, height, width) from 0 to 1, {puts_out}."
-    if isinstance(model, GptModel):
+    if isinstance(model, GptConfig):
         return f"""`classifier.onnx` reads `ids` (batch, length), [START] text [EXTRACT], padded
 with -1, {puts_out}. The ids of [START], [DELIM] and [EXTRACT] follow those of `tokenizer.json`."""
     return f"""`classifier.onnx` reads `ids` (batch, length), [CLS] text [SEP] as `tokenizer.json` numbers them,

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard import storage
-from regard.config import TextRecipe, VisionRecipe, to_toml
 from regard.errors import RegardError
 from regard.nn import Pruning, Reducer
 from regard.tasks import load
+from regard.tasks.encoder.config import TextRecipe
 from regard.tasks.encoder.run_folder import write_labels
 from regard.tasks.export_check import Check
 from regard.tasks.formats import Format, Quantization
+from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.spec import ExportOptions
 from regard.tasks.translation.vocabulary import JOINT
@@ -56,10 +57,13 @@ def refuse_fewer_tokens(run: Path, reduction: Reducer | None) -> None:
 
 
 def write_beside(
-    folder: Path, recipe: TextRecipe | VisionRecipe, labels: Sequence[str], tokenizer: Tokenizer | None = None
+    folder: Path,
+    recipe: TextRecipe | ImageClassificationRecipe,
+    labels: Sequence[str],
+    tokenizer: Tokenizer | None = None,
 ) -> None:
     """What one needs beside an ONNX graph: the recipe, the labels, the vocabulary."""
-    storage.write_text(folder / "recipe.toml", to_toml(recipe))
+    storage.write_text(folder / "recipe.toml", recipe.to_toml())
     write_labels(RunFolder(folder), labels)
     if tokenizer is not None:
         tokenizer.save(folder / JOINT)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal
 
 from regard import storage
-from regard.config import to_toml
 from regard.errors import RegardError
 from regard.interop import ctranslate2, marian, onnx, tokenizer_files
 from regard.interop.ctranslate2 import Quantization
@@ -39,11 +38,11 @@ def write(
             onnx.write(loaded.model, folder, max_length)
         case "huggingface":
             tokenizer = tokenizer_files.check(vocabulary.source, vocabulary.target)
-            marian.write(loaded.model, recipe, folder)
+            marian.write(loaded.model, recipe.model, recipe.decode, recipe.to_toml(), folder)
             tokenizer_files.write(tokenizer, folder, max_length)
             return
     vocabulary.save(folder)
-    storage.write_text(folder / "recipe.toml", to_toml(recipe))
+    storage.write_text(folder / "recipe.toml", recipe.to_toml())
 
 
 def words_of(tokenizer: Tokenizer) -> Sequence[str]:

@@ -3,22 +3,20 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.config import (
-    AnsweringRecipe,
-    ClassificationRecipe,
-    EncoderRecipe,
-    LanguageRecipe,
-    PretrainingRecipe,
-    TaggingRecipe,
-    TextRecipe,
-    VisionRecipe,
-)
-from regard.errors import RegardError
+from regard.errors import RecipeError, RegardError
 from regard.interop import bert, gpt2, marian, vit
 from regard.interop.folders import expect, read_config
+from regard.tasks.classification.config import ClassificationRecipe
+from regard.tasks.encoder.config import EncoderRecipe, TextRecipe
 from regard.tasks.encoder.run_folder import write_labels, write_texts
+from regard.tasks.image_classification.config import ImageClassificationRecipe
+from regard.tasks.language_modeling.config import LanguageModelingRecipe
+from regard.tasks.masked_lm.config import MaskedLmRecipe
 from regard.tasks.model_card import harmless
+from regard.tasks.question_answering.config import QuestionAnsweringRecipe
+from regard.tasks.registry import read_recipe
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.tagging.config import TaggingRecipe
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.vocabulary import Vocabulary
 
@@ -58,16 +56,20 @@ def import_folder(folder: Path, out: Path) -> ImportedRun:
 
 
 def import_translation(folder: Path, out: Path) -> ImportedRun:
-    found = marian.read(folder)
+    imported = marian.read(folder)
+    try:
+        recipe = read_recipe(imported.recipe)
+    except RecipeError as problem:
+        raise marian.damaged_recipe(folder, problem) from None
     run = RunFolder.create(out)
-    parameters = count_parameters(found.model)
+    parameters = count_parameters(imported.model)
     with run.alone():
-        Vocabulary(found.tokenizer, found.tokenizer).save(out)
-        run.write_weights(found.model)
-        run.write("README.md", card(folder, found.recipe.task, found.recipe.model, parameters))
-        run.write_recipe(found.recipe)
-        run.write_config(found.recipe)
-    return ImportedRun(out, found.recipe.task, str(found.recipe.model), parameters, found.tokenizer.size)
+        Vocabulary(imported.tokenizer, imported.tokenizer).save(out)
+        run.write_weights(imported.model)
+        run.write("README.md", card(folder, recipe.task, imported.config, parameters))
+        run.write_recipe(recipe)
+        run.write_config(recipe)
+    return ImportedRun(out, recipe.task, str(imported.config), parameters, imported.tokenizer.size)
 
 
 def import_bert(folder: Path, out: Path) -> ImportedRun:
@@ -82,7 +84,10 @@ def import_bert(folder: Path, out: Path) -> ImportedRun:
 
 def import_gpt(folder: Path, out: Path) -> ImportedRun:
     found = gpt2.read(folder)
-    recipe, parameters = LanguageRecipe("language", model=found.config), count_parameters(found.model)
+    recipe, parameters = (
+        LanguageModelingRecipe("language-modeling", model=found.config),
+        count_parameters(found.model),
+    )
     told = card(folder, recipe.task, found.config, parameters)
     write_texts(out, recipe, found.model, found.tokenizer, (), told)
     return ImportedRun(out, recipe.task, str(found.config), parameters, found.tokenizer.size)
@@ -90,7 +95,10 @@ def import_gpt(folder: Path, out: Path) -> ImportedRun:
 
 def import_vit(folder: Path, out: Path) -> ImportedRun:
     found = vit.read(folder)
-    recipe, parameters = VisionRecipe("vision", model=found.config), count_parameters(found.model)
+    recipe, parameters = (
+        ImageClassificationRecipe("image-classification", model=found.config),
+        count_parameters(found.model),
+    )
     run = RunFolder.create(out)
     with run.alone():
         write_labels(run, found.labels)
@@ -113,8 +121,8 @@ def recipe_of(found: bert.Imported) -> TextRecipe:
         case "tags":
             return TaggingRecipe("tagging", model=found.config)
         case "span":
-            return AnsweringRecipe("answering", model=found.config)
+            return QuestionAnsweringRecipe("question-answering", model=found.config)
         case "pretraining":
-            return PretrainingRecipe("pretraining", model=found.config)
+            return MaskedLmRecipe("masked-lm", model=found.config)
         case _:
             return EncoderRecipe("encoder", found.config, found.embed)

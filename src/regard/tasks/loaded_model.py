@@ -33,7 +33,7 @@ class LoadedModel(ABC):  # those that read texts have abstract methods
         """A loaded model that must be of this class; one of another task is refused as not one that `does`."""
         if not isinstance(loaded, cls):
             raise RegardError(
-                f"{loaded.folder.path} holds a {loaded.recipe.task} model, not one that {does or cls.does}"
+                f"{loaded.folder.path} holds a model for {loaded.recipe.task}, not one that {does or cls.does}"
             )
         return loaded
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from regard import storage
-from regard.config import LoopSettings
+from regard.config.training import TrainConfig
 from regard.errors import DiskError, RegardError
 from regard.training.state import Progress, Scores
 
@@ -32,7 +32,7 @@ class NullListener:
 class MetricsLogger:
     """Writes each report to metrics.jsonl, to the listener, and to TensorBoard where the recipe wants it."""
 
-    def __init__(self, folder: Path, listener: ProgressListener, train: LoopSettings, step: int = 0) -> None:
+    def __init__(self, folder: Path, listener: ProgressListener, train: TrainConfig, step: int = 0) -> None:
         self.path, self.listener, self.train = folder / "metrics.jsonl", listener, train
         self.samples: list[tuple[str, str]] = []
         """Source and translation of a few validation sentences, left here by the validation."""
@@ -100,7 +100,7 @@ def short_line(progress: Progress) -> str:
     )
 
 
-def report_line(progress: Progress, train: LoopSettings) -> str:
+def report_line(progress: Progress, train: TrainConfig) -> str:
     """Batch, updates, loss, speed and rate, in the order in which the report prints them."""
     batch = progress.step * train.grad_accum
     return (

@@ -4,9 +4,9 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.config import TranslationRecipe
 from regard.data.filters import Report
 from regard.metrics import Quality
+from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.training.state import Training
 

@@ -1,7 +1,10 @@
-"""The tasks, one line each."""
+"""The tasks, one line each, and recipes read as the task they name defines them."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from regard.config.recipes import Recipe, read_table
+from regard.config.schema import one_of, override
 from regard.tasks.classification.spec import ClassificationSpec
 from regard.tasks.diffusion.spec import DiffusionSpec
 from regard.tasks.encoder.spec import EncoderSpec
@@ -29,6 +32,25 @@ SPECS: tuple[TaskSpec[Any, Any], ...] = (
 BY_NAME = {spec.name: spec for spec in SPECS}
 
 
-def spec_of(recipe: Any) -> TaskSpec[Any, Any]:
+def spec_of(recipe: Recipe) -> TaskSpec[Any, Any]:
     """The task of a recipe."""
     return BY_NAME[recipe.task]
+
+
+def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """Read a recipe and override some of its values.
+
+    Args:
+        name: The name of a shipped recipe, or the path of a TOML file.
+        overrides: Values by key: `{"train.steps": 500}`.
+
+    Raises:
+        RecipeError: A key or value is not allowed, or the file cannot be read.
+    """
+    return read_recipe(override(read_table(name), overrides or {}))
+
+
+def read_recipe(table: Mapping[str, Any]) -> Recipe:
+    """A recipe from a parsed TOML table, which names its task."""
+    recipe: Recipe = one_of(tuple(spec.recipe for spec in SPECS), table, "")
+    return recipe

@@ -13,8 +13,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from regard import storage
-from regard.config import Recipe, load_recipe, read_recipe, to_toml
+from regard.config.recipes import Recipe
 from regard.errors import RecipeError, RegardError
+from regard.tasks.registry import load_recipe, read_recipe
 from regard.tensor_files import check_shapes, shapes_in, write_tensors
 
 LARGEST_CONFIG = 1 << 20
@@ -82,7 +83,7 @@ class RunFolder:
     def check_begun_as(self, recipe: Recipe) -> None:
         """Refuse to go on with other data, other text or another model; how long to train may change."""
         begun = load_recipe(str(self.file("recipe.toml")))
-        for section in ("task", "data", "text", "model", "reduce"):
+        for section in ("task", "data", "tokenizer", "model", "reduce"):
             was, now = getattr(begun, section, None), getattr(recipe, section, None)
             if was != now:
                 key, old, new = first_difference(section, was, now)
@@ -96,7 +97,7 @@ class RunFolder:
 
     def write_recipe(self, recipe: Recipe) -> None:
         """What the run was asked to do, in full."""
-        self.write("recipe.toml", to_toml(recipe))
+        self.write("recipe.toml", recipe.to_toml())
 
     def write_config(self, recipe: Recipe) -> None:
         """What is needed to build the model. Written last: a folder with a config holds a finished run."""

@@ -73,27 +73,27 @@ class TaskSpec(ABC, Generic[RecipeType, ModelType]):
 
     def load_ensemble(self, folder: "RunFolder", recipe: RecipeType, beside: Sequence[str | Path]) -> ModelType:
         """Open a finished run together with others of the task."""
-        raise RegardError(f"{folder.path} holds a {self.name} model; only those that translate do so together")
+        raise RegardError(f"{folder.path} holds a model for {self.name}; only translation has ensembles")
 
     def evaluate(self, loaded: ModelType, options: EvaluateOptions) -> "Result":
         """Measure the model for `regard evaluate`."""
         refuse_merge(options)
         refuse_data(options)
-        raise RegardError(f"{loaded.folder.path} holds a {self.name} model, not one that translates")
+        raise RegardError(f"{loaded.folder.path} holds a model for {self.name}, not one that translates")
 
     def attention(self, loaded: ModelType, text: str, target: str | None) -> "AttentionMaps":
         """Attention weights for `regard look` at a text."""
-        raise RegardError(f"{loaded.folder.path} holds a {self.name} model, which reads no text")
+        raise RegardError(f"{loaded.folder.path} holds a model for {self.name}, which reads no text")
 
     def export(self, loaded: ModelType, options: ExportOptions) -> "Check":
         """Write the model for another tool, and check it there."""
-        raise RegardError(f"{loaded.folder.path} holds a {self.name} model, which cannot be exported")
+        raise RegardError(f"{loaded.folder.path} holds a model for {self.name}, which cannot be exported")
 
     def reduction_subject(self, loaded: ModelType, data: Path | None, most: int) -> "Subject":
         """The model as `regard bench reduction` measures it, on at most `most` examples; 0 means all."""
         raise RegardError(
-            f"{loaded.folder.path} holds a {self.name} model; tokens become fewer where images or texts are "
-            "labelled or words tagged"
+            f"{loaded.folder.path} holds a model for {self.name}; tokens are merged or pruned in "
+            "models that label images or texts or tag words"
         )
 
 

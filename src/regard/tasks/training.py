@@ -7,7 +7,8 @@ from typing import Protocol, TypeVar
 import torch
 from torch import nn
 
-from regard.config import LoopSettings, Recipe
+from regard.config.recipes import Recipe
+from regard.config.training import TrainConfig
 from regard.engine.plan import describe_training
 from regard.errors import DiskError
 from regard.tasks.metrics_log import MetricsLogger, NullListener, NullLogger, ProgressListener
@@ -33,7 +34,7 @@ class Task(Protocol[Result]):
     def recipe(self) -> Recipe: ...
 
     @property
-    def settings(self) -> LoopSettings: ...
+    def settings(self) -> TrainConfig: ...
 
     @property
     def width(self) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from regard.config import LoopSettings
+from regard.config.training import TrainConfig
 from regard.training.sharding import is_sharded, own, part_of, whole
 
 Weights = dict[str, Tensor]
@@ -16,7 +16,7 @@ Weights = dict[str, Tensor]
 class Average:
     """The weights to validate and keep: exponential average, mean of the last validations, or the latest."""
 
-    def __init__(self, model: nn.Module, train: LoopSettings, kept: nn.Module | None = None) -> None:
+    def __init__(self, model: nn.Module, train: TrainConfig, kept: nn.Module | None = None) -> None:
         self.model, self.train, self.kept = model, train, kept
         self.steps = 0
         self.exponential = copy_of(model) if train.average == "exponential" else {}

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.config import LoopSettings
+from regard.config.training import TrainConfig
 from regard.training import schedules
 from regard.training.lion import Lion
 from regard.training.muon import Muon
@@ -18,7 +18,7 @@ THRESHOLD_RATE = 0.02
 """The highest rate of thresholds of pruning."""
 
 
-def make_optimizer(model: nn.Module, train: LoopSettings) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, train: TrainConfig) -> torch.optim.Optimizer:
     """Adam as the paper has it, AdamW, Muon or Lion; weight decay leaves norms, biases and embeddings alone."""
     learned = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     named = [(name, each) for name, each in learned if not name.endswith("thresholds")]
@@ -57,7 +57,7 @@ def hidden_apart(groups: list[dict[str, Any]], model: nn.Module) -> list[dict[st
     return [{**matrices, "params": hidden, "orthogonal": True}, {**matrices, "params": other}, rest]
 
 
-def make_schedule(train: LoopSettings, d_model: int, total: float) -> Schedule:
+def make_schedule(train: TrainConfig, d_model: int, total: float) -> Schedule:
     """The rate at each step; `total` is how many steps the budget is expected to allow."""
     match train.schedule:
         case "noam":

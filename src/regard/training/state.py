@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.config import LoopSettings
+from regard.config.training import TrainConfig
 from regard.data.stream import Cursor
 from regard.training.distributed import World
 from regard.training.ema import Average
@@ -124,7 +124,7 @@ class Training:
     """A training in progress: everything a checkpoint holds, so that it can go on as if never interrupted."""
 
     model: nn.Module
-    settings: LoopSettings
+    settings: TrainConfig
     batches: Batches
     width: int
     """Size of a token's vector, which the noam schedule asks for."""

@@ -1,7 +1,7 @@
 """A model that labels texts, or pairs of texts, opened."""
 
-from regard.config import ClassificationRecipe
 from regard.errors import RegardError
+from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.classification.task import (
     Classification,
     LabelPrediction,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import ClassificationRecipe
+from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder.spec import EncoderTaskSpec
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from regard.config import ClassificationRecipe, GptModel
+from regard.config.models import GptConfig
 from regard.data.examples import Example, Ready
 from regard.data.labelled import Columns, Labelled, balance, check_labels, labels_of, read_labelled
 from regard.metrics import score_labels
 from regard.nn.build import Head
+from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import MakeObjective, TaskRun, TaskScores, asked
 from regard.tasks.metrics_log import ProgressListener
@@ -35,7 +36,7 @@ class Classification:
     def __init__(self, recipe: ClassificationRecipe) -> None:
         self.data = recipe.data
         self.objective: MakeObjective = ClassObjective
-        if isinstance(recipe.model, GptModel):
+        if isinstance(recipe.model, GptConfig):
             self.objective = partial(GptClassObjective, language=recipe.train.language_loss)
         self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from regard import tokenization
-from regard.config import PaintRecipe
 from regard.decoding.diffusion import DiffusionConfig
 from regard.errors import RegardError, did_you_mean
+from regard.tasks.diffusion.config import DiffusionRecipe
 from regard.tasks.diffusion.task import build_unet, options_of, painted
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
@@ -24,9 +24,9 @@ class ImageGenerator(LoadedModel):
     """A diffusion model that makes images of prompts."""
 
     does = "paints"
-    recipe: PaintRecipe
+    recipe: DiffusionRecipe
 
-    def __init__(self, folder: RunFolder, recipe: PaintRecipe) -> None:
+    def __init__(self, folder: RunFolder, recipe: DiffusionRecipe) -> None:
         self.folder, self.recipe = folder, recipe
         self.tokenizer = tokenization.load(folder.file(JOINT))
         with torch.device("meta"):

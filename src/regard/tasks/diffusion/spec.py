@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import PaintRecipe
 from regard.errors import RegardError
+from regard.tasks.diffusion.config import DiffusionRecipe
 from regard.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from regard.viz.payload import AttentionMaps
 
 
-class DiffusionSpec(TaskSpec[PaintRecipe, "ImageGenerator"]):
+class DiffusionSpec(TaskSpec[DiffusionRecipe, "ImageGenerator"]):
     """Images from prompts by a diffusion model."""
 
-    name = "painting"
-    recipe = PaintRecipe
+    name = "diffusion"
+    recipe = DiffusionRecipe
     reads = None
     commands = frozenset({"paint"})
 
     def train(
-        self, recipe: PaintRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
+        self, recipe: DiffusionRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.diffusion.task import train
 
         return train(recipe, out, listener, resume=resume)
 
-    def load(self, folder: "RunFolder", recipe: PaintRecipe) -> "ImageGenerator":
+    def load(self, folder: "RunFolder", recipe: DiffusionRecipe) -> "ImageGenerator":
         from regard.tasks.diffusion.model import ImageGenerator
 
         return ImageGenerator(folder, recipe)
 
     def attention(self, loaded: "ImageGenerator", text: str, target: str | None) -> "AttentionMaps":
-        raise RegardError(f"{loaded.folder.path} holds a painting model: `regard paint` shows what it paints")
+        raise RegardError(f"{loaded.folder.path} holds a model for diffusion: `regard paint` runs it")

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from regard import tokenization
-from regard.config import PaintRecipe, UnetModel, VitModel
+from regard.config.models import UnetConfig, VitConfig
 from regard.data.diffusion import PaintBatches
 from regard.data.images import Images, Part, labels_of, open_images
 from regard.data.prompts import prompts_for, usual_prompt, vocabulary_texts
@@ -17,6 +17,7 @@ from regard.errors import RecipeError, RegardError
 from regard.nn import Packed
 from regard.nn.unet import Unet
 from regard.tasks import training
+from regard.tasks.diffusion.config import DiffusionRecipe
 from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
@@ -39,7 +40,7 @@ SHOWN = 8
 
 
 def train(
-    recipe: PaintRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
+    recipe: DiffusionRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test pictures, or on those held out."""
     if recipe.data.path is None:
@@ -50,7 +51,7 @@ def train(
 class PaintTask:
     """A painting recipe as the task of a training."""
 
-    def __init__(self, recipe: PaintRecipe) -> None:
+    def __init__(self, recipe: DiffusionRecipe) -> None:
         self.recipe, self.settings, self.width = recipe, recipe.train, recipe.model.width
         self.path = Path(recipe.data.path or "")
         self.splits = open_splits(self.path, recipe)
@@ -136,10 +137,10 @@ class PaintTask:
         return f"{card}\n![What it paints](painted.png)\n"
 
 
-def open_splits(folder: Path, recipe: PaintRecipe) -> dict[str, Images]:
+def open_splits(folder: Path, recipe: DiffusionRecipe) -> dict[str, Images]:
     """Pictures for training, validation and test, each of the model's size."""
     side = recipe.model.side
-    found = open_images(folder, VitModel(patch=1, height=side, width=side, channels=1))
+    found = open_images(folder, VitConfig(patch=1, height=side, width=side, channels=1))
     for images in found.values():
         if (images.height, images.width) != (side, side):
             raise RecipeError(
@@ -168,11 +169,11 @@ def said(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
     return [[*ids, tokenizer.end] for ids in tokenizer.encode_batch(prompts)]
 
 
-def build_unet(model: UnetModel, tokenizer: Tokenizer) -> Unet:
+def build_unet(model: UnetConfig, tokenizer: Tokenizer) -> Unet:
     return Unet(model, tokenizer.size, tokenizer.padding)
 
 
-def options_of(recipe: PaintRecipe) -> DiffusionConfig:
+def options_of(recipe: DiffusionRecipe) -> DiffusionConfig:
     """The recipe's way of painting."""
     return DiffusionConfig(recipe.paint.sampler, recipe.paint.steps, recipe.paint.guidance)
 

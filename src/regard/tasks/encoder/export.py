@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard import storage
-from regard.config import BertModel
+from regard.config.models import BertConfig
 from regard.data.corpus import read_lines
 from regard.data.examples import Example, all_batches
 from regard.errors import RegardError
@@ -41,12 +41,12 @@ def export(loaded: Encoder, options: ExportOptions) -> Check:
     if to == "onnx":
         onnx.write_reader(loaded.model, folder)
         write_beside(folder, recipe, loaded.labels, loaded.tokenizer)
-    elif to == "huggingface" and isinstance(recipe.model, BertModel):
+    elif to == "huggingface" and isinstance(recipe.model, BertConfig):
         embed = getattr(recipe, "embed", None)
         head = text_spec_of(recipe).head
         bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, embed)
     else:
-        allowed = "onnx or huggingface" if isinstance(recipe.model, BertModel) else "onnx"
+        allowed = "onnx or huggingface" if isinstance(recipe.model, BertConfig) else "onnx"
         raise RegardError(
             f"{loaded.folder.path} holds {recipe.model}; it can be exported to {allowed}, not {to}"
         )

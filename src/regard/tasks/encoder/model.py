@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.config import EncoderRecipe
 from regard.errors import RegardError
 from regard.nn import Merging, Recorder
 from regard.nn.bert import Bert, BertReader
 from regard.nn.gpt import Gpt
 from regard.tasks.classification.task import encode_texts
+from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import TextFolder, embed_settings
 from regard.tasks.encoder.training import TaskScores, Work, asked, file_of
 from regard.tasks.loaded_model import TextModel

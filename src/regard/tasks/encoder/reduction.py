@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from regard.config import LoopSettings, Reduction
+from regard.config.models import TokenReductionConfig
+from regard.config.training import TrainConfig
 from regard.data.examples import TextBatch
 from regard.engine.forward import padded_inputs
 from regard.errors import RegardError
@@ -18,13 +19,13 @@ WORTH = "worth"
 """The score by which the best weights are chosen while thresholds are learned."""
 SAMPLE = 256
 """Examples that tell how many tokens are kept."""
-Settings = TypeVar("Settings", bound=LoopSettings)
+Settings = TypeVar("Settings", bound=TrainConfig)
 
 
 def amounts_of(told: str) -> tuple[float, ...]:
     """`0.3` or `16` for every layer, `0.5,0,8` for the first three: shares of the tokens, or how many."""
     try:
-        return Reduction(merge=tuple(float(each) for each in told.split(","))).merge
+        return TokenReductionConfig(merge=tuple(float(each) for each in told.split(","))).merge
     except ValueError:
         pass
     raise RegardError(
@@ -33,18 +34,18 @@ def amounts_of(told: str) -> tuple[float, ...]:
     )
 
 
-def learns(reduce: Reduction | None) -> bool:
+def learns(reduce: TokenReductionConfig | None) -> bool:
     """Whether thresholds are to be learned."""
     return reduce is not None and reduce.prune == "soft"
 
 
-def settled_by_worth(train: Settings, reduce: Reduction | None) -> Settings:
+def settled_by_worth(train: Settings, reduce: TokenReductionConfig | None) -> Settings:
     """The settings of a training; where thresholds are learned, few tokens count besides few mistakes."""
     best: Any = WORTH
     return replace(train, best_by=best) if learns(reduce) else train
 
 
-def with_worth(scores: Scores, by: str, kept: float, reduce: Reduction) -> Scores:
+def with_worth(scores: Scores, by: str, kept: float, reduce: TokenReductionConfig) -> Scores:
     """The scores, the share of tokens kept, and the score less the price of what is kept too much.
 
     Without it the best weights would be the first ones, which prune nothing.

@@ -10,20 +10,12 @@ import torch
 from torch import nn
 
 from regard import tokenization
-from regard.config import (
-    BertModel,
-    EmbedSettings,
-    GptModel,
-    LanguageRecipe,
-    LanguageText,
-    NgramModel,
-    PieceSettings,
-    Reduction,
-    TextRecipe,
-)
+from regard.config.models import BertConfig, EmbedConfig, GptConfig, NgramConfig, TokenReductionConfig
 from regard.errors import RecipeError, RegardError
 from regard.nn.build import build_reader
+from regard.tasks.encoder.config import TextRecipe, WordPieceConfig
 from regard.tasks.encoder.spec import TextTaskSpec
+from regard.tasks.language_modeling.config import GptTokenizerConfig
 from regard.tasks.registry import spec_of
 from regard.tasks.run_folder import LARGEST_CONFIG, RunFolder
 from regard.tasks.translation.vocabulary import JOINT
@@ -38,12 +30,12 @@ class TextFolder:
     """A run folder that holds a BERT or a GPT, and its recipe."""
 
     folder: RunFolder
-    recipe: TextRecipe | LanguageRecipe
+    recipe: TextRecipe
 
     @property
-    def config(self) -> BertModel | GptModel:
+    def config(self) -> BertConfig | GptConfig:
         """The model section; counts of tokens are no network."""
-        if isinstance(self.recipe.model, NgramModel):
+        if isinstance(self.recipe.model, NgramConfig):
             raise RegardError(f"{self.folder.path} holds {self.recipe.model}, which is no network")
         return self.recipe.model
 
@@ -71,35 +63,35 @@ class TextFolder:
         return model.to(choose_device()).eval()
 
 
-def text_spec_of(recipe: TextRecipe | LanguageRecipe) -> TextTaskSpec[Any, Any]:
+def text_spec_of(recipe: TextRecipe) -> TextTaskSpec[Any, Any]:
     """The task of a recipe for a BERT or a GPT."""
     spec = spec_of(recipe)
     assert isinstance(spec, TextTaskSpec)
     return spec
 
 
-def reduction_of(recipe: TextRecipe | LanguageRecipe) -> Reduction | None:
+def reduction_of(recipe: TextRecipe) -> TokenReductionConfig | None:
     """What a recipe says of fewer tokens; some tasks have no such section."""
     return getattr(recipe, "reduce", None)
 
 
-def embed_settings(recipe: TextRecipe | LanguageRecipe) -> EmbedSettings:
+def embed_settings(recipe: TextRecipe) -> EmbedConfig:
     """How `embed` makes vectors; only an imported encoder has settings of its own."""
-    return getattr(recipe, "embed", EmbedSettings())
+    return getattr(recipe, "embed", EmbedConfig())
 
 
 def open_texts(path: Path) -> TextFolder:
     """A finished run whose model is a BERT or a GPT, whatever its task."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
-    if not isinstance(recipe, TextRecipe | LanguageRecipe):
-        raise RegardError(f"{path} holds a {recipe.task} model, not a BERT or a GPT")
+    if not isinstance(recipe, TextRecipe):
+        raise RegardError(f"{path} holds a model for {recipe.task}, not a BERT or a GPT")
     return TextFolder(folder, recipe)
 
 
 def write_texts(
     out: Path,
-    recipe: TextRecipe | LanguageRecipe,
+    recipe: TextRecipe,
     model: nn.Module,
     tokenizer: Tokenizer,
     labels: Sequence[str],
@@ -136,11 +128,11 @@ def read_labels(folder: Path) -> list[str]:
     return found
 
 
-def shape_of(model: BertModel | GptModel) -> dict[str, int]:
+def shape_of(model: BertConfig | GptConfig) -> dict[str, int]:
     return {name: getattr(model, name) for name in ("layers", "d_model", "heads", "d_ff")}
 
 
-def started(model: BertModel | GptModel) -> BertModel | GptModel:
+def started(model: BertConfig | GptConfig) -> BertConfig | GptConfig:
     """The model section with the sizes of the run to start from."""
     if model.start is None:
         return model
@@ -175,8 +167,8 @@ def start_from(path: Path, model: nn.Module) -> str:
 
 
 def make_tokenizer(
-    model: BertModel | GptModel,
-    settings: PieceSettings | LanguageText,
+    model: BertConfig | GptConfig,
+    settings: WordPieceConfig | GptTokenizerConfig,
     texts: Callable[[], Iterable[str]],
     folder: RunFolder,
     task: str,
@@ -186,27 +178,29 @@ def make_tokenizer(
         return load_tokenizer(folder.path, model, task)
     if model.start:
         return load_tokenizer(Path(model.start), model, task)
-    if isinstance(settings, LanguageText):
+    if isinstance(settings, GptTokenizerConfig):
         return learned(settings, texts())
-    kind = "gpt" if isinstance(model, GptModel) else "bert"
+    kind = "gpt" if isinstance(model, GptConfig) else "bert"
     found = tokenization.train(
-        kind, texts(), size=settings.size, min_count=settings.min_count, lower=settings.lower
+        kind, texts(), size=settings.vocab_size, min_count=settings.min_count, lower=settings.lower
     )
-    return MarkedTokenizer(found) if isinstance(model, GptModel) else found
+    return MarkedTokenizer(found) if isinstance(model, GptConfig) else found
 
 
-def learned(settings: LanguageText, texts: Iterable[str]) -> Tokenizer:
+def learned(settings: GptTokenizerConfig, texts: Iterable[str]) -> Tokenizer:
     """The tokens of a language model, from its text."""
-    return tokenization.train("gpt" if settings.kind == "bpe" else settings.kind, texts, size=settings.size)
+    return tokenization.train(
+        "gpt" if settings.kind == "bpe" else settings.kind, texts, size=settings.vocab_size
+    )
 
 
-def load_tokenizer(folder: Path, model: BertModel | GptModel, task: str) -> Any:
+def load_tokenizer(folder: Path, model: BertConfig | GptConfig, task: str) -> Any:
     """The vocabulary as the task has it: a GPT that labels knows three symbols more than one that writes."""
     found = tokenization.load(RunFolder(folder).file(JOINT))
-    if isinstance(model, BertModel):
+    if isinstance(model, BertConfig):
         if not isinstance(found, BertTokenizer):
             raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not BERT's")
         return found
     if not isinstance(found, GptTokenizer | LetterTokenizer):
         raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not one that a GPT has")
-    return found if task == "language" else MarkedTokenizer(found)
+    return found if task == "language-modeling" else MarkedTokenizer(found)

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from regard.config import EncoderRecipe
 from regard.errors import RegardError
+from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.spec import (
     EvaluateOptions,
     ExportOptions,

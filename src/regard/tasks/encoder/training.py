@@ -10,15 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config import (
-    AnsweringRecipe,
-    ClassificationRecipe,
-    Files,
-    LanguageRecipe,
-    NgramModel,
-    PretrainingRecipe,
-    TaggingRecipe,
-)
+from regard.config.data import Files
+from regard.config.models import NgramConfig
 from regard.data.examples import Example, Source, TextBatch, TextBatches, all_batches
 from regard.data.lines import CorpusError
 from regard.engine import run
@@ -26,6 +19,7 @@ from regard.errors import RecipeError
 from regard.nn import kept_share
 from regard.nn.build import Head, build_reader
 from regard.tasks import training
+from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, token_counts, with_worth
 from regard.tasks.encoder.run_folder import (
     LABELS,
@@ -37,10 +31,14 @@ from regard.tasks.encoder.run_folder import (
     started,
     write_labels,
 )
+from regard.tasks.language_modeling.config import LanguageModelingRecipe
+from regard.tasks.masked_lm.config import MaskedLmRecipe
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
+from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.tagging.config import TaggingRecipe
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.vocabulary import JOINT
 from regard.training.distributed import World
@@ -49,10 +47,17 @@ from regard.training.state import Scores, Training
 from regard.viz.curves import draw_training
 from regard.viz.figure import save as save_picture
 
-TrainedRecipe = PretrainingRecipe | ClassificationRecipe | TaggingRecipe | AnsweringRecipe | LanguageRecipe
+TrainedRecipe = (
+    MaskedLmRecipe | ClassificationRecipe | TaggingRecipe | QuestionAnsweringRecipe | LanguageModelingRecipe
+)
 Item = TypeVar("Item")
 AnyRecipe = TypeVar(
-    "AnyRecipe", PretrainingRecipe, ClassificationRecipe, TaggingRecipe, AnsweringRecipe, LanguageRecipe
+    "AnyRecipe",
+    MaskedLmRecipe,
+    ClassificationRecipe,
+    TaggingRecipe,
+    QuestionAnsweringRecipe,
+    LanguageModelingRecipe,
 )
 MakeObjective = Callable[[nn.Module, float, torch.dtype], HeadObjective]
 """The loss from a model, the smoothing and the precision."""
@@ -160,7 +165,7 @@ class TextTask:
     """A work as the task of a training."""
 
     def __init__(self, recipe: TrainedRecipe, work: Work) -> None:
-        assert not isinstance(recipe.model, NgramModel)
+        assert not isinstance(recipe.model, NgramConfig)
         self.recipe, self.model, self.work = recipe, recipe.model, work
         self.width = self.model.width
         self.settings = settled_by_worth(recipe.train, reduction_of(recipe))
@@ -176,7 +181,7 @@ class TextTask:
         if world.first:
             folder.write_recipe(self.recipe)
             self.tokenizer = make_tokenizer(
-                self.model, self.recipe.text, self.work.texts, folder, self.recipe.task
+                self.model, self.recipe.tokenizer, self.work.texts, folder, self.recipe.task
             )
             self.tokenizer.save(folder.path / JOINT)
             write_labels(folder, self.work.labels)
@@ -259,7 +264,7 @@ def train(
     resume: bool,
 ) -> TaskRun | None:
     """Train a recipe into a folder; `make` gives the work of its task."""
-    assert not isinstance(recipe.model, NgramModel)
+    assert not isinstance(recipe.model, NgramConfig)
     recipe = replace(recipe, model=started(recipe.model))  # type: ignore[arg-type]  # the same kind of model
     return training.train(TextTask(recipe, make(recipe)), out, listener, resume=resume)
 

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.config import VisionRecipe
 from regard.data.image_batches import as_numbers
 from regard.data.images import Images, InFolders, check_labels, open_images, open_set
 from regard.data.pictures import look_at, read_picture
@@ -15,6 +14,7 @@ from regard.errors import RegardError
 from regard.nn import Merging, Recorder
 from regard.tasks.classification.task import LabelPrediction, judged
 from regard.tasks.encoder.training import TaskScores
+from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.image_classification.task import fresh_vit, measure, probabilities
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
@@ -26,9 +26,9 @@ class ImageClassifier(LoadedModel):
     """A Vision Transformer that labels images."""
 
     does = "labels images"
-    recipe: VisionRecipe
+    recipe: ImageClassificationRecipe
 
-    def __init__(self, folder: RunFolder, recipe: VisionRecipe) -> None:
+    def __init__(self, folder: RunFolder, recipe: ImageClassificationRecipe) -> None:
         self.folder, self.recipe = folder, recipe
         self.model, self.labels = fresh_vit(folder, recipe)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import VisionRecipe
+from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.spec import EvaluateOptions, ExportOptions, TaskSpec, evaluate_on_data
 
 if TYPE_CHECKING:
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from regard.tasks.run_folder import RunFolder
 
 
-class ImageClassificationSpec(TaskSpec[VisionRecipe, "ImageClassifier"]):
+class ImageClassificationSpec(TaskSpec[ImageClassificationRecipe, "ImageClassifier"]):
     """Labels for images by a Vision Transformer."""
 
-    name = "vision"
-    recipe = VisionRecipe
+    name = "image-classification"
+    recipe = ImageClassificationRecipe
     reads = "image"
     commands = frozenset({"classify"})
 
     def train(
-        self, recipe: VisionRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
+        self, recipe: ImageClassificationRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.image_classification.task import train
 
         return train(recipe, out, listener, resume=resume)
 
-    def load(self, folder: "RunFolder", recipe: VisionRecipe) -> "ImageClassifier":
+    def load(self, folder: "RunFolder", recipe: ImageClassificationRecipe) -> "ImageClassifier":
         from regard.tasks.image_classification.model import ImageClassifier
 
         return ImageClassifier(folder, recipe)

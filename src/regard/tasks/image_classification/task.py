@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.config import VisionRecipe, VitModel
+from regard.config.models import VitConfig
 from regard.data.image_batches import ImageBatches, as_numbers
 from regard.data.images import Images, Part, balance, check_labels, labels_of, open_images
 from regard.engine import run
@@ -22,6 +22,7 @@ from regard.tasks import training
 from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, with_worth
 from regard.tasks.encoder.run_folder import LABELS, read_labels, write_labels
 from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
+from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
@@ -37,7 +38,11 @@ BUDGET = 16384
 
 
 def train(
-    recipe: VisionRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
+    recipe: ImageClassificationRecipe,
+    out: Path,
+    listener: ProgressListener | None = None,
+    *,
+    resume: bool = False,
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test images or on the validation images."""
     if recipe.data.path is None:
@@ -52,7 +57,7 @@ def train(
 class VisionTask:
     """A vision recipe as the task of a training."""
 
-    def __init__(self, recipe: VisionRecipe, splits: dict[str, Images]) -> None:
+    def __init__(self, recipe: ImageClassificationRecipe, splits: dict[str, Images]) -> None:
         self.recipe, self.width = recipe, recipe.model.d_model
         self.settings = settled_by_worth(recipe.train, recipe.reduce)
         self.path = Path(recipe.data.path or "")
@@ -130,7 +135,7 @@ class VisionTask:
         )
 
 
-def started(model: VitModel) -> VitModel:
+def started(model: VitConfig) -> VitConfig:
     """The model section with the sizes of the run to start from."""
     if model.start is None:
         return model
@@ -138,7 +143,7 @@ def started(model: VitModel) -> VitModel:
     return replace(theirs, start=model.start, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
 
-def fitted(model: VitModel, images: Images) -> VitModel:
+def fitted(model: VitConfig, images: Images) -> VitConfig:
     """The model section with the size of the images, where it says nothing of it."""
     try:
         return replace(
@@ -151,12 +156,12 @@ def fitted(model: VitModel, images: Images) -> VitModel:
         raise RecipeError(f"model.{impossible}") from None
 
 
-def open_vit(path: Path) -> tuple[RunFolder, VisionRecipe]:
+def open_vit(path: Path) -> tuple[RunFolder, ImageClassificationRecipe]:
     """A finished run that holds a Vision Transformer."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
-    if not isinstance(recipe, VisionRecipe):
-        raise RegardError(f"{path} holds a {recipe.task} model, not one for images")
+    if not isinstance(recipe, ImageClassificationRecipe):
+        raise RegardError(f"{path} holds a model for {recipe.task}, not one for images")
     return folder, recipe
 
 
@@ -215,7 +220,7 @@ def measure(model: nn.Module, images: Images, labels: list[str]) -> TaskScores:
     return TaskScores({**scores.numbers(), "loss": loss}, len(gold), [asdict(each) for each in scores.by_label])
 
 
-def fresh_vit(folder: RunFolder, recipe: VisionRecipe) -> tuple[VitClassifier, list[str]]:
+def fresh_vit(folder: RunFolder, recipe: ImageClassificationRecipe) -> tuple[VitClassifier, list[str]]:
     """The model of a run with its weights, and its labels; no memory is taken before the shapes agree."""
     labels = read_labels(folder.path)
     with torch.device("meta"):

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import KernelRecipe
 from regard.errors import RegardError
+from regard.tasks.kernel_regression.config import KernelRegressionRecipe
 from regard.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from regard.tasks.run_folder import RunFolder
 
 
-class KernelRegressionSpec(TaskSpec[KernelRecipe, "KernelRegressor"]):
+class KernelRegressionSpec(TaskSpec[KernelRegressionRecipe, "KernelRegressor"]):
     """Kernel regression: attention over the points of a curve."""
 
-    name = "kernel"
-    recipe = KernelRecipe
+    name = "kernel-regression"
+    recipe = KernelRegressionRecipe
     reads = None
 
     def train(
-        self, recipe: KernelRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
+        self, recipe: KernelRegressionRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "KernelRun":
         from regard.tasks.kernel_regression.task import train
 
@@ -29,7 +29,7 @@ class KernelRegressionSpec(TaskSpec[KernelRecipe, "KernelRegressor"]):
             raise RegardError("kernel regression takes a second; there is nothing to resume")
         return train(recipe, out)
 
-    def load(self, folder: "RunFolder", recipe: KernelRecipe) -> "KernelRegressor":
+    def load(self, folder: "RunFolder", recipe: KernelRegressionRecipe) -> "KernelRegressor":
         from regard.tasks.kernel_regression.task import KernelRegressor
 
         return KernelRegressor(folder, recipe)

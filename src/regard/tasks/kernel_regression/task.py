@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.config import KernelRecipe
 from regard.data.curve import curve, points
 from regard.nn import Recorder
 from regard.nn.kernel_regression import KernelRegression
+from regard.tasks.kernel_regression.config import KernelRegressionRecipe
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
@@ -61,7 +61,7 @@ class KernelRun:
         return Summary((), table, (*pictures, f"run:     {self.folder}"))
 
 
-def train(recipe: KernelRecipe, out: Path) -> KernelRun:
+def train(recipe: KernelRegressionRecipe, out: Path) -> KernelRun:
     """Fit the recipe's kernel, measure it beside averaging and the fixed kernel, and write the run folder."""
     choose_device(recipe.train.device)  # refused before a folder is made
     folder = RunFolder.create(out)
@@ -92,7 +92,7 @@ def train(recipe: KernelRecipe, out: Path) -> KernelRun:
     return KernelRun(out, fits, pictures)
 
 
-def learn(model: KernelRegression, recipe: KernelRecipe) -> list[Step]:
+def learn(model: KernelRegression, recipe: KernelRegressionRecipe) -> list[Step]:
     """Make the leave-one-out error smaller, one number's worth."""
     model.to(choose_device(recipe.train.device))
     optimizer = torch.optim.Adam(model.parameters())
@@ -123,7 +123,7 @@ def weights_of(model: KernelRegression) -> Tensor:
     return record["kernel"][0, 0]
 
 
-def card(recipe: KernelRecipe, fits: list[Fit]) -> str:
+def card(recipe: KernelRegressionRecipe, fits: list[Fit]) -> str:
     source = "y = 2 sin(x) + x^0.8 + noise" if recipe.data.path is None else recipe.data.path
     rows = "\n".join(
         f"| {fit.kernel} | {fit.sharpness:.3f} | {fit.left_out_error:.4f} | {curve_cell(fit)} |" for fit in fits
@@ -142,9 +142,9 @@ class KernelRegressor(LoadedModel):
     """A trained kernel regression: predict y at new places, and see which points it looks at."""
 
     does = "predicts points of a curve"
-    recipe: KernelRecipe
+    recipe: KernelRegressionRecipe
 
-    def __init__(self, folder: RunFolder, recipe: KernelRecipe) -> None:
+    def __init__(self, folder: RunFolder, recipe: KernelRegressionRecipe) -> None:
         weights = folder.weights()
         self.folder, self.recipe = folder, recipe
         self.model = KernelRegression(len(weights.get("x", ())), recipe.model.kernel, recipe.model.sharpness)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard import storage
-from regard.config import GptModel
+from regard.config.models import GptConfig
 from regard.data.corpus import read_lines
 from regard.decoding.generator import HALF, GenerationConfig, Generator
 from regard.errors import RegardError
@@ -31,7 +31,7 @@ def export(loaded: LanguageModel, options: ExportOptions) -> Check:
     if (
         options.format != "huggingface"
         or not isinstance(loaded.model, GptLanguageModel)
-        or not isinstance(network, GptModel)
+        or not isinstance(network, GptConfig)
     ):
         raise RegardError(f"{loaded.folder.path} holds {network}; a GPT can be exported to huggingface")
     prompts = prompts_of(loaded, options.source)

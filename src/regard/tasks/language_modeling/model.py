@@ -6,7 +6,6 @@ from pathlib import Path
 
 import torch
 
-from regard.config import LanguageRecipe
 from regard.decoding.generator import Completion, GenerationConfig, Generator
 from regard.errors import RegardError
 from regard.nn import Recorder
@@ -14,6 +13,7 @@ from regard.nn.gpt import GptLanguageModel
 from regard.nn.ngram import Ngram
 from regard.tasks.encoder.run_folder import TextFolder
 from regard.tasks.encoder.training import TaskScores, file_of
+from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.language_modeling.ngram import open_counts
 from regard.tasks.language_modeling.task import Language
 from regard.tasks.loaded_model import TextModel
@@ -32,10 +32,10 @@ class LanguageModel(TextModel):
     """A GPT, or counts of tokens, that goes on with texts."""
 
     does = "goes on with a text"
-    recipe: LanguageRecipe
+    recipe: LanguageModelingRecipe
     tokenizer: Tokenizer
 
-    def __init__(self, folder: RunFolder, recipe: LanguageRecipe) -> None:
+    def __init__(self, folder: RunFolder, recipe: LanguageModelingRecipe) -> None:
         self.folder, self.recipe = folder, recipe
         self.model, self.tokenizer = opened(folder, recipe)
         self.max_length = self.model.gpt.max_length if isinstance(self.model, GptLanguageModel) else None
@@ -98,7 +98,7 @@ class LanguageModel(TextModel):
         return AttentionMaps(whole, written, layers)
 
 
-def opened(folder: RunFolder, recipe: LanguageRecipe) -> tuple[GptLanguageModel | Ngram, Tokenizer]:
+def opened(folder: RunFolder, recipe: LanguageModelingRecipe) -> tuple[GptLanguageModel | Ngram, Tokenizer]:
     """The model of a run with its tokens; nothing is believed before the shapes agree."""
     run = TextFolder(folder, recipe)
     if recipe.model.kind == "ngram":

@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from regard.config import LanguageRecipe, NgramModel
+from regard.config.models import NgramConfig
 from regard.data.windows import Windows
 from regard.errors import RegardError
 from regard.nn.ngram import Ngram, counted, from_tensors
 from regard.tasks.encoder.run_folder import learned
 from regard.tasks.encoder.training import TaskRun, Work, read_splits
+from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
@@ -27,7 +28,12 @@ class CountedWork(Work, Protocol):
 
 
 def count(
-    recipe: LanguageRecipe, work: CountedWork, out: Path, listener: ProgressListener | None, *, resume: bool
+    recipe: LanguageModelingRecipe,
+    work: CountedWork,
+    out: Path,
+    listener: ProgressListener | None,
+    *,
+    resume: bool,
 ) -> TaskRun:
     """Count into the folder `out`, and measure on the test file or on the validation text."""
     if resume:
@@ -41,7 +47,7 @@ def count(
         for sentence in work.tell():
             listener.log(sentence)
         folder.write_recipe(recipe)
-        tokenizer = learned(recipe.text, work.texts())
+        tokenizer = learned(recipe.tokenizer, work.texts())
         tokenizer.save(folder.path / JOINT)
         model = counts_of(recipe, work, tokenizer)
         listener.log(f"runs: {runs_in(model):,} of up to {model.order} tokens")
@@ -57,8 +63,8 @@ def count(
     return result
 
 
-def counts_of(recipe: LanguageRecipe, work: CountedWork, tokenizer: Tokenizer) -> Ngram:
-    assert isinstance(recipe.model, NgramModel)
+def counts_of(recipe: LanguageModelingRecipe, work: CountedWork, tokenizer: Tokenizer) -> Ngram:
+    assert isinstance(recipe.model, NgramConfig)
     windows = work.windows(tokenizer, "train")
     return counted(windows.rows, tokenizer.size, recipe.model.order, recipe.model.discount)
 
@@ -75,7 +81,7 @@ def open_counts(folder: RunFolder, tokenizer: Tokenizer) -> Ngram:
         raise RegardError(f"{folder.file('model.safetensors')} does not hold counts: {problem}") from None
 
 
-def card(recipe: LanguageRecipe, result: TaskRun) -> str:
+def card(recipe: LanguageModelingRecipe, result: TaskRun) -> str:
     facts: dict[str, Any] = {
         "runs": result.parameters,
         "measured on": f"{result.measured.examples:,} {result.on} tokens",

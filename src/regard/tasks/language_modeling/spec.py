@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import LanguageRecipe
 from regard.tasks.encoder.spec import TextTaskSpec
+from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.spec import EvaluateOptions, ExportOptions, refuse_merge
 
 if TYPE_CHECKING:
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from regard.tasks.run_folder import RunFolder
 
 
-class LanguageModelingSpec(TextTaskSpec[LanguageRecipe, "LanguageModel"]):
+class LanguageModelingSpec(TextTaskSpec[LanguageModelingRecipe, "LanguageModel"]):
     """Language models: a GPT, or counts of tokens."""
 
-    name = "language"
-    recipe = LanguageRecipe
+    name = "language-modeling"
+    recipe = LanguageModelingRecipe
     head = "language"
     commands = frozenset({"generate"})
     routes = ("/generate",)
 
     def train(
-        self, recipe: LanguageRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
+        self, recipe: LanguageModelingRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.language_modeling.task import train
 
         return train(recipe, out, listener, resume=resume)
 
-    def load(self, folder: "RunFolder", recipe: LanguageRecipe) -> "LanguageModel":
+    def load(self, folder: "RunFolder", recipe: LanguageModelingRecipe) -> "LanguageModel":
         from regard.tasks.language_modeling.model import LanguageModel
 
         return LanguageModel(folder, recipe)

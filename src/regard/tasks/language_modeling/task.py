@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.config import LanguageRecipe, NgramModel
+from regard.config.models import NgramConfig
 from regard.data.examples import all_batches
 from regard.data.store import TokenStore, open_or_build, store_key
 from regard.data.windows import RunningText, Windows
@@ -19,6 +19,7 @@ from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.language_modeling import ngram
+from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.metrics_log import ProgressListener
 from regard.tasks.translation.vocabulary import digest_of
 from regard.tokenization import LetterTokenizer, Tokenizer
@@ -32,10 +33,10 @@ WINDOWS = 20_000
 
 
 def train(
-    recipe: LanguageRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
+    recipe: LanguageModelingRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation text."""
-    if isinstance(recipe.model, NgramModel):
+    if isinstance(recipe.model, NgramConfig):
         return ngram.count(recipe, Language(recipe), out, listener, resume=resume)
     return texts.train(recipe, Language, out, listener, resume=resume)
 
@@ -46,9 +47,9 @@ class Language:
     head: Head = "language"
     objective = LanguageObjective
 
-    def __init__(self, recipe: LanguageRecipe) -> None:
+    def __init__(self, recipe: LanguageModelingRecipe) -> None:
         self.data = recipe.data
-        self.max_length = 1 if isinstance(recipe.model, NgramModel) else recipe.model.max_length
+        self.max_length = 1 if isinstance(recipe.model, NgramConfig) else recipe.model.max_length
         self.labels: list[str] = []
         self.splits: dict[str, RunningText] = {}
 

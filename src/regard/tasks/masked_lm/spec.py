@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import PretrainingRecipe
 from regard.tasks.encoder.spec import EncoderTaskSpec
+from regard.tasks.masked_lm.config import MaskedLmRecipe
 
 if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from regard.tasks.run_folder import RunFolder
 
 
-class MaskedLanguageModelingSpec(EncoderTaskSpec[PretrainingRecipe, "MaskedLanguageModel"]):
+class MaskedLanguageModelingSpec(EncoderTaskSpec[MaskedLmRecipe, "MaskedLanguageModel"]):
     """Pre-training of a BERT on plain text."""
 
-    name = "pretraining"
-    recipe = PretrainingRecipe
+    name = "masked-lm"
+    recipe = MaskedLmRecipe
     head = "pretraining"
 
     def train(
-        self, recipe: PretrainingRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
+        self, recipe: MaskedLmRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.masked_lm.task import train
 
         return train(recipe, out, listener, resume=resume)
 
-    def load(self, folder: "RunFolder", recipe: PretrainingRecipe) -> "MaskedLanguageModel":
+    def load(self, folder: "RunFolder", recipe: MaskedLmRecipe) -> "MaskedLanguageModel":
         from regard.tasks.encoder.run_folder import TextFolder
         from regard.tasks.masked_lm.model import MaskedLanguageModel
 

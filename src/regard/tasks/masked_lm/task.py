@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.config import PretrainingRecipe
 from regard.data.documents import Documents, Hiding, Symbols
 from regard.data.examples import NOTHING, TextBatch, all_batches
 from regard.data.lines import CorpusError
@@ -20,6 +19,7 @@ from regard.nn.build import Head
 from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
+from regard.tasks.masked_lm.config import MaskedLmRecipe
 from regard.tasks.metrics_log import ProgressListener
 from regard.tokenization import BertTokenizer
 from regard.training.objectives import PretrainingObjective
@@ -35,7 +35,7 @@ TEXTS = 20_000
 
 
 def train(
-    recipe: PretrainingRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
+    recipe: MaskedLmRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation documents."""
     return texts.train(recipe, Pretraining, out, listener, resume=resume)
@@ -47,7 +47,7 @@ class Pretraining:
     head: Head = "pretraining"
     objective = PretrainingObjective
 
-    def __init__(self, recipe: PretrainingRecipe) -> None:
+    def __init__(self, recipe: MaskedLmRecipe) -> None:
         self.data, self.seed = recipe.data, recipe.train.seed
         self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from regard.config import AnsweringRecipe
 from regard.errors import RegardError
 from regard.tasks.encoder.model import TrainedEncoder
+from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 from regard.tasks.question_answering.task import Answering, AnswerSpan, spans, windows_of
 
 
@@ -12,7 +12,7 @@ class QuestionAnswerer(TrainedEncoder):
     """A BERT that finds answers in paragraphs."""
 
     does = "answers questions"
-    recipe: AnsweringRecipe
+    recipe: QuestionAnsweringRecipe
 
     def work(self) -> Answering:
         return Answering(self.recipe)

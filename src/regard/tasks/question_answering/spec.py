@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import AnsweringRecipe
 from regard.tasks.encoder.spec import EncoderTaskSpec
+from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 
 if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from regard.tasks.run_folder import RunFolder
 
 
-class QuestionAnsweringSpec(EncoderTaskSpec[AnsweringRecipe, "QuestionAnswerer"]):
+class QuestionAnsweringSpec(EncoderTaskSpec[QuestionAnsweringRecipe, "QuestionAnswerer"]):
     """Answers to questions about paragraphs."""
 
-    name = "answering"
-    recipe = AnsweringRecipe
+    name = "question-answering"
+    recipe = QuestionAnsweringRecipe
     head = "span"
     commands = frozenset({"answer", "embed"})
     routes = ("/answer", "/embed")
 
     def train(
-        self, recipe: AnsweringRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
+        self, recipe: QuestionAnsweringRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TaskRun | None":
         from regard.tasks.question_answering.task import train
 
         return train(recipe, out, listener, resume=resume)
 
-    def load(self, folder: "RunFolder", recipe: AnsweringRecipe) -> "QuestionAnswerer":
+    def load(self, folder: "RunFolder", recipe: QuestionAnsweringRecipe) -> "QuestionAnswerer":
         from regard.tasks.encoder.run_folder import TextFolder
         from regard.tasks.question_answering.model import QuestionAnswerer
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from regard.config import AnsweringRecipe, QuestionData
 from regard.data.examples import Example, Ready
 from regard.data.squad import Answer, Question, read_squad
 from regard.errors import RegardError
@@ -16,6 +15,7 @@ from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, asked
 from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.question_answering.config import QuestionAnsweringRecipe, QuestionDataConfig
 from regard.tokenization import BertTokenizer, Pieces
 from regard.training.objectives import SpanObjective
 
@@ -24,7 +24,11 @@ NOWHERE = (0, 0)
 
 
 def train(
-    recipe: AnsweringRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
+    recipe: QuestionAnsweringRecipe,
+    out: Path,
+    listener: ProgressListener | None = None,
+    *,
+    resume: bool = False,
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation questions."""
     return texts.train(recipe, Answering, out, listener, resume=resume)
@@ -36,7 +40,7 @@ class Answering:
     head: Head = "span"
     objective = SpanObjective
 
-    def __init__(self, recipe: AnsweringRecipe) -> None:
+    def __init__(self, recipe: QuestionAnsweringRecipe) -> None:
         self.data = recipe.data
         self.labels: list[str] = []
         self.splits: dict[str, list[Question]] = {}
@@ -95,7 +99,7 @@ class Window:
 def windows_of(
     tokenizer: BertTokenizer,
     asked_of: Sequence[tuple[str, str]],
-    data: QuestionData,
+    data: QuestionDataConfig,
     max_length: int,
     answers: Sequence[Answer] | None = None,
 ) -> list[Window]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from regard.config import TaggingRecipe
 from regard.tasks.encoder.model import TrainedEncoder
+from regard.tasks.tagging.config import TaggingRecipe
 from regard.tasks.tagging.task import TaggedSentence, Tagging, encode_words, tagged, word_shares
 from regard.tokenization import split
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import TaggingRecipe
 from regard.tasks.encoder.spec import EncoderTaskSpec
+from regard.tasks.tagging.config import TaggingRecipe
 
 if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun

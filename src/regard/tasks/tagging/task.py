@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.config import TaggingRecipe
 from regard.data.conll import Tagged, check_tags, read_conll, tags_of
 from regard.data.examples import NOTHING, Example, Ready
 from regard.engine.forward import run_tokens
@@ -18,6 +17,7 @@ from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, batches_for
 from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.tagging.config import TaggingRecipe
 from regard.tokenization import BertTokenizer, Pieces
 from regard.training.objectives import TagObjective
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.config import PairData, TranslationRecipe
+from regard.config.data import PairDataConfig
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
@@ -25,6 +25,7 @@ from regard.nn.knn import Datastore
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.model import Translator
 from regard.tasks.translation.neighbours import keep
 from regard.tasks.translation.vocabulary import Vocabulary
@@ -77,7 +78,7 @@ def remember(
     folder = RunFolder.open(Path(run))
     recipe = folder.read_recipe()
     if not isinstance(recipe, TranslationRecipe):
-        raise RegardError(f"{run} holds a {recipe.task} model; only those that translate have neighbours")
+        raise RegardError(f"{run} holds a model for {recipe.task}; only those that translate have neighbours")
     loaded = Translator(folder, recipe, remembering=False)
     data = recipe.data if source is None else of_files(recipe.data, source, target)
     neighbours, memory = found_in(ParallelCorpus(data), loaded, listener or NullListener())
@@ -159,9 +160,9 @@ def chosen(distances: Tensor, right: Tensor, probability: Tensor) -> tuple[float
     return min(tried)
 
 
-def of_files(data: PairData, source: str | Path, target: str | Path | None) -> PairData:
+def of_files(data: PairDataConfig, source: str | Path, target: str | Path | None) -> PairDataConfig:
     """Files in place of the data that a run was trained on; some of their pairs are held out."""
-    return PairData(
+    return PairDataConfig(
         corpus="files",
         source=str(source),
         target=None if target is None else str(target),

@@ -10,7 +10,6 @@ from statistics import fmean
 
 import torch
 
-from regard.config import TranslationRecipe
 from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
 from regard.decoding import BeamSearchConfig, Policy, TranslationPipeline
@@ -25,6 +24,7 @@ from regard.tasks import load
 from regard.tasks.loaded_model import TextModel
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.neighbours import remembered
 from regard.tasks.translation.task import is_tokenized, mean_loss, options_of, quality_lines
 from regard.tasks.translation.vocabulary import Vocabulary

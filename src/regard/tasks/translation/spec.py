@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.config import TranslationRecipe
 from regard.errors import memory_hint
 from regard.tasks.spec import EvaluateOptions, ExportOptions, TaskSpec, refuse_data, refuse_merge
+from regard.tasks.translation.config import TranslationRecipe
 
 if TYPE_CHECKING:
     from regard.tasks.export_check import Check

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from regard.config import DecodeSettings, TranslationRecipe
+from regard.config.decoding import DecodeConfig
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
@@ -22,6 +22,7 @@ from regard.tasks.model_card import translation_card
 from regard.tasks.results import Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.training import count_parameters
+from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
 from regard.training.distributed import World
 from regard.training.objective import PairObjective
@@ -176,7 +177,7 @@ def quality_lines(quality: Quality, loss: float, note: str = "") -> tuple[str, s
     return f"{scores}   ({notes})", f"signature: {quality.signature}"
 
 
-def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
+def options_of(decode: DecodeConfig, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
     return BeamSearchConfig(
         beam=decode.beam if beam is None else beam,
         nbest=nbest,
@@ -188,7 +189,7 @@ def options_of(decode: DecodeSettings, beam: int | None = None, nbest: int = 1) 
 
 def is_tokenized(recipe: TranslationRecipe) -> bool:
     """Whether the text comes tokenized, so that BLEU takes its tokens as they are."""
-    return recipe.text.tokenized or recipe.text.kind == "space"
+    return recipe.tokenizer.tokenized or recipe.tokenizer.kind == "space"
 
 
 def token_store(corpus: ParallelCorpus, vocabulary: Vocabulary, fingerprint: str) -> TokenStore:
@@ -211,6 +212,6 @@ def batches_of(
         sentences=recipe.train.batch_sentences,
         seed=recipe.train.seed,
         max_length=recipe.model.max_length,
-        resample=vocabulary.resample(recipe.text.dropout) if recipe.text.dropout else None,
+        resample=vocabulary.resample(recipe.tokenizer.dropout) if recipe.tokenizer.dropout else None,
         share=share,
     )

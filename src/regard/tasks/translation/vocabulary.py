@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from regard import storage, tokenization
-from regard.config import TextSettings, TranslationRecipe
 from regard.data.batches import Resample
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
 from regard.errors import RegardError
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.config import TokenizerConfig, TranslationRecipe
 from regard.tokenization import Tokenizer
 
 JOINT, SOURCE, TARGET = "tokenizer.json", "source.json", "target.json"
@@ -86,27 +86,27 @@ def make_vocabulary(recipe: TranslationRecipe, corpus: ParallelCorpus, folder: R
         return Vocabulary.load(folder.path)
     if recipe.model.start:
         return Vocabulary.load(RunFolder.open(Path(recipe.model.start)).path)
-    if recipe.text.joint:
-        both = learn(recipe.text, (side for pair in corpus.train() for side in pair), None)
+    if recipe.tokenizer.joint:
+        both = learn(recipe.tokenizer, (side for pair in corpus.train() for side in pair), None)
         return Vocabulary(both, both)
     return Vocabulary(
-        learn(recipe.text, one_side(corpus, 0, recipe), recipe.data.source_language),
-        learn(recipe.text, one_side(corpus, 1, recipe), recipe.data.target_language),
+        learn(recipe.tokenizer, one_side(corpus, 0, recipe), recipe.data.source_language),
+        learn(recipe.tokenizer, one_side(corpus, 1, recipe), recipe.data.target_language),
     )
 
 
 def one_side(corpus: ParallelCorpus, side: int, recipe: TranslationRecipe) -> Iterator[str]:
     yield from (pair[side] for pair in corpus.train())
-    if recipe.text.over_all:
+    if recipe.tokenizer.over_all:
         yield from (pair[side] for pair in (*corpus.valid, *corpus.test))
 
 
-def learn(settings: TextSettings, texts: Iterator[str], language: str | None) -> Tokenizer:
+def learn(settings: TokenizerConfig, texts: Iterator[str], language: str | None) -> Tokenizer:
     words = settings.kind in ("words", "spacy", "space")
     return tokenization.train(
         settings.kind,
         texts,
-        size=None if words else settings.size,
+        size=None if words else settings.vocab_size,
         min_count=settings.min_count,
         lower=settings.lower,
         normal=settings.normal,

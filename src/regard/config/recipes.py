@@ -1,15 +1,27 @@
-"""Recipe files: found by name or path, read as TOML, and laid over the recipe that they extend."""
+"""Recipes: the base class that every task extends, and the TOML files they are read from."""
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from regard.config.schema import copy_tables, describe, shown, suggest
+from regard.config.schema import copy_tables, describe, shown, suggest, to_toml
 from regard.errors import RecipeError
 
 EXTENDS = "extends"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything a run depends on: one table per section. Each task defines its own."""
+
+    task: str
+
+    def to_toml(self) -> str:
+        """The resolved recipe as a TOML document that reads back equal."""
+        return to_toml(self)
 
 
 def shipped_recipes() -> list[str]:

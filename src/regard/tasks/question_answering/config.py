@@ -1,0 +1,48 @@
+"""The recipe of extractive question answering."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from regard.config.data import Files
+from regard.config.models import (
+    BertConfig,
+)
+from regard.config.schema import Count, Range, Whole
+from regard.config.training import TextTrainConfig
+from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
+
+
+@dataclass(frozen=True)
+class QuestionDataConfig(Files):
+    """Questions on paragraphs: SQuAD 1.1's JSON."""
+
+    max_length: Annotated[int, Range(at_least=32)] = 256
+    """The most tokens of a question with a window of its paragraph."""
+    overlap: Whole = 96
+    """Tokens that neighbouring windows of a long paragraph share."""
+    longest_question: Count = 48
+    """Tokens of a question; longer ones are cut."""
+    longest_answer: Count = 30
+    """Tokens of an answer."""
+
+    def __post_init__(self) -> None:
+        room = self.max_length - self.longest_question - 3
+        if room <= self.overlap:
+            raise ValueError(
+                f"overlap: with max_length {self.max_length} and longest_question {self.longest_question} a "
+                f"window has {max(0, room)} tokens, which must be more than the overlap of {self.overlap}"
+            )
+
+
+@dataclass(frozen=True)
+class QuestionAnsweringRecipe(TextRecipe):
+    """From questions on paragraphs to a model that finds the answer in one."""
+
+    task: Literal["question-answering"]
+    data: QuestionDataConfig = field(default_factory=QuestionDataConfig)
+    tokenizer: WordPieceConfig = field(default_factory=WordPieceConfig)
+    model: BertConfig = field(default_factory=BertConfig)
+    train: TextTrainConfig = field(default_factory=lambda: TextTrainConfig(epochs=3))
+
+    def __post_init__(self) -> None:
+        check_best(self.train, ("f1", "exact", "loss"))

@@ -1,0 +1,38 @@
+"""The recipe of tagging."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from regard.config.data import Files
+from regard.config.models import (
+    BertConfig,
+    TokenReductionConfig,
+)
+from regard.config.schema import Count
+from regard.config.training import TextTrainConfig
+from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
+
+
+@dataclass(frozen=True)
+class TaggedDataConfig(Files):
+    """CoNLL columns: a word a line, its tag last, a blank line between sentences."""
+
+    max_length: Count = 256
+    """The most tokens of a sentence; longer ones are read in pieces."""
+
+
+@dataclass(frozen=True)
+class TaggingRecipe(TextRecipe):
+    """From sentences with a tag at each word to a model that finds names."""
+
+    task: Literal["tagging"]
+    data: TaggedDataConfig = field(default_factory=TaggedDataConfig)
+    tokenizer: WordPieceConfig = field(default_factory=WordPieceConfig)
+    model: BertConfig = field(default_factory=BertConfig)
+    reduce: TokenReductionConfig = field(default_factory=TokenReductionConfig)
+    train: TextTrainConfig = field(default_factory=lambda: TextTrainConfig(epochs=3))
+
+    def __post_init__(self) -> None:
+        check_best(self.train, ("f1", "accuracy", "loss"))
+        if self.reduce.prune != "none":
+            raise ValueError("reduce.prune: a tag is asked of every token, so none can go; merge them instead")

@@ -1,0 +1,75 @@
+"""The recipe of translation."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from regard.config.data import PairDataConfig
+from regard.config.decoding import DecodeConfig
+from regard.config.models import (
+    ConvS2SConfig,
+    RnnConfig,
+    TransformerConfig,
+)
+from regard.config.recipes import Recipe
+from regard.config.schema import Count, NotNegative, Range, Share, defaults
+from regard.config.training import SmoothedTrainConfig
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """How sentences become ids."""
+
+    kind: Literal["bpe", "wordpiece", "unigram", "words", "spacy", "space"] = "bpe"
+    vocab_size: Annotated[int, Range(at_least=8)] = 8000
+    """Subwords: how many at most. Words are chosen by `min_count` instead."""
+    min_count: Count = 2
+    joint: bool = True
+    """One vocabulary for both languages."""
+    lower: bool = False
+    normal: Literal["none", "nfc", "nfkc"] = "nfc"
+    tokenized: bool = False
+    """The text is tokenized already: blanks are the only borders, and output is joined with blanks."""
+    dropout: Share = 0.0
+    """BPE-dropout: merges left out at random while training."""
+    over_all: bool = False
+    """Words of validation and test count too, as the report has it; only with separate vocabularies."""
+
+    def __post_init__(self) -> None:
+        if self.over_all and self.joint:
+            raise ValueError("over_all: this is for separate vocabularies; joint is true")
+        if self.dropout and self.kind != "bpe":
+            raise ValueError(f'dropout: merges can be left out with kind = "bpe" only, not with {self.kind}')
+
+
+@dataclass(frozen=True)
+@defaults(smoothing=0.1)
+class TranslationTrainConfig(SmoothedTrainConfig):
+    """How a translation model learns."""
+
+    r_drop: NotNegative = 0.0
+    """Weight of the divergence between two passes with different dropout; 0 means one pass."""
+    validate_sentences: Count = 200
+    """Sentences translated at a validation; the loss is taken over all."""
+    best_by: Literal["bleu", "loss"] = "bleu"
+
+
+@dataclass(frozen=True)
+class TranslationRecipe(Recipe):
+    """From sentence pairs to a translation model."""
+
+    task: Literal["translation"]
+    data: PairDataConfig
+    train: TranslationTrainConfig
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: TransformerConfig | RnnConfig | ConvS2SConfig = field(default_factory=TransformerConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def __post_init__(self) -> None:
+        if self.model.tie_embeddings == "all" and not self.tokenizer.joint:
+            raise ValueError(
+                'model.tie_embeddings: "all" needs one vocabulary for both languages; tokenizer.joint is false'
+            )
+        if self.decode.coverage and isinstance(self.model, RnnConfig) and self.model.attention == "none":
+            raise ValueError(
+                'decode.coverage: this counts what was looked at, and model.attention is "none"; leave it out'
+            )
