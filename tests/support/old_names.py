@@ -25,7 +25,7 @@ NAMES = {
     "golds|num_golds": "targets, num_targets",
     "TransformerModel|BertModel(?=[(,)])|GptModel|NgramModel|VitModel|UnetModel|RnnModel|ConvS2SModel": "TransformerConfig, ...",
     "LoopSettings|SmoothedSettings|TextTrain|TrainSettings|LabelTrain|VisionTrain|PaintTrain": "TrainConfig, ...",
-    "PairData|ImageData|CurveData|LabelledData|TaggedData|QuestionData|DocumentData|PictureData": "PairDataConfig, ...",
+    "PairData|CurveData|LabelledData|TaggedData|QuestionData|DocumentData|PictureData": "PairDataConfig, ...",
     "PretrainingRecipe|AnsweringRecipe|VisionRecipe|PaintRecipe|LanguageRecipe": "MaskedLmRecipe, ...",
     # modules
     r"regard\.(app|jobs|exchange|evaluation|look|text|disk|attention|layers|models|native)": "the packages of today",

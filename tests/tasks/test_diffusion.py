@@ -133,7 +133,7 @@ def test_pictures_of_another_size_and_of_one_label_are_refused(pictures: Path, t
 def test_a_painter_is_no_translator(run) -> None:
     with pytest.raises(RegardError, match="holds a model for diffusion, not one that translates"):
         Translator.load(run.folder)
-    with pytest.raises(RegardError, match="`regard paint` shows what it paints"):
+    with pytest.raises(RegardError, match="`regard paint` runs it"):
         look(run.folder, "a zero")
 
 

@@ -162,8 +162,8 @@ def test_what_the_task_does_not_do_is_refused(run) -> None:
         "--data is for labels": lambda: model.spec.evaluate(model, EvaluateOptions(data=Path("x"))),
         "which reads no text": lambda: model.spec.attention(model, "a text", None),
         "which cannot be exported": lambda: model.spec.export(model, ExportOptions("onnx", Path("x"))),
-        "tokens become fewer where": lambda: model.spec.reduction_subject(model, None, 0),
-        "only those that translate do so together": lambda: regard.Translator.load(run.folder, run.folder),
+        "tokens are merged or pruned in": lambda: model.spec.reduction_subject(model, None, 0),
+        "only translation has ensembles": lambda: regard.Translator.load(run.folder, run.folder),
     }
     for sentence, act in refused.items():
         with pytest.raises(RegardError, match=sentence):

@@ -97,7 +97,7 @@ def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
     for names, told in (
         ([], "name the run to measure"),
         (["a", "b"], "one run is measured, not 2: a, b"),
-        ([str(tmp_path / "kernel")], "holds a model for kernel-regression; tokens become fewer"),
+        ([str(tmp_path / "kernel")], "holds a model for kernel-regression; tokens are merged or pruned"),
     ):
         with pytest.raises(RegardError, match=told):
             bench(["reduction", *names], quick=True)
