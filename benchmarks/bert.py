@@ -207,7 +207,7 @@ def parity(folder: Path, sentences: Path, record: Path | None) -> dict[str, Any]
     found = read(folder)
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
     cut = transformers.AutoTokenizer.from_pretrained(folder)
-    ours = [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(texts)]
+    ours = [found.tokenizer.with_special_tokens(ids) for ids in found.tokenizer.encode_batch(texts)]
     tokens = [cut(text)["input_ids"] for text in texts]
     model, apart, rows = found.model.eval(), 0.0, []
     for text, ids in zip(texts, tokens, strict=True):
@@ -239,7 +239,7 @@ def tuned(what: str, data: Path, folder: Path, out: Path, assignments: list[str]
     common = [f"data.path={data}", *files, f"model.start={start}", "train.minutes=10", *assignments]
     told = learned(recipe, out / what, common)
     if what == "xquad":
-        fresh = ["train.steps=1", "train.epochs=1", "train.lr=1e-12", "train.average=none"]
+        fresh = ["train.steps=1", "train.epochs=1", "train.lr=1e-12", "train.averaging=none"]
         told["untrained"] = learned(recipe, out / f"{what}-untrained", [*common, *fresh])["scores"]
     return told
 

@@ -30,7 +30,7 @@ from regard.interop import ctranslate2 as to_ctranslate2
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
 from regard.tasks.translation.config import TranslationRecipe, TranslationTrainConfig
-from regard.tokenization import SPECIALS, Tokenizer
+from regard.tokenization import SPECIAL_TOKENS, Tokenizer
 
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
 """Sentences a call, and beam. One: each waits for the one before it, as when somebody types."""
@@ -105,7 +105,9 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
 
     place = tempfile.mkdtemp()
     sizes = len(given.model.source_embedding.weight), len(given.model.output_bias)
-    names, targets = ([*SPECIALS, *(f"w{number}" for number in range(len(SPECIALS), size))] for size in sizes)
+    names, targets = (
+        [*SPECIAL_TOKENS, *(f"w{number}" for number in range(len(SPECIAL_TOKENS), size))] for size in sizes
+    )
     to_ctranslate2.write(given.model, names, targets, Path(place), given.recipe.model.max_length)
     threads = torch.get_num_threads()
     # One at a time all threads help it; with many, it is fastest with a batch to each thread.

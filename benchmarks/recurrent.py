@@ -180,7 +180,7 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
         )
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip)
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip_norm)
         optimizer.step()
 
     return step

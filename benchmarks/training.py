@@ -94,7 +94,9 @@ def our_step(config: TransformerConfig) -> Callable[[Batch], object]:
     torch.manual_seed(0)
     model = build(config, VOCABULARY, VOCABULARY, Tokenizer.padding).train()
     objective = PairObjective(model, Tokenizer.padding, SMOOTHING)
-    return updates(model, objective, config.width, TranslationTrainConfig(steps=1, clip=CLIP, average="none"))
+    return updates(
+        model, objective, config.width, TranslationTrainConfig(steps=1, clip_norm=CLIP, averaging="none")
+    )
 
 
 def marian(size: str) -> Ready:

@@ -33,7 +33,7 @@ def training_of(
     model: nn.Module, width: int, settings: TextTrainConfig | TranslationTrainConfig | None = None
 ) -> Training:
     """Weights, optimizer and average of a training whose batches come from the benchmark."""
-    return Training(model, settings or TextTrainConfig(steps=1, clip=CLIP), NoBatches(), width)  # type: ignore[arg-type]
+    return Training(model, settings or TextTrainConfig(steps=1, clip_norm=CLIP), NoBatches(), width)  # type: ignore[arg-type]
 
 
 def updates(

@@ -20,7 +20,7 @@ WORDS = "tokenizer.kind=words tokenizer.min_count=1 tokenizer.joint=false model.
 TRANSFORMER = "model.d_model=32 model.heads=4 model.d_ff=64 model.encoder_layers=2 model.decoder_layers=2"
 READER = (
     "model.layers=2 model.d_model=32 model.heads=2 model.d_ff=64 model.max_length=64 tokenizer.vocab_size=120 tokenizer.min_count=1 "
-    "train.lr=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.average=none"
+    "train.lr=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.averaging=none"
 )
 WRITER = "model.size=nano tokenizer.vocab_size=300 train.steps=3 train.batch_tokens=512"
 STAND_INS = {

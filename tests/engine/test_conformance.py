@@ -214,14 +214,14 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
     assert_same(found, expected, bert, twin)
 
 
-@pytest.mark.parametrize("read", ["class", "mean"])
+@pytest.mark.parametrize("pooling", ["class", "mean"])
 @pytest.mark.parametrize("position", ["learned", "sinusoidal"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh", "silu"])
-def test_hidden_states_and_gradients_of_vit(activation: str, position: str, read: str) -> None:
+def test_hidden_states_and_gradients_of_vit(activation: str, position: str, pooling: str) -> None:
     torch.manual_seed(1)
     config = VitConfig(
         height=8, width=12, channels=3, patch=4, layers=2, d_model=32, heads=4, d_ff=48, dropout=0.0, attention_dropout=0.0,
-        activation=activation, position=position, read=read, mean=(0.5, 0.4, 0.3), spread=(0.2, 0.3, 0.4),  # type: ignore[arg-type]
+        activation=activation, position=position, pooling=pooling, mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4),  # type: ignore[arg-type]
     )  # fmt: skip
     vit = randomised(build_vit(config, 5)).train().vit
     twin, pixels = copy.deepcopy(vit).double(), torch.rand(3, 3, 8, 12)

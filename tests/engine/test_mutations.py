@@ -28,7 +28,7 @@ from regard.nn.bert import BertClassifier
 from regard.nn.build import build_bert, build_gpt, build_vit
 from regard.nn.seq2seq import Decodable
 from regard.nn.transformer import Transformer
-from regard.tokenization import LetterTokenizer, Tokenizer
+from regard.tokenization import CharacterTokenizer, Tokenizer
 from regard.training.loss import SmoothedKL
 from regard.training.objective import PairObjective
 
@@ -302,7 +302,7 @@ def test_a_changed_gpt_gives_what_its_modules_give(name: str, plain: Plain) -> N
 
 def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> None:
     model = gpt()
-    tokenizer = LetterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
+    tokenizer = CharacterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
     writer = Generator(model, tokenizer, 16, torch.device("cpu"))
     config = GenerationConfig(tokens=8, beam=2)
     first = writer.write(["ab"], config)

@@ -243,7 +243,7 @@ def test_one_label_of_several_is_imported(tmp_path: Path) -> None:
     import_folder(folder, tmp_path / "run", as_json=True)
     (judged,) = regard.load(tmp_path / "run").classify(["a b c"])
     found = bert.read(folder)
-    ids = torch.tensor([found.tokenizer.joined(found.tokenizer.encode("a b c"))])
+    ids = torch.tensor([found.tokenizer.with_special_tokens(found.tokenizer.encode("a b c"))])
     with torch.no_grad():
         shares = found.model.eval()(ids, ids * 0)[0].softmax(-1)
     wanted = {f"LABEL_{number}": float(share) for number, share in enumerate(shares)}
@@ -261,7 +261,7 @@ WRONG = {
     "more layers": (lambda at: config(at, num_hidden_layers=3), "encoder.layer.2.attention.self.query.weight' is missing"),
     "wider": (lambda at: config(at, hidden_size=65536), "is 38 x 16, not 38 x 65536"),
     "no vocabulary": (lambda at: (at / "vocab.txt").unlink(), "neither tokenizer.json nor vocab.txt"),
-    "a cut vocabulary": (lambda at: (at / "vocab.txt").write_text("[PAD]\n"), r"the symbol \[UNK\] is missing"),
+    "a cut vocabulary": (lambda at: (at / "vocab.txt").write_text("[PAD]\n"), r"the token \[UNK\] is missing"),
     "more words": (lambda at: (at / "vocab.txt").write_text("\n".join([*PIECES, "x1"])), "39 pieces, and config.json says 38"),
     "no weights": (lambda at: (at / "model.safetensors").unlink(), "has no model.safetensors"),
     "a pickle": (lambda at: (at / "model.safetensors").rename(at / "pytorch_model.bin"), "a pickle, which is not opened"),
@@ -319,7 +319,7 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
         transformers.AutoModel.from_pretrained(minilm).eval(),
         transformers.AutoTokenizer.from_pretrained(minilm),
     )
-    ours = [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(sentences)]
+    ours = [found.tokenizer.with_special_tokens(ids) for ids in found.tokenizer.encode_batch(sentences)]
     assert ours == [cut(sentence)["input_ids"] for sentence in sentences]
     model = found.model.eval()
     for ids in ours:
@@ -335,7 +335,7 @@ def test_the_real_minilm_gives_the_numbers_that_were_recorded(minilm: Path) -> N
     model = found.model.eval()
     recorded = json.loads((Path(__file__).parent / "minilm_recorded.json").read_text("utf-8"))
     texts = [each["text"] for each in recorded]
-    assert [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(texts)] == [
+    assert [found.tokenizer.with_special_tokens(ids) for ids in found.tokenizer.encode_batch(texts)] == [
         each["ids"] for each in recorded
     ]
     for each in recorded:

@@ -36,7 +36,7 @@ RECIPES = {
     "tagging": TaggingRecipe("tagging", model=BERT),
     "question-answering": QuestionAnsweringRecipe("question-answering", model=BERT),
     "masked-lm": MaskedLmRecipe("masked-lm", model=BERT),
-    "encoder": EncoderRecipe("encoder", BERT, EmbedConfig(normal=True, max_length=20)),
+    "encoder": EncoderRecipe("encoder", BERT, EmbedConfig(normalize=True, max_length=20)),
 }
 
 
@@ -66,7 +66,7 @@ def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
 
 def gpt_run(folder: Path) -> Path:
     torch.manual_seed(1)
-    tokenizer = tokenization.MarkedTokenizer(tokenization.train("gpt", TEXTS, size=280))
+    tokenizer = tokenization.GptTaskTokenizer(tokenization.train("gpt", TEXTS, size=280))
     made = spread_out(build_reader(GPT, "classes", tokenizer.size, tokenizer.padding, 2))
     recipe = ClassificationRecipe("classification", model=GPT)
     write_texts(folder, recipe, made, tokenizer, ("bad", "good"), "made by hand")
@@ -76,7 +76,7 @@ def gpt_run(folder: Path) -> Path:
 def vit_run(folder: Path, **changed: object) -> Path:
     torch.manual_seed(1)
     sizes = {"layers": 2, "d_model": 16, "heads": 2, "d_ff": 24, "patch": 4, "height": 12, "width": 12}
-    config = VitConfig(**{**sizes, "channels": 1, "mean": (0.3,), "spread": (0.4,), **changed})
+    config = VitConfig(**{**sizes, "channels": 1, "mean": (0.3,), "std": (0.4,), **changed})
     run = RunFolder.create(folder)
     write_labels(run, ("cat", "cow", "dog"))
     run.write_weights(spread_out(build_vit(config, 3)))
@@ -153,7 +153,7 @@ def test_a_gpt_that_labels_goes_to_onnx_only(tmp_path: Path, source: Path) -> No
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"channels": 3, "mean": (0.4, 0.5, 0.6), "spread": (0.2, 0.3, 0.25)}, {"position": "sinusoidal"}],
+    [{}, {"channels": 3, "mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.25)}, {"position": "sinusoidal"}],
     ids=["grey", "coloured", "sinusoidal"],
 )
 def test_vit_goes_to_hugging_face_and_back(changed: dict, tmp_path: Path, pictures: Path) -> None:
@@ -190,7 +190,7 @@ def test_their_image_pipeline_labels_as_we_do(tmp_path: Path, pictures: Path) ->
 
 def test_vit_goes_to_onnx(tmp_path: Path, pictures: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
-    for name, changed in {"class": {}, "mean": {"read": "mean", "layers": 1}}.items():
+    for name, changed in {"class": {}, "mean": {"pooling": "mean", "layers": 1}}.items():
         run = vit_run(tmp_path / f"run-{name}", **changed)
         made = export(run, "onnx", tmp_path / name, source=pictures)
         assert (made.check.same, made.check.difference < 1e-4) == ({"labels": 6}, True)
@@ -198,7 +198,7 @@ def test_vit_goes_to_onnx(tmp_path: Path, pictures: Path) -> None:
 
 def test_what_cannot_go_there_is_told(tmp_path: Path, source: Path, pictures: Path) -> None:
     with pytest.raises(RegardError, match="reads the class token, and this one the mean"):
-        export(vit_run(tmp_path / "mean", read="mean"), "huggingface", tmp_path / "out", source=pictures)
+        export(vit_run(tmp_path / "mean", pooling="mean"), "huggingface", tmp_path / "out", source=pictures)
     with pytest.raises(RegardError, match="it can be exported to onnx or huggingface, not ctranslate2"):
         export(tmp_path / "mean", "ctranslate2", tmp_path / "out", source=pictures)
     run = bert_run(tmp_path / "run", "classification")

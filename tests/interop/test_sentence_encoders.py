@@ -43,7 +43,7 @@ def expected(folder: Path, pooling: str, normal: bool) -> np.ndarray:
     found = bert.read(folder)
     vectors = []
     for text in TEXTS:
-        ids = found.tokenizer.joined(found.tokenizer.encode(text)[:18])
+        ids = found.tokenizer.with_special_tokens(found.tokenizer.encode(text)[:18])
         with torch.no_grad():
             hidden = found.model.eval().bert(torch.tensor([ids]), torch.zeros(1, len(ids), dtype=torch.long))[0]
         vector = {"mean": hidden.mean(0), "cls": hidden[0], "max": hidden.max(0).values}[pooling]

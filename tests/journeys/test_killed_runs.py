@@ -211,7 +211,7 @@ def test_a_full_disk_ends_with_code_1_or_not_at_all(place: Path, begin: Begin) -
         kept = sorted(path.name for path in (full / "run" / "checkpoints").iterdir())
         assert kept
         assert all(name.isdecimal() for name in kept)
-        going = begin(place, "full/run", "train.unwritable=go-on", "train.keep=1", "train.steps=8")
+        going = begin(place, "full/run", "train.unwritable=go-on", "train.keep_checkpoints=1", "train.steps=8")
         told = going.communicate(timeout=200)[1]
         assert "training goes on" in told
     finally:

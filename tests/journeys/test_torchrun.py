@@ -115,7 +115,7 @@ def test_a_worker_that_dies_changes_nothing(place: Path, begin: Begin) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        ("train.optimizer=muon", "train.average=last", "train.grad_accum=2"),
+        ("train.optimizer=muon", "train.averaging=last", "train.grad_accum=2"),
         pytest.param(("train.optimizer=adam",), marks=pytest.mark.slow),
         pytest.param(("train.optimizer=lion", "train.lr=0.0005"), marks=pytest.mark.slow),
         # A process without a row computes with the others all the same.

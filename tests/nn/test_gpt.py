@@ -158,7 +158,7 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
         ("model.heads=5", "model.heads: 5 heads do not divide d_model 192"),
         (
             "model.max_length=1",
-            "model.max_length: a window of one token has nothing to guess the next one from",
+            "model.max_length: a context window of one token leaves nothing to predict the next one from",
         ),
         ("train.smoothing=0.1", "train.smoothing: the next token is the one that stands there"),
         ("tokenizer.kind=letters", 'tokenizer.kind: "letters" is not a choice'),

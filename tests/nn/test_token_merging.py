@@ -166,10 +166,10 @@ def test_amounts_are_shares_or_numbers() -> None:
     assert counted == {(0.25,): [13, 10, 1], (4.0,): [13, 9, 1], (0.25, 3.0): [13, 10, 1], (100.0,): [9, 5, 1]}
 
 
-@pytest.mark.parametrize("read", ["class", "mean"])
-def test_kernels_and_plain_path_agree(read: str) -> None:
-    model = vit(replace(VIT, read=read))
-    model.vit.reduction = Merging((0.3,), first_stays=read == "class")
+@pytest.mark.parametrize("pooling", ["class", "mean"])
+def test_kernels_and_plain_path_agree(pooling: str) -> None:
+    model = vit(replace(VIT, pooling=pooling))
+    model.vit.reduction = Merging((0.3,), first_stays=pooling == "class")
     with torch.no_grad():
         fast = run(model, images())
         assert torch.allclose(model(images()), fast, atol=2e-5)

@@ -91,12 +91,12 @@ def test_vectors_are_those_of_the_run(client: httpx.Client, readers: dict[str, P
 def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
     tokenizer = tokenization.train("bert", TEXTS, size=80, min_count=1)
     config = BertConfig(layers=1, d_model=16, heads=2, d_ff=24, max_length=24)
-    recipe = EncoderRecipe("encoder", config, EmbedConfig("cls", normal=False))
+    recipe = EncoderRecipe("encoder", config, EmbedConfig("cls", normalize=False))
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
     write_texts(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
     with served({"encoder": tmp_path / "run"}) as server, server.client() as client:
         told = post(client, "/embed", text=TEXTS)["embeddings"]
-    example = torch.tensor([tokenizer.joined(tokenizer.encode(TEXTS[1]))])
+    example = torch.tensor([tokenizer.with_special_tokens(tokenizer.encode(TEXTS[1]))])
     with torch.no_grad():
         expected = model.eval().bert(example, torch.zeros_like(example))[0, 0]
     assert np.allclose(told[1]["vector"], expected, atol=1e-5)

@@ -36,7 +36,7 @@ def test_a_bert_reads_its_special_tokens(readers: dict[str, Path]) -> None:
         for name, kind in (("sentiment", regard.Classifier), ("ner", regard.Tagger)):
             [found] = client.post("/tokenize", json={"text": "a dull film", "model": name}).json()["texts"]
             tokenizer = kind.load(readers[name]).tokenizer
-            assert found["ids"] == tokenizer.joined(tokenizer.encode("a dull film"), None)
+            assert found["ids"] == tokenizer.with_special_tokens(tokenizer.encode("a dull film"), None)
             assert (found["pieces"][0], found["pieces"][-1]) == ("[CLS]", "[SEP]")
             assert found["count"] == len(found["ids"]) == len(found["pieces"])
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 SMALL = [
     "model.layers=2", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.patch=4", "train.lr=0.003",
-    "train.optimizer=adamw", "train.warmup=10", "train.batch_sentences=32", "train.log_every=20", "train.average=none",
+    "train.optimizer=adamw", "train.warmup=10", "train.batch_sentences=32", "train.log_every=20", "train.averaging=none",
     "data.held_out=0.2",
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ GOOD, BAD, REST = ("red", "green"), ("black", "grey"), ("a", "house", "tree", "i
 SMALL = [
     "model.layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.max_length=64", "model.dropout=0",
     "model.attention_dropout=0", "tokenizer.vocab_size=120", "tokenizer.min_count=1", "train.lr=0.005", "train.warmup=10",
-    "train.batch_tokens=128", "train.log_every=20", "train.average=none",
+    "train.batch_tokens=128", "train.log_every=20", "train.averaging=none",
 ]  # fmt: skip
 
 

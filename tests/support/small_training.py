@@ -79,7 +79,7 @@ def go(made: Training, folder: Path | None = None, r_drop: float = 0.0, stop=lam
 
     run(
         made, objective, validate, notes, keep_best=lambda model: None,
-        checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep) if folder else None, asked_to_stop=stop,
+        checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep_checkpoints) if folder else None, asked_to_stop=stop,
     )  # fmt: skip
     return notes
 

@@ -208,7 +208,7 @@ def test_files_are_the_way_out(place: Path, variant: Callable[..., Path], tmp_pa
 
 def test_other_references_are_refused_and_other_blanks_are_not(place: Path, tmp_path: Path) -> None:
     lower = tmp_path / "lower"
-    train(place, lower, "tokenizer.lower=true", "train.steps=1", "model.max_length=16")
+    train(place, lower, "tokenizer.lowercase=true", "train.steps=1", "model.max_length=16")
     (tmp_path / "t.de").write_text("drei  vier.\n", "utf-8")
     (tmp_path / "t.en").write_text("Three  four.\n", "utf-8")
     files = {"source": tmp_path / "t.de", "target": tmp_path / "t.en"}

@@ -37,7 +37,7 @@ def train(pictures: Path, out: Path, *more: str, **options):
 @pytest.fixture(scope="module")
 def run(pictures: Path, tmp_path_factory: pytest.TempPathFactory):
     out = tmp_path_factory.mktemp("runs") / "paint"
-    return train(pictures, out, "train.steps=160", "train.validate_every=80", "train.decay=0.98")
+    return train(pictures, out, "train.steps=160", "train.validate_every=80", "train.ema_decay=0.98")
 
 
 def nearest_toy(found: np.ndarray) -> list[int]:

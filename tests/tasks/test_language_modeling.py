@@ -166,7 +166,7 @@ def labels(place: Path, out: Path, files: str, *more: str) -> object:
         "train.warmup=10",
         "train.batch_tokens=256",
         "train.epochs=4",
-        "train.average=none",
+        "train.averaging=none",
     ]
     return regard.train(
         "inference" if files else "sentiment", out, overrides=parse_assignments([*data, *settings, *more])

@@ -46,7 +46,9 @@ def test_merging_needs_no_training(sentiment: Path) -> None:
 
 
 def test_a_tagger_learns_with_merged_tokens(files: Path, tmp_path: Path) -> None:
-    run = train("ner", files, tmp_path / "ner", "train.epochs=20", "reduce.merge=[1, 0]", "reduce.near=true")
+    run = train(
+        "ner", files, tmp_path / "ner", "train.epochs=20", "reduce.merge=[1, 0]", "reduce.neighbors_only=true"
+    )
     assert run.measured.scores["accuracy"] > 0.9
     loaded = regard.load(run.folder)
     assert loaded.body.reduction.amounts == (1.0, 0.0)
@@ -68,7 +70,7 @@ def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path
     loaded = regard.load(run.folder)
     thresholds = loaded.body.reduction.thresholds
     assert thresholds[0] > 0.05
-    ids = loaded.tokenizer.joined(loaded.tokenizer.encode("a very old house is a red tree"))
+    ids = loaded.tokenizer.with_special_tokens(loaded.tokenizer.encode("a very old house is a red tree"))
     import torch
 
     row = torch.tensor([ids])

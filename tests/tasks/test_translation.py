@@ -178,7 +178,7 @@ def test_starting_from_a_run_keeps_its_weights_and_words(corpus: Path, tmp_path:
         f"model.start={run.folder}",
         "train.steps=1",
         "train.lr=1e-9",
-        "train.average=none",
+        "train.averaging=none",
     )
     assert tuned.quality.bleu == pytest.approx(run.quality.bleu, abs=0.5)
     assert (tuned.folder / "tokenizer.json").read_bytes() == (run.folder / "tokenizer.json").read_bytes()

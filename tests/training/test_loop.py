@@ -42,7 +42,7 @@ def test_accumulating_four_batches_equals_one_large_batch(store: TokenStore) -> 
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"average": "last"}, {"grad_accum": 2}, {"optimizer": "adamw", "weight_decay": 0.1}]
+    "settings", [{}, {"averaging": "last"}, {"grad_accum": 2}, {"optimizer": "adamw", "weight_decay": 0.1}]
 )
 def test_the_same_seed_gives_the_same_weights_to_the_bit(store: TokenStore, settings: dict) -> None:
     one = training(store, **settings)
@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_weights_to_the_bit(store: TokenStore, sett
     ("settings", "r_drop"),
     [
         ({}, 0.0),
-        ({"average": "last", "average_last": 2}, 0.0),
+        ({"averaging": "last", "average_last": 2}, 0.0),
         ({"grad_accum": 2}, 0.0),
         ({}, 1.0),
         ({"patience": 9}, 0.0),
@@ -85,7 +85,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(
 
 
 def test_the_newest_checkpoints_are_kept(store: TokenStore, tmp_path: Path) -> None:
-    made = training(store, checkpoint_every=2, keep=3)
+    made = training(store, checkpoint_every=2, keep_checkpoints=3)
     go(made, tmp_path)
     assert checkpoint.steps_in(tmp_path) == [8, 10, 12]
     assert not checkpoint.resume(training(store), tmp_path / "nowhere", pytest.fail)
@@ -207,7 +207,7 @@ def test_a_falling_schedule_reaches_its_end_with_the_budget(store: TokenStore) -
 
 
 def test_the_exponential_average_is_the_formula(store: TokenStore) -> None:
-    made = training(store, decay=0.5)
+    made = training(store, ema_decay=0.5)
     objective = PairObjective(made.model, PAD, 0.1)
     expected = copy_of(made.model)
     for number, (batch, _) in enumerate(islice(made.batches.stream(), 4), start=1):

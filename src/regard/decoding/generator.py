@@ -14,7 +14,7 @@ from regard.engine.generate import native_gpt
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_SAMPLES, MAX_TOKENS, check_range
 from regard.nn.seq2seq import Decodable
-from regard.tokenization import LetterTokenizer, Tokenizer
+from regard.tokenization import CharacterTokenizer, Tokenizer
 
 HALF = "\ufffd"
 """What the first bytes of a character are shown as, as long as the others are missing."""
@@ -119,7 +119,7 @@ class Generator:
     def limits(self, config: GenerationConfig) -> DecodingConstraints:
         tokenizer = self.tokenizer
         never: tuple[int, ...] = ()
-        if isinstance(tokenizer, LetterTokenizer):  # text made of letters has no symbols in it, and no end
+        if isinstance(tokenizer, CharacterTokenizer):  # text made of letters has no symbols in it, and no end
             never = (tokenizer.begin, tokenizer.end, tokenizer.padding, tokenizer.unknown)
         return DecodingConstraints(None, tokenizer.end, never, room=config.tokens, repetition=config.repetition)
 
@@ -146,9 +146,9 @@ class Generator:
 
     def unseen(self, text: str) -> str | None:
         """The first character that a character model does not know."""
-        if not isinstance(self.tokenizer, LetterTokenizer) or self.tokenizer.kind != "characters":
+        if not isinstance(self.tokenizer, CharacterTokenizer) or self.tokenizer.kind != "characters":
             return None
-        return next((letter for letter in text if letter not in self.tokenizer.letters), None)
+        return next((letter for letter in text if letter not in self.tokenizer.alphabet), None)
 
 
 class Unfolding:

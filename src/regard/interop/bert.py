@@ -109,10 +109,10 @@ def read(folder: Path) -> Imported:
     except ValueError as problem:
         raise RegardError(f"{path} is not a file of weights: {problem}") from None
     head = head_of(told, found, path)
-    if head != "none" and (embed.pooling, embed.normal) != ("mean", True):
+    if head != "none" and (embed.pooling, embed.normalize) != ("mean", True):
         raise RegardError(
             f"{folder / 'modules.json'}: text vectors are pooled by {embed.pooling}, "
-            f"{'' if embed.normal else 'not '}normalized, and a {ARCHITECTURES[head]} gives normalized means "
+            f"{'' if embed.normalize else 'not '}normalized, and a {ARCHITECTURES[head]} gives normalized means "
             f"only; save the weights of BertModel alone. {WITHOUT_MODULES}"
         )
     if head == "classes":

@@ -12,7 +12,7 @@ from regard.config.models import EmbedConfig, Pooling
 from regard.errors import RegardError
 from regard.interop.folders import read_json, read_text
 from regard.tokenization import BertOptions, BertTokenizer, bert_tokenizer
-from regard.tokenization.bert import BERT_SPECIALS
+from regard.tokenization.bert import BERT_SPECIAL_TOKENS
 
 WITHOUT_MODULES = "To import the BERT alone, with mean pooling, use a copy of the folder without modules.json."
 """How to import what sentence-transformers would make into other vectors."""
@@ -40,9 +40,9 @@ def read_tokenizer(folder: Path) -> BertTokenizer:
     path = storage.inside(folder, "vocab.txt")
     told = read_json(folder, "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
     options = BertOptions(
-        lower=bool(told.get("do_lower_case", True)),
+        lowercase=bool(told.get("do_lower_case", True)),
         strip_accents=told.get("strip_accents"),
-        cjk=bool(told.get("tokenize_chinese_chars", True)),
+        split_cjk=bool(told.get("tokenize_chinese_chars", True)),
     )
     try:
         return bert_tokenizer(read_text(path).removesuffix("\n").split("\n"), options)
@@ -112,9 +112,9 @@ def theirs_of_text(tokenizer: BertTokenizer, max_length: int) -> dict[str, objec
     specials = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
     told = {
         "tokenizer_class": "BertTokenizer",
-        "do_lower_case": tokenizer.lower,
+        "do_lower_case": tokenizer.lowercase,
         "model_max_length": max_length,
-        **dict(zip(specials, BERT_SPECIALS, strict=True)),
+        **dict(zip(specials, BERT_SPECIAL_TOKENS, strict=True)),
     }
     return {"tokenizer_config.json": told, "tokenizer.json": json.loads(joining(tokenizer).to_str())}
 
@@ -134,7 +134,7 @@ def joining(tokenizer: BertTokenizer) -> Library:
 
 def pooled(embed: EmbedConfig, size: int) -> dict[str, object]:
     """The files from which sentence-transformers makes the same text vectors."""
-    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * embed.normal)]
+    kinds = [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * embed.normalize)]
     modules = [
         {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for place, (path, kind) in enumerate(kinds)

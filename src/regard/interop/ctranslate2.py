@@ -26,7 +26,7 @@ from regard.nn import (
 )
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.nn.transformer import Decoder, Encoder, Transformer
-from regard.tokenization import SPECIALS, Tokenizer
+from regard.tokenization import SPECIAL_TOKENS, Tokenizer
 
 Quantization = Literal["int8"]
 LONGEST = BeamSearchConfig().max_length
@@ -78,7 +78,7 @@ def write(
     spec.register_source_vocabulary(list(source_words))
     spec.register_target_vocabulary(list(target_words))
     spec.config.add_source_eos = True
-    spec.config.decoder_start_token = SPECIALS[Tokenizer.begin]
+    spec.config.decoder_start_token = SPECIAL_TOKENS[Tokenizer.begin]
     spec.config.layer_norm_epsilon = cast(nn.LayerNorm, first.self_attention.norm).eps
     fill_stack(spec.encoder, model.encoder, model.source_embedding.weight, max_length)
     fill_stack(spec.decoder, model.decoder, model.target_embedding.weight, max_length)
@@ -185,7 +185,7 @@ class CTranslate2(Engine):
                 no_repeat_ngram_size=options.no_repeat,
                 max_decoding_length=max(rooms),
                 min_decoding_length=1,
-                suppress_sequences=[[SPECIALS[number]] for number in limits.never],
+                suppress_sequences=[[SPECIAL_TOKENS[number]] for number in limits.never],
                 return_scores=True,
                 return_end_token=True,
             )

@@ -104,7 +104,7 @@ def write(folder: Path, model: GptLanguageModel, config: GptConfig, tokenizer: T
     tokens = {
         "tokenizer_class": "GPT2Tokenizer",
         "model_max_length": config.max_length,
-        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), tokenization.gpt.END),
+        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), tokenization.gpt.END_OF_TEXT),
     }
     write_files(folder, {"config.json": told, "tokenizer_config.json": tokens}, theirs_of(model))
     tokenizer.save(folder / "tokenizer.json")

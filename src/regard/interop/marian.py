@@ -20,7 +20,7 @@ from torch import Tensor
 from regard import storage
 from regard.config.decoding import SearchConfig
 from regard.config.models import ConvS2SConfig, RnnConfig, TransformerConfig
-from regard.config.schema import one_of
+from regard.config.schema import coerce_union
 from regard.decoding import BeamSearchConfig
 from regard.errors import RegardError
 from regard.interop.folders import expect, read_config
@@ -135,7 +135,7 @@ def read(folder: Path) -> Imported:
     told = read_config(folder)
     recipe = recipe_of(told, folder)
     try:
-        section = one_of((TransformerConfig, RnnConfig, ConvS2SConfig), recipe.get("model", {}), "model")
+        section = coerce_union((TransformerConfig, RnnConfig, ConvS2SConfig), recipe.get("model", {}), "model")
     except RegardError as problem:
         raise damaged_recipe(folder, problem) from None
     config = check(section)

@@ -9,7 +9,7 @@ from tokenizers import processors
 
 from regard import storage, tokenization
 from regard.errors import RegardError
-from regard.tokenization import SPECIALS, Tokenizer
+from regard.tokenization import SPECIAL_TOKENS, Tokenizer
 from regard.tokenization.subwords import SubwordTokenizer
 
 TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
@@ -33,7 +33,7 @@ def check(source: Tokenizer, target: Tokenizer) -> SubwordTokenizer:
 def write(tokenizer: SubwordTokenizer, folder: Path, max_length: int) -> None:
     """tokenizer.json, which ends each text with `</s>`, and what `AutoTokenizer` must know of it."""
     library = Library.from_str(tokenizer.library.to_str())
-    end = SPECIALS[Tokenizer.end]
+    end = SPECIAL_TOKENS[Tokenizer.end]
     library.post_processor = cast(
         Any,
         processors.TemplateProcessing(single=f"$A {end}", special_tokens=[(end, Tokenizer.end)]),
@@ -41,10 +41,10 @@ def write(tokenizer: SubwordTokenizer, folder: Path, max_length: int) -> None:
     storage.write_text(folder / TOKENIZER, library.to_str(pretty=True) + "\n")
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": SPECIALS[Tokenizer.begin],
+        "bos_token": SPECIAL_TOKENS[Tokenizer.begin],
         "eos_token": end,
-        "pad_token": SPECIALS[Tokenizer.padding],
-        "unk_token": SPECIALS[Tokenizer.unknown],
+        "pad_token": SPECIAL_TOKENS[Tokenizer.padding],
+        "unk_token": SPECIAL_TOKENS[Tokenizer.unknown],
         "model_max_length": max_length,
         "split_special_tokens": True,  # "<s>" that somebody types is three characters
         "clean_up_tokenization_spaces": False,

@@ -93,7 +93,7 @@ def write(folder: Path, model: VitClassifier, config: VitConfig, labels: Sequenc
     Their pipeline makes every image coloured. A grey model goes out with three channels, a third of the weights
     for each, and `grey` in config.json says so.
     """
-    if config.read != "class":
+    if config.pooling != "class":
         raise RegardError("Hugging Face's ViT reads the class token, and this one the mean of the patches")
     grey = config.channels == 1
     named = {str(number): label for number, label in enumerate(labels)}
@@ -127,7 +127,7 @@ def write(folder: Path, model: VitClassifier, config: VitConfig, labels: Sequenc
         "rescale_factor": 1 / 255,
         "do_normalize": True,
         "image_mean": [*config.mean] * (3 // len(config.mean)),
-        "image_std": [*config.spread] * (3 // len(config.spread)),
+        "image_std": [*config.std] * (3 // len(config.std)),
     }
     write_files(folder, {"config.json": told, "preprocessor_config.json": images}, theirs_of(model, config))
 
@@ -210,8 +210,8 @@ def brightness(folder: Path, *, grey: bool) -> dict[str, Any]:
         return {}
     told = read_json(folder, "preprocessor_config.json")
     if not told.get("do_normalize", True):
-        return {"mean": [0.0], "spread": [1.0]}
-    found = {"mean": told.get("image_mean", [0.5]), "spread": told.get("image_std", [0.5])}
+        return {"mean": [0.0], "std": [1.0]}
+    found = {"mean": told.get("image_mean", [0.5]), "std": told.get("image_std", [0.5])}
     return {name: each[:1] if grey and isinstance(each, list) else each for name, each in found.items()}
 
 

@@ -102,7 +102,7 @@ def build_bert(
 def build_vit(config: VitConfig, labels: int, reduce: TokenReductionConfig | None = None) -> VitClassifier:
     """A Vision Transformer with fresh weights and so many labels."""
     vit = Vit(config)
-    vit.reduction = build_reduction(reduce, config.layers, first_stays=config.read == "class")
+    vit.reduction = build_reduction(reduce, config.layers, first_stays=config.pooling == "class")
     return VitClassifier(vit, config, labels)
 
 
@@ -113,7 +113,7 @@ def build_reduction(
     if config is None or not config:
         return None
     if config.prune == "none":
-        return Merging(config.merge, config.near, first_stays)
+        return Merging(config.merge, config.neighbors_only, first_stays)
     return Pruning(
         layers,
         hard=config.prune == "hard",

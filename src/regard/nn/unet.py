@@ -52,9 +52,9 @@ class Unet(nn.Module):
         self.padding, self.side = padding, config.side
         self.noise = Noise(config.schedule, config.noise_steps)
         self.token_embedding = ScaledEmbedding(vocabulary, config.prompt_size, padding)
-        self.prompt_encoder = Encoder(config.reader)
-        self.pooled = nn.Linear(config.prompt_size, config.told)
-        self.time_embedding = TimeEmbedding(config.noise_steps, config.told)
+        self.prompt_encoder = Encoder(config.prompt_encoder)
+        self.pooled = nn.Linear(config.prompt_size, config.conditioning_size)
+        self.time_embedding = TimeEmbedding(config.noise_steps, config.conditioning_size)
         channels = [config.channels * width for width in config.widths]
         self.first = nn.Conv2d(1, channels[0], 3, padding=1)
         self.down, self.up = nn.ModuleList(), nn.ModuleList()
@@ -136,7 +136,7 @@ class Stage(nn.Module):
         super().__init__()
         self.side = config.sides[level]
         channels = config.channels * config.widths[level]
-        self.block = ResidualBlock(channels_in, channels, config.told, config.dropout)
+        self.block = ResidualBlock(channels_in, channels, config.conditioning_size, config.dropout)
         self.attention_block = PixelBlock(config, channels) if self.side in config.attend_at else None
         self.merges = self.side == max(config.attend_at, default=0)
         """Whether pixels may be merged: it pays where there are most of them."""

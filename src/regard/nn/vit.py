@@ -21,12 +21,12 @@ class Vit(nn.Module):
         super().__init__()
         self.config = config
         self.mean: Tensor
-        self.spread: Tensor
-        for name in ("mean", "spread"):
+        self.std: Tensor
+        for name in ("mean", "std"):
             numbers = torch.tensor(getattr(config, name)).view(-1, 1, 1)
             self.register_buffer(name, numbers, persistent=False)
         self.patch_embedding = nn.Linear(config.channels * config.patch**2, config.d_model)
-        with_class = config.read == "class"
+        with_class = config.pooling == "class"
         self.class_embedding = nn.Parameter(torch.zeros(config.d_model)) if with_class else None
         self.position_embedding = position_of(config)
         self.dropout = nn.Dropout(config.dropout)
@@ -82,7 +82,7 @@ class Vit(nn.Module):
             raise ValueError(
                 f"an image is {wanted} for this model, not {' x '.join(map(str, pixels.shape[1:]))}"
             )
-        x = self.patch_embedding(patches(pixels.sub(self.mean).div_(self.spread), config.patch))
+        x = self.patch_embedding(patches(pixels.sub(self.mean).div_(self.std), config.patch))
         if self.class_embedding is not None:
             x = torch.cat([self.class_embedding.expand(len(x), 1, -1), x], 1)
         return self.position_embedding.embed(x)
@@ -144,7 +144,7 @@ def patches(pixels: Tensor, size: int) -> Tensor:
 def position_of(config: VitConfig) -> Position:
     if config.position == "learned":
         return Learned(config.d_model, config.tokens)
-    return Sinusoidal2d(config.d_model, config.rows, config.columns, before=int(config.read == "class"))
+    return Sinusoidal2d(config.d_model, config.rows, config.columns, before=int(config.pooling == "class"))
 
 
 def shape_of(config: VitConfig) -> BlockShape:

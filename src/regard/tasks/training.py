@@ -126,7 +126,9 @@ class Checkpoints:
         self.place = folder.path / "checkpoints"
 
     def save(self) -> None:
-        self.attempt(lambda: checkpoint.save(self.training, self.place, self.training.settings.keep))
+        self.attempt(
+            lambda: checkpoint.save(self.training, self.place, self.training.settings.keep_checkpoints)
+        )
 
     def keep_best(self, model: nn.Module) -> None:
         self.attempt(lambda: self.folder.write_weights(model))

@@ -15,13 +15,13 @@ class NoiseObjective:
     """Squared error of the noise, mean over the pixels, summed over the pictures of a batch.
 
     Each picture gets noise of a strength of chance. Where little noise is left the error tells little of the
-    picture: its weight falls as the ratio of signal to noise grows beyond `most_signal` (Hang et al. 2023).
+    picture: its weight falls as the ratio of signal to noise grows beyond `max_snr` (Hang et al. 2023).
     """
 
-    def __init__(self, model: Unet, most_signal: float = 0.0, precision: torch.dtype = torch.float32) -> None:
+    def __init__(self, model: Unet, max_snr: float = 0.0, precision: torch.dtype = torch.float32) -> None:
         self.model, self.precision = model, precision
         self.device = next(model.parameters()).device
-        self.weights = weights_of(model.noise, most_signal).to(self.device)
+        self.weights = weights_of(model.noise, max_snr).to(self.device)
 
     def __call__(self, batch: PaintBatch) -> Tensor:
         batch = batch.to(self.device)
@@ -42,10 +42,10 @@ class NoiseObjective:
         return torch.autocast(self.device.type, dtype=self.precision)
 
 
-def weights_of(noise: Noise, most_signal: float) -> Tensor:
+def weights_of(noise: Noise, max_snr: float) -> Tensor:
     """The weight of an error after each step: min(ratio, most) / ratio; without a bound all weigh alike."""
     ratio = noise.ratio(torch.arange(noise.steps))
-    return ratio.clamp(max=most_signal) / ratio if most_signal else torch.ones_like(ratio)
+    return ratio.clamp(max=max_snr) / ratio if max_snr else torch.ones_like(ratio)
 
 
 def spread_times(pictures: int, steps: int) -> Tensor:

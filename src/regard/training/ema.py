@@ -19,7 +19,7 @@ class Average:
     def __init__(self, model: nn.Module, train: TrainConfig, kept: nn.Module | None = None) -> None:
         self.model, self.train, self.kept = model, train, kept
         self.steps = 0
-        self.exponential = copy_of(model) if train.average == "exponential" else {}
+        self.exponential = copy_of(model) if train.averaging == "exponential" else {}
         self.last: deque[Weights] = deque(maxlen=train.average_last)
 
     @torch.no_grad()
@@ -27,7 +27,7 @@ class Average:
         """Move the exponential average towards the weights; faster in the first steps, so it does not lag."""
         self.steps += 1
         if self.exponential:
-            decay = min(self.train.decay, (1 + self.steps) / (10 + self.steps))
+            decay = min(self.train.ema_decay, (1 + self.steps) / (10 + self.steps))
             now = dict(self.model.named_parameters())
             torch._foreach_lerp_(
                 [own(each) for each in self.exponential.values()],
@@ -37,7 +37,7 @@ class Average:
 
     def before_validation(self) -> None:
         """Remember the weights for the mean of the last validations."""
-        if self.train.average == "last":
+        if self.train.averaging == "last":
             self.last.append(copy_of(self.model))
 
     def weights(self) -> Weights:

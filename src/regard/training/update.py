@@ -79,7 +79,7 @@ def one_update(
         for each in parameters:
             each.grad = torch.zeros_like(each) if each.grad is None else each.grad
         training.world.add_up([*(each.grad for each in parameters if each.grad is not None), total])
-    norm = whole(nn.utils.clip_grad_norm_(parameters, training.settings.clip or math.inf, foreach=True))
+    norm = whole(nn.utils.clip_grad_norm_(parameters, training.settings.clip_norm or math.inf, foreach=True))
     # To ask a GPU is to wait for it: there, only as often as a report is written.
     asked = norm.device.type == "cpu" or training.step % training.settings.log_every == 0
     if asked and not bool(torch.isfinite(norm) & torch.isfinite(total)):

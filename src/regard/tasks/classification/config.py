@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.data import Files
+from regard.config.data import FilesDataConfig
 from regard.config.models import (
     BertConfig,
     GptConfig,
@@ -15,7 +15,7 @@ from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
 
 
 @dataclass(frozen=True)
-class LabelledDataConfig(Files):
+class LabelledDataConfig(FilesDataConfig):
     """Texts or pairs of texts with a label: .tsv, .csv or .jsonl, also as .gz."""
 
     pairs: bool = False

@@ -17,7 +17,7 @@ from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import MakeObjective, TaskRun, TaskScores, asked
 from regard.tasks.metrics_log import ProgressListener
-from regard.tokenization import BertTokenizer, MarkedTokenizer
+from regard.tokenization import BertTokenizer, GptTaskTokenizer
 from regard.training.objectives import ClassObjective, GptClassObjective
 
 
@@ -65,13 +65,13 @@ class Classification:
             if each.pair is not None:
                 yield each.pair
 
-    def encode(self, tokenizer: BertTokenizer | MarkedTokenizer, tell: Callable[[str], object]) -> Ready:
+    def encode(self, tokenizer: BertTokenizer | GptTaskTokenizer, tell: Callable[[str], object]) -> Ready:
         examples, cut = self.examples(tokenizer, "train")
         if cut:
             tell(f"{cut:,} of {len(examples):,} examples are longer than {self.max_length} tokens, and cut")
         return Ready(examples)
 
-    def examples(self, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> tuple[list[Example], int]:
+    def examples(self, tokenizer: BertTokenizer | GptTaskTokenizer, split: str) -> tuple[list[Example], int]:
         examples = self.splits[split]
         numbers = [self.labels.index(each.label) for each in examples]
         return encode_texts(
@@ -82,7 +82,7 @@ class Classification:
             numbers,
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> TaskScores:
+    def measure(self, model: nn.Module, tokenizer: BertTokenizer | GptTaskTokenizer, split: str) -> TaskScores:
         gold = [each.label for each in self.splits[split]]
         examples, _ = self.examples(tokenizer, split)
         shares = probabilities(model, examples)
@@ -95,7 +95,7 @@ class Classification:
 
 
 def encode_texts(
-    tokenizer: BertTokenizer | MarkedTokenizer,
+    tokenizer: BertTokenizer | GptTaskTokenizer,
     first: Sequence[str],
     second: Sequence[str | None],
     max_length: int,
@@ -113,7 +113,7 @@ def encode_texts(
         room = max_length - (3 if pair else 2)
         cut += len(one) + len(other) > room
         one, other = shortened(one, other, room)
-        ids = np.array(tokenizer.joined(one, other if pair else None), np.int64)
+        ids = np.array(tokenizer.with_special_tokens(one, other if pair else None), np.int64)
         label = (labels[number],) if labels else ()
         found.append(Example(number, ids, len(one) + 2 if pair else len(ids), label))
     return found, cut

@@ -37,7 +37,7 @@ class DiffusionTrainConfig(TrainConfig):
     best_by: Literal["loss"] = "loss"
     drop_prompt: Share = 0.1
     """Share of the pictures shown without their prompt, which guidance needs."""
-    most_signal: NotNegative = 5.0
+    max_snr: NotNegative = 5.0
     """Weight of little noise: the ratio of signal to noise counts up to this (Hang et al. 2023); 0: alike."""
 
 

@@ -15,7 +15,7 @@ from regard.tasks.diffusion.task import build_unet, options_of, painted
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
-from regard.tokenization import split
+from regard.tokenization import split_words
 from regard.training.devices import choose_device
 from regard.viz.painting import GeneratedImages
 
@@ -62,7 +62,7 @@ class ImageGenerator(LoadedModel):
 
     def check(self, prompt: str) -> None:
         """Refuse a prompt that says nothing, or has words that this model never read."""
-        words = split(self.tokenizer.normalize(prompt))
+        words = split_words(self.tokenizer.normalize(prompt))
         if not words:
             raise RegardError("a prompt is empty; to paint without one, set the guidance to 0")
         ids = self.tokenizer.encode(prompt)

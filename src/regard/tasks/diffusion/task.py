@@ -62,7 +62,7 @@ class PaintTask:
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
         listener.log(f"pictures: {told}; labels: {', '.join(self.labels)}")
         self.tokenizer = tokenization.train(
-            "words", vocabulary_texts(self.labels), min_count=1, lower=True, normal="nfc"
+            "words", vocabulary_texts(self.labels), min_count=1, lowercase=True, normalization="nfc"
         )
         listener.log(f"vocabulary: {self.tokenizer.size:,} words")
         if world.first:
@@ -92,7 +92,7 @@ class PaintTask:
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> NoiseObjective:
         assert isinstance(model, Unet)
-        return NoiseObjective(model, self.recipe.train.most_signal, precision)
+        return NoiseObjective(model, self.recipe.train.max_snr, precision)
 
     def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
         return lambda model, step: self.measure(model, "valid").scores

@@ -20,7 +20,7 @@ class WordPieceConfig:
 
     vocab_size: Annotated[int, Range(at_least=8)] = 8000
     min_count: Count = 2
-    lower: bool = True
+    lowercase: bool = True
     """Letters are made small and lose their accents."""
 
 

@@ -53,7 +53,7 @@ class Encoder(TextModel):
     def input_ids(self, text: str, pair: str | None = None) -> list[int]:
         """The ids of a text or pair, [CLS] and [SEP] among them; for a GPT [START], [DELIM] and [EXTRACT]."""
         second = None if pair is None else self.tokenizer.encode(pair)
-        ids: list[int] = self.tokenizer.joined(self.tokenizer.encode(text), second)
+        ids: list[int] = self.tokenizer.with_special_tokens(self.tokenizer.encode(text), second)
         return ids
 
     def merge(self, amounts: Sequence[float]) -> None:
@@ -71,7 +71,7 @@ class Encoder(TextModel):
         vectors = np.zeros((len(examples), self.recipe.model.d_model), np.float32)
         for batch, found in asked(BertReader(self.body, settings.pooling), examples):
             vectors[list(batch.sentences)] = found.cpu().numpy()
-        if settings.normal:
+        if settings.normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 

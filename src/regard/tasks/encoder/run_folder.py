@@ -19,7 +19,7 @@ from regard.tasks.language_modeling.config import GptTokenizerConfig
 from regard.tasks.registry import spec_of
 from regard.tasks.run_folder import LARGEST_CONFIG, RunFolder
 from regard.tasks.translation.vocabulary import JOINT
-from regard.tokenization import BertTokenizer, GptTokenizer, LetterTokenizer, MarkedTokenizer, Tokenizer
+from regard.tokenization import BertTokenizer, CharacterTokenizer, GptTaskTokenizer, GptTokenizer, Tokenizer
 from regard.training.devices import choose_device
 
 LABELS = "labels.json"
@@ -182,9 +182,9 @@ def make_tokenizer(
         return learned(settings, texts())
     kind = "gpt" if isinstance(model, GptConfig) else "bert"
     found = tokenization.train(
-        kind, texts(), size=settings.vocab_size, min_count=settings.min_count, lower=settings.lower
+        kind, texts(), size=settings.vocab_size, min_count=settings.min_count, lowercase=settings.lowercase
     )
-    return MarkedTokenizer(found) if isinstance(model, GptConfig) else found
+    return GptTaskTokenizer(found) if isinstance(model, GptConfig) else found
 
 
 def learned(settings: GptTokenizerConfig, texts: Iterable[str]) -> Tokenizer:
@@ -201,6 +201,6 @@ def load_tokenizer(folder: Path, model: BertConfig | GptConfig, task: str) -> An
         if not isinstance(found, BertTokenizer):
             raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not BERT's")
         return found
-    if not isinstance(found, GptTokenizer | LetterTokenizer):
+    if not isinstance(found, GptTokenizer | CharacterTokenizer):
         raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not one that a GPT has")
-    return found if task == "language-modeling" else MarkedTokenizer(found)
+    return found if task == "language-modeling" else GptTaskTokenizer(found)

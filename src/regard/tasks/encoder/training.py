@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config.data import Files
+from regard.config.data import FilesDataConfig
 from regard.config.models import NgramConfig
 from regard.data.examples import Example, Source, TextBatch, TextBatches, all_batches
 from regard.data.lines import CorpusError
@@ -269,7 +269,7 @@ def train(
     return training.train(TextTask(recipe, make(recipe)), out, listener, resume=resume)
 
 
-def file_of(data: Files, split: str) -> Path | None:
+def file_of(data: FilesDataConfig, split: str) -> Path | None:
     """The file of a split; a training needs one for `train`."""
     name = getattr(data, split)
     if name is None and split == "train":
@@ -277,7 +277,7 @@ def file_of(data: Files, split: str) -> Path | None:
     return None if name is None else Path(data.path or "") / name
 
 
-def read_splits(work: Work, data: Files) -> None:
+def read_splits(work: Work, data: FilesDataConfig) -> None:
     """Training, validation and test; validation is held out where it has no file of its own."""
     for split in ("train", "valid", "test"):
         path = file_of(data, split)

@@ -40,7 +40,7 @@ class ImageClassificationRecipe(Recipe):
     train: ImageTrainConfig = field(default_factory=lambda: ImageTrainConfig(epochs=10))
 
     def __post_init__(self) -> None:
-        if self.reduce.prune != "none" and self.model.read == "mean":
+        if self.reduce.prune != "none" and self.model.pooling == "mean":
             raise ValueError(
-                'reduce.prune: the mean asks for all tokens; tokens can go with model.read = "class"'
+                'reduce.prune: the mean asks for all tokens; tokens can go with model.pooling = "class"'
             )

@@ -70,7 +70,7 @@ class ImageClassifier(LoadedModel):
 
     def merge(self, amounts: Sequence[float]) -> None:
         """Merge tokens from now on: shares below 1, else numbers, for each layer or one for all."""
-        self.model.vit.reduction = Merging(tuple(amounts), first_stays=self.recipe.model.read == "class")
+        self.model.vit.reduction = Merging(tuple(amounts), first_stays=self.recipe.model.pooling == "class")
 
     def seen(self, image: str | Path, amounts: Sequence[float] = ()) -> ImageAttention:
         """An image with where the model looked, and with the patches that merging makes one."""
@@ -83,7 +83,7 @@ class ImageClassifier(LoadedModel):
             whole.repeat(3, 2) if model.channels == 1 else whole,
             model.rows,
             model.columns,
-            int(model.read == "class"),
+            int(model.pooling == "class"),
             self.attention(image),
             self.groups(pixels, amounts) if amounts else (),
         )
@@ -91,7 +91,7 @@ class ImageClassifier(LoadedModel):
     @torch.no_grad()
     def groups(self, pixels: Tensor, amounts: Sequence[float]) -> list[np.ndarray]:
         """Which token each patch became after each layer; the class token's last block merges nothing."""
-        first, layers = int(self.recipe.model.read == "class"), self.recipe.model.layers
+        first, layers = int(self.recipe.model.pooling == "class"), self.recipe.model.layers
         every = Merging(tuple(amounts), first_stays=bool(first))
         found = []
         for number in range(layers - first):
@@ -113,6 +113,6 @@ class ImageClassifier(LoadedModel):
         model, record = self.recipe.model, Recorder()
         self.model(self.pixels(image), record)
         places = [f"{row},{column}" for row in range(model.rows) for column in range(model.columns)]
-        side = Side.of_words("patches", Path(image).name, [*["[CLASS]"] * (model.read == "class"), *places])
+        side = Side.of_words("patches", Path(image).name, [*["[CLASS]"] * (model.pooling == "class"), *places])
         layers = {name: Layer(side, side, weights[0].float().cpu().numpy()) for name, weights in record.items()}
         return AttentionMaps(side, side, layers)

@@ -29,7 +29,7 @@ class ImageSubject:
         self.body: Vit = loaded.model.vit
         self.examples, self.length = len(self.images.labels), float(self.config.tokens)
         self.timed = min(self.examples, max(1, TIMED // self.config.tokens))
-        self.first_only = self.config.read == "class"
+        self.first_only = self.config.pooling == "class"
         self.pixels = as_numbers(self.images.load(range(self.timed)))
 
     def score(self, by: Reducer) -> float:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from regard.config.data import Files
+from regard.config.data import FilesDataConfig
 from regard.config.models import (
     GptConfig,
     NgramConfig,
@@ -14,7 +14,7 @@ from regard.tasks.encoder.config import TextRecipe, check_best
 
 
 @dataclass(frozen=True)
-class TextDataConfig(Files):
+class TextDataConfig(FilesDataConfig):
     """Any text, plain or .gz; where validation has no file, the end of the training text is held out for it."""
 
 

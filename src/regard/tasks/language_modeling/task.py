@@ -22,7 +22,7 @@ from regard.tasks.language_modeling import ngram
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.metrics_log import ProgressListener
 from regard.tasks.translation.vocabulary import digest_of
-from regard.tokenization import LetterTokenizer, Tokenizer
+from regard.tokenization import CharacterTokenizer, Tokenizer
 from regard.training.objectives import LanguageObjective
 
 TOKENS = 8192
@@ -101,7 +101,7 @@ class Language:
 
     def unknown(self, tokenizer: Tokenizer, split: str) -> int:
         """How many characters a character model has no id for."""
-        if not isinstance(tokenizer, LetterTokenizer):
+        if not isinstance(tokenizer, CharacterTokenizer):
             return 0
         rows = self.windows(tokenizer, split).rows
         return sum(int((row == tokenizer.unknown).sum()) for row in rows)

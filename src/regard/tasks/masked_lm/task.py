@@ -160,5 +160,7 @@ def sentence_store(text: PlainText, tokenizer: BertTokenizer) -> TokenStore:
 
 
 def symbols_of(tokenizer: BertTokenizer) -> Symbols:
-    ordinary = np.array([one for one in range(tokenizer.size) if one not in tokenizer.specials], np.int64)
-    return Symbols(tokenizer.begin, tokenizer.end, tokenizer.mask, ordinary, np.array(tokenizer.continues()))
+    ordinary = np.array([one for one in range(tokenizer.size) if one not in tokenizer.special_ids], np.int64)
+    return Symbols(
+        tokenizer.begin, tokenizer.end, tokenizer.mask, ordinary, np.array(tokenizer.continuation_mask())
+    )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from regard.config.data import Files
+from regard.config.data import FilesDataConfig
 from regard.config.models import (
     BertConfig,
 )
@@ -13,7 +13,7 @@ from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
 
 
 @dataclass(frozen=True)
-class QuestionDataConfig(Files):
+class QuestionDataConfig(FilesDataConfig):
     """Questions on paragraphs: SQuAD 1.1's JSON."""
 
     max_length: Annotated[int, Range(at_least=32)] = 256

@@ -16,7 +16,7 @@ from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, asked
 from regard.tasks.metrics_log import ProgressListener
 from regard.tasks.question_answering.config import QuestionAnsweringRecipe, QuestionDataConfig
-from regard.tokenization import BertTokenizer, Pieces
+from regard.tokenization import BertTokenizer, Encoding
 from regard.training.objectives import SpanObjective
 
 NOWHERE = (0, 0)
@@ -114,7 +114,7 @@ def windows_of(
             f"must be more than the overlap of {data.overlap}"
         )
     questions = tokenizer.encode_batch([question for question, _ in asked_of])
-    contexts = tokenizer.pieces([context for _, context in asked_of])
+    contexts = tokenizer.encode_with_offsets([context for _, context in asked_of])
     found: list[Window] = []
     for number, (question, context) in enumerate(zip(questions, contexts, strict=True)):
         question = question[: data.longest_question]
@@ -122,21 +122,21 @@ def windows_of(
         place = place_of(answers[number], context) if answers is not None else None
         for first in range(0, max(1, len(context.ids) - data.overlap), room - data.overlap):
             part = context.ids[first : first + room]
-            ids = np.array(tokenizer.joined(question, part), np.int64)
+            ids = np.array(tokenizer.with_special_tokens(question, part), np.int64)
             begin = len(question) + 2
             labels = NOWHERE
             if place is not None and first <= place[0] and place[1] < first + len(part):
                 labels = (place[0] - first + begin, place[1] - first + begin)
             example = Example(len(found), ids, begin, labels)
-            found.append(Window(number, begin, context.spans[first : first + room], example))
+            found.append(Window(number, begin, context.offsets[first : first + room], example))
     return found
 
 
-def place_of(answer: Answer, context: Pieces) -> tuple[int, int] | None:
+def place_of(answer: Answer, context: Encoding) -> tuple[int, int] | None:
     """The first and the last piece of an answer; None where cleaning left nothing of it."""
     end = answer.start + len(answer.text)
     inside = [
-        place for place, (first, after) in enumerate(context.spans) if first < end and after > answer.start
+        place for place, (first, after) in enumerate(context.offsets) if first < end and after > answer.start
     ]
     return (inside[0], inside[-1]) if inside else None
 

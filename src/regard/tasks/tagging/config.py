@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.data import Files
+from regard.config.data import FilesDataConfig
 from regard.config.models import (
     BertConfig,
     TokenReductionConfig,
@@ -14,7 +14,7 @@ from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
 
 
 @dataclass(frozen=True)
-class TaggedDataConfig(Files):
+class TaggedDataConfig(FilesDataConfig):
     """CoNLL columns: a word a line, its tag last, a blank line between sentences."""
 
     max_length: Count = 256

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from regard.tasks.encoder.model import TrainedEncoder
 from regard.tasks.tagging.config import TaggingRecipe
 from regard.tasks.tagging.task import TaggedSentence, Tagging, encode_words, tagged, word_shares
-from regard.tokenization import split
+from regard.tokenization import split_words
 
 
 class Tagger(TrainedEncoder):
@@ -19,7 +19,7 @@ class Tagger(TrainedEncoder):
 
     def tag(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[TaggedSentence]:
         """A tag for each word; a text that is not words yet is split into them by rule."""
-        words = [split(each) if isinstance(each, str) else list(each) for each in sentences]
+        words = [split_words(each) if isinstance(each, str) else list(each) for each in sentences]
         if not words:
             return []
         stretches = encode_words(self.tokenizer, words, self.max_length)

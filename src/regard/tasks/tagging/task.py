@@ -18,7 +18,7 @@ from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, batches_for
 from regard.tasks.metrics_log import ProgressListener
 from regard.tasks.tagging.config import TaggingRecipe
-from regard.tokenization import BertTokenizer, Pieces
+from regard.tokenization import BertTokenizer, Encoding
 from regard.training.objectives import TagObjective
 
 
@@ -114,15 +114,15 @@ def encode_words(
 ) -> list[Stretch]:
     """Sentences of words as texts, a mark on the first piece of each word; long ones in several stretches."""
     found: list[Stretch] = []
-    for number, pieces in enumerate(tokenizer.pieces_of_words(sentences)):
+    for number, pieces in enumerate(tokenizer.encode_pretokenized(sentences)):
         for first, last in cuts(pieces, max_length - 2):
-            ids = np.array(tokenizer.joined(pieces.ids[first:last]), np.int64)
+            ids = np.array(tokenizer.with_special_tokens(pieces.ids[first:last]), np.int64)
             starts = [
                 place
                 for place in range(first, last)
-                if place == 0 or pieces.words[place] != pieces.words[place - 1]
+                if place == 0 or pieces.word_ids[place] != pieces.word_ids[place - 1]
             ]
-            words = [pieces.words[place] for place in starts]
+            words = [pieces.word_ids[place] for place in starts]
             places = [place - first + 1 for place in starts]
             marks = np.full(len(ids), NOTHING, np.int64)
             marks[places] = [tags[number][word] for word in words] if tags is not None else 0
@@ -131,13 +131,13 @@ def encode_words(
     return found
 
 
-def cuts(pieces: Pieces, room: int) -> Iterator[tuple[int, int]]:
+def cuts(pieces: Encoding, room: int) -> Iterator[tuple[int, int]]:
     """Where a sentence is cut so that each part has room: between words, unless one has none by itself."""
     first = 0
     while first < len(pieces.ids):
         last = min(first + room, len(pieces.ids))
         border = last
-        while first < border < len(pieces.ids) and pieces.words[border] == pieces.words[border - 1]:
+        while first < border < len(pieces.ids) and pieces.word_ids[border] == pieces.word_ids[border - 1]:
             border -= 1
         last = border if border > first else last
         yield first, last

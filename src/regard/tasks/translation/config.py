@@ -25,18 +25,18 @@ class TokenizerConfig:
     min_count: Count = 2
     joint: bool = True
     """One vocabulary for both languages."""
-    lower: bool = False
-    normal: Literal["none", "nfc", "nfkc"] = "nfc"
+    lowercase: bool = False
+    normalization: Literal["none", "nfc", "nfkc"] = "nfc"
     tokenized: bool = False
     """The text is tokenized already: blanks are the only borders, and output is joined with blanks."""
     dropout: Share = 0.0
     """BPE-dropout: merges left out at random while training."""
-    over_all: bool = False
+    include_held_out: bool = False
     """Words of validation and test count too, as the report has it; only with separate vocabularies."""
 
     def __post_init__(self) -> None:
-        if self.over_all and self.joint:
-            raise ValueError("over_all: this is for separate vocabularies; joint is true")
+        if self.include_held_out and self.joint:
+            raise ValueError("include_held_out: this is for separate vocabularies; joint is true")
         if self.dropout and self.kind != "bpe":
             raise ValueError(f'dropout: merges can be left out with kind = "bpe" only, not with {self.kind}')
 

@@ -228,7 +228,7 @@ def who_looks(layer: str) -> str:
 
 def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> Side:
     """Ids as tokens, and as the words they are pieces of."""
-    tokens, groups = tokenizer.tokens(ids), tokenizer.words(ids)
+    tokens, groups = tokenizer.tokens(ids), tokenizer.word_groups(ids)
     words = tokenizer.decode_batch([[ids[place] for place in group] for group in groups])
     named = (
         word.strip() or "".join(tokens[place] for place in group)

@@ -97,7 +97,7 @@ def make_vocabulary(recipe: TranslationRecipe, corpus: ParallelCorpus, folder: R
 
 def one_side(corpus: ParallelCorpus, side: int, recipe: TranslationRecipe) -> Iterator[str]:
     yield from (pair[side] for pair in corpus.train())
-    if recipe.tokenizer.over_all:
+    if recipe.tokenizer.include_held_out:
         yield from (pair[side] for pair in (*corpus.valid, *corpus.test))
 
 
@@ -108,8 +108,8 @@ def learn(settings: TokenizerConfig, texts: Iterator[str], language: str | None)
         texts,
         size=None if words else settings.vocab_size,
         min_count=settings.min_count,
-        lower=settings.lower,
-        normal=settings.normal,
+        lowercase=settings.lowercase,
+        normalization=settings.normalization,
         language=language,
-        pretokenised=settings.tokenized,
+        pretokenized=settings.tokenized,
     )
