@@ -52,7 +52,7 @@ from regard.cli.terminal import Terminal
 from regard.config.models import BertConfig
 from regard.config.schema import parse_assignments
 from regard.data.examples import Example, TextBatch, all_batches
-from regard.interop.bert import read
+from regard.interop.huggingface_bert import read
 from regard.nn.build import build_bert
 from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import open_texts, write_texts

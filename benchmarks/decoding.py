@@ -25,8 +25,8 @@ from regard.config.data import PairDataConfig
 from regard.config.models import TransformerConfig
 from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.engine.allocator import tuned_allocator
-from regard.interop import by_transformers, marian
 from regard.interop import ctranslate2 as to_ctranslate2
+from regard.interop import huggingface_marian, transformers_models
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
 from regard.tasks.translation.config import TranslationRecipe, TranslationTrainConfig
@@ -141,8 +141,10 @@ def ctranslate2(given: Subject, kind: str) -> Translate:
 
 def huggingface(given: Subject) -> Translate:
     place = Path(tempfile.mkdtemp())
-    marian.write(given.model, given.recipe.model, given.recipe.decode, given.recipe.to_toml(), place)
-    model = by_transformers.model_in(place, "AutoModelForSeq2SeqLM")
+    huggingface_marian.write(
+        given.model, given.recipe.model, given.recipe.decode, given.recipe.to_toml(), place
+    )
+    model = transformers_models.load_model(place, "AutoModelForSeq2SeqLM")
 
     @torch.inference_mode()
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:

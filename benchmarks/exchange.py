@@ -38,7 +38,7 @@ from harness.rounds import (
 from regard.config.models import RnnConfig
 from regard.data.corpus import read_pairs
 from regard.errors import RegardError
-from regard.interop import by_transformers
+from regard.interop import transformers_models
 from regard.metrics import measure
 from regard.tasks.engines import EngineName, ExportedTranslator
 from regard.tasks.formats import write
@@ -84,7 +84,7 @@ def exported(name: str, engine: EngineName) -> Callable[[str, str], Ready]:
 
 
 def hugging_face(_: str, folder: str) -> Ready:
-    opened = by_transformers.OpenedTranslator(Path(folder) / HUGGING_FACE)
+    opened = transformers_models.TransformersTranslator(Path(folder) / HUGGING_FACE)
     return prepared(HUGGING_FACE, folder, lambda sentences, _: opened.translate(sentences, 1))
 
 
@@ -122,7 +122,7 @@ def export(loaded: Translator, folder: Path) -> Iterator[str]:
     except RegardError as problem:
         print(f"not for Hugging Face: {problem}")
         return
-    if by_transformers.is_installed():
+    if transformers_models.is_installed():
         yield HUGGING_FACE
 
 
@@ -147,7 +147,7 @@ def measured(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) 
             bleu, own_bleu = (measure(some, references, tokenized=tokenized).bleu for some in (texts, ours))
             note = f"{same:.1%} the same text, BLEU {bleu:.2f} ({bleu - own_bleu:+.2f})"
             if name == HUGGING_FACE:
-                opened = by_transformers.OpenedTranslator(Path(folder) / HUGGING_FACE)
+                opened = transformers_models.TransformersTranslator(Path(folder) / HUGGING_FACE)
                 note += f", logits differ by at most {logits_apart(loaded, opened.logits, sources, ours):.1e}"
             return note
 

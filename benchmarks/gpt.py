@@ -55,7 +55,7 @@ from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.generator import GenerationConfig, Generator
 from regard.decoding.sampling import Drawing
 from regard.engine.generate import native_gpt
-from regard.interop import gpt2
+from regard.interop import huggingface_gpt2
 from regard.nn import Packed
 from regard.nn.build import build_gpt
 from regard.nn.seq2seq import Decodable
@@ -380,8 +380,8 @@ def parity(options: argparse.Namespace) -> None:
                 each.add_(torch.randn_like(each) * 0.3)
         theirs.save_pretrained(Path(place) / "theirs")
         tokenizer.save(Path(place) / "theirs" / "tokenizer.json")
-        found = gpt2.read(Path(place) / "theirs")
-        gpt2.write(Path(place) / "ours", found.model.eval(), found.config, found.tokenizer)
+        found = huggingface_gpt2.read(Path(place) / "theirs")
+        huggingface_gpt2.write(Path(place) / "ours", found.model.eval(), found.config, found.tokenizer)
         again = GPT2LMHeadModel.from_pretrained(Path(place) / "ours").eval()
         reader = AutoTokenizer.from_pretrained(Path(place) / "ours")
         wanted = theirs(ids).logits

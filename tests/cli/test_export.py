@@ -65,13 +65,13 @@ def test_another_process_says_nothing_beside_the_result(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["export", "rnn", "--to", "ctranslate2", "out"], "CTranslate2 runs Transformers only"),
+        (["export", "rnn", "--to", "ctranslate2", "out"], "CTranslate2 supports Transformers only"),
         (["export", "run", "--to", "onnx", "out", "--quantize", "int8"], "--quantize is for ctranslate2"),
         (["export", "run", "--to", "onnx", "rnn"], "rnn is there already, and not empty"),
         (["export", "quiet", "--to", "huggingface", "out"], "has no sentences to check the export with"),
         (
             ["import", "rnn", "--out", "new"],
-            "rnn is a run folder of regard's; expected was a Hugging Face folder",
+            "rnn is a run folder of regard; expected was a Hugging Face folder",
         ),
         (
             ["import", "t5", "--out", "new"],

@@ -96,13 +96,13 @@ def test_int8_is_smaller_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (rnn(attention="bahdanau"), "runs Transformers only"),
-        (transformer(position="rotary"), "knows positions that are added"),
+        (rnn(attention="bahdanau"), "supports Transformers only"),
+        (transformer(position="rotary"), "supports sinusoidal and learned positions only"),
         (
             transformer(encoder_layers=1, decoder_layers=1, position="relative"),
-            "knows positions that are added",
+            "supports sinusoidal and learned positions only",
         ),
-        (transformer(score="general"), "knows the scaled dot product score only"),
+        (transformer(score="general"), "supports the scaled dot product score only"),
     ],
     ids=["rnn", "rotary", "relative", "score"],
 )
@@ -134,17 +134,15 @@ def test_damaged_and_foreign_folders(tmp_path: Path) -> None:
         open_engine(folder, "regard")
     whole = (folder / "model.bin").read_bytes()
     (folder / "model.bin").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(RegardError, match="is damaged: CTranslate2 says"):
+    with pytest.raises(RegardError, match="is damaged: CTranslate2 reports"):
         open_engine(folder, None)
     (folder / "model.bin").write_bytes(whole)
     (folder / "shared_vocabulary.json").write_text('["<s>", "</s>"]', "utf-8")
-    with pytest.raises(RegardError, match="do not belong together"):
+    with pytest.raises(RegardError, match="do not match"):
         open_engine(folder, None)
     (folder / "recipe.toml").unlink()
     with pytest.raises(RegardError, match=r"has no recipe\.toml: it was not made by `regard export`"):
         open_engine(folder, None)
     (folder / "model.bin").unlink()
-    with pytest.raises(
-        RegardError, match="a folder without a model that regard knows; expected was a CTranslate2"
-    ):
+    with pytest.raises(RegardError, match="a folder without a known model; expected was a CTranslate2"):
         open_engine(folder, "ctranslate2")

@@ -103,7 +103,7 @@ def test_bert_goes_to_hugging_face_and_back(task: str, tmp_path: Path, source: P
     assert set(made.check.same.values()) <= {made.check.sentences}
     assert f"on {made.check.sentences} texts" in (tmp_path / "out" / "README.md").read_text()
     back = import_folder(tmp_path / "out", tmp_path / "again")
-    assert (back.task, back.labels, back.fresh) == (task, LABELS.get(task, ()), ())
+    assert (back.task, back.labels, back.new_weights) == (task, LABELS.get(task, ()), ())
     weights = [load_file(tmp_path / name / "model.safetensors") for name in ("run", "again")]
     assert {name: each.tolist() for name, each in weights[0].items()} == {
         name: each.tolist() for name, each in weights[1].items()
@@ -197,7 +197,7 @@ def test_vit_goes_to_onnx(tmp_path: Path, pictures: Path) -> None:
 
 
 def test_what_cannot_go_there_is_told(tmp_path: Path, source: Path, pictures: Path) -> None:
-    with pytest.raises(RegardError, match="reads the class token, and this one the mean"):
+    with pytest.raises(RegardError, match="has class token pooling, and this one mean pooling"):
         export(vit_run(tmp_path / "mean", pooling="mean"), "huggingface", tmp_path / "out", source=pictures)
     with pytest.raises(RegardError, match="it can be exported to onnx or huggingface, not ctranslate2"):
         export(tmp_path / "mean", "ctranslate2", tmp_path / "out", source=pictures)

@@ -11,7 +11,7 @@ from support.small_checkpoint import their_weights, write_folder
 
 import regard
 from regard.errors import RegardError
-from regard.interop import bert
+from regard.interop import huggingface_bert
 from regard.tasks.exporting import export
 from regard.tasks.importing import import_folder
 
@@ -40,7 +40,7 @@ def write_modules(folder: Path, *kinds: str, package: str = SAVED_BY_6, **poolin
 
 def expected(folder: Path, pooling: str, normal: bool) -> np.ndarray:
     """Vectors text by text, without padding, from the hidden states."""
-    found = bert.read(folder)
+    found = huggingface_bert.read(folder)
     vectors = []
     for text in TEXTS:
         ids = found.tokenizer.with_special_tokens(found.tokenizer.encode(text)[:18])
@@ -112,7 +112,7 @@ def test_another_pooling_is_refused_by_name(folder: Path, name: str) -> None:
     pooling, sentence = REFUSED[name]
     write_modules(folder, "Transformer", "Pooling", **pooling)
     with pytest.raises(RegardError, match=sentence):
-        bert.read(folder)
+        huggingface_bert.read(folder)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_another_module_is_refused_by_name(
 ) -> None:
     write_modules(folder, *kinds, package=package, pooling_mode="mean")
     with pytest.raises(RegardError, match=f"its modules are {named}; allowed are Transformer, Pooling and"):
-        bert.read(folder)
+        huggingface_bert.read(folder)
 
 
 def test_a_head_does_not_hide_the_pooling(tmp_path: Path) -> None:
     head = {"qa_outputs.weight": torch.zeros(2, 16), "qa_outputs.bias": torch.zeros(2)}
     folder = write_folder(tmp_path / "theirs", {**their_weights("bert."), **head})
     write_modules(folder, "Transformer", "Pooling", "Normalize", pooling_mode="mean")
-    assert bert.read(folder).head == "span"
+    assert huggingface_bert.read(folder).head == "span"
     write_modules(folder, "Transformer", "Pooling", "Normalize", pooling_mode="cls")
-    with pytest.raises(RegardError, match="pooled by cls, normalized, and a BertForQuestionAnswering gives"):
-        bert.read(folder)
+    with pytest.raises(RegardError, match="pooled by cls, normalized, and a BertForQuestionAnswering has"):
+        huggingface_bert.read(folder)

@@ -35,6 +35,8 @@ def import_folder(
         print(json.dumps({"run": str(summary.pop("folder")), **summary}, ensure_ascii=False))
         return
     labels = f", labels {', '.join(imported.labels)}" if imported.labels else ""
-    fresh = f"; not in the checkpoint, so fresh: {', '.join(imported.fresh)}" if imported.fresh else ""
+    fresh = (
+        f"; not in the checkpoint, so fresh: {', '.join(imported.new_weights)}" if imported.new_weights else ""
+    )
     print(f"{imported.task}: {imported.model}, {imported.parameters:,} parameters{labels}{fresh}")
     print(f"run:     {out}")

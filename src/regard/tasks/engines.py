@@ -8,7 +8,7 @@ from typing import Literal
 from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.errors import RegardError
 from regard.interop import ctranslate2, onnx
-from regard.interop.folders import expect, kind_of
+from regard.interop.model_folders import detect_kind, expect_kind
 from regard.tasks.formats import words_of, write
 from regard.tasks.registry import load_recipe
 from regard.tasks.translation.config import TranslationRecipe
@@ -18,7 +18,7 @@ from regard.tasks.translation.vocabulary import Vocabulary
 EngineName = Literal["ctranslate2", "onnx"]
 FILES: dict[EngineName, str] = {
     "ctranslate2": "config.json, model.bin, its vocabulary, recipe.toml, tokenizer.json",
-    "onnx": f"{onnx.READER}, {onnx.STEP}, recipe.toml, tokenizer.json",
+    "onnx": f"{onnx.ENCODER}, {onnx.DECODER}, recipe.toml, tokenizer.json",
 }
 
 
@@ -26,18 +26,19 @@ class ExportedTranslator:
     """What `Translator` is for a run, for an export: the same text in and out, by another engine."""
 
     def __init__(self, folder: Path, engine: EngineName) -> None:
-        expect(folder, engine, FILES[engine])
+        expect_kind(folder, engine, FILES[engine])
         self.recipe = recipe_in(folder)
         self.vocabulary = Vocabulary.load(folder)
         source, target = self.vocabulary.source, self.vocabulary.target
-        model: ctranslate2.CTranslate2 | onnx.OnnxModel
+        model: ctranslate2.CTranslate2 | onnx.OnnxTranslator
         if engine == "ctranslate2":
             model = ctranslate2.CTranslate2(folder, words_of(source), words_of(target))
         else:
-            model = onnx.OnnxModel(folder)
+            model = onnx.OnnxTranslator(folder)
             if model.vocabulary != target.size:
                 raise RegardError(
-                    f"{folder / onnx.STEP} scores {model.vocabulary} ids, and its vocabulary has {target.size}"
+                    f"{folder / onnx.DECODER} scores {model.vocabulary} ids, and its vocabulary has "
+                    f"{target.size}"
                 )
         self.name = model.name
         self.pipeline = TranslationPipeline(model, source, target, self.recipe.model.max_length)
@@ -55,7 +56,7 @@ def open_engine(
     A run that another engine is to run is exported first, into a place that is gone afterwards. Runs `beside`
     it translate with it.
     """
-    kind = kind_of(folder) if folder.is_dir() else "run"
+    kind = detect_kind(folder) if folder.is_dir() else "run"
     if engine is None and kind in ("ctranslate2", "onnx"):
         engine = kind
     if engine is None or engine == "regard":

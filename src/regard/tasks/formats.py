@@ -6,7 +6,7 @@ from typing import Literal
 
 from regard import storage
 from regard.errors import RegardError
-from regard.interop import ctranslate2, marian, onnx, tokenizer_files
+from regard.interop import ctranslate2, huggingface_marian, onnx
 from regard.interop.ctranslate2 import Quantization
 from regard.tasks.translation.model import Translator
 from regard.tokenization import Tokenizer
@@ -37,9 +37,9 @@ def write(
         case "onnx":
             onnx.write(loaded.model, folder, max_length)
         case "huggingface":
-            tokenizer = tokenizer_files.check(vocabulary.source, vocabulary.target)
-            marian.write(loaded.model, recipe.model, recipe.decode, recipe.to_toml(), folder)
-            tokenizer_files.write(tokenizer, folder, max_length)
+            tokenizer = huggingface_marian.check_tokenizer(vocabulary.source, vocabulary.target)
+            huggingface_marian.write(loaded.model, recipe.model, recipe.decode, recipe.to_toml(), folder)
+            huggingface_marian.write_tokenizer(tokenizer, folder, max_length)
             return
     vocabulary.save(folder)
     storage.write_text(folder / "recipe.toml", recipe.to_toml())

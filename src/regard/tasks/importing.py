@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import RecipeError, RegardError
-from regard.interop import bert, gpt2, marian, vit
-from regard.interop.folders import expect, read_config
+from regard.interop import huggingface_bert, huggingface_gpt2, huggingface_marian, huggingface_vit
+from regard.interop.model_folders import expect_kind, read_config
 from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder.config import EncoderRecipe, TextRecipe
 from regard.tasks.encoder.run_folder import write_labels, write_texts
@@ -32,13 +32,13 @@ class ImportedRun:
     vocabulary: int
     """Pieces of it; images have none."""
     labels: tuple[str, ...] = ()
-    fresh: tuple[str, ...] = ()
+    new_weights: tuple[str, ...] = ()
     """Weights that the checkpoint does not have."""
 
 
 def import_folder(folder: Path, out: Path) -> ImportedRun:
     """Read a Hugging Face folder, write a finished run."""
-    expect(folder, "huggingface", marian.FILES)
+    expect_kind(folder, "huggingface", huggingface_marian.FILES)
     match read_config(folder)["model_type"]:
         case "marian" | "pegasus":
             return import_translation(folder, out)
@@ -56,11 +56,11 @@ def import_folder(folder: Path, out: Path) -> ImportedRun:
 
 
 def import_translation(folder: Path, out: Path) -> ImportedRun:
-    imported = marian.read(folder)
+    imported = huggingface_marian.read(folder)
     try:
         recipe = read_recipe(imported.recipe)
     except RecipeError as problem:
-        raise marian.damaged_recipe(folder, problem) from None
+        raise huggingface_marian.damaged_recipe(folder, problem) from None
     run = RunFolder.create(out)
     parameters = count_parameters(imported.model)
     with run.alone():
@@ -73,17 +73,17 @@ def import_translation(folder: Path, out: Path) -> ImportedRun:
 
 
 def import_bert(folder: Path, out: Path) -> ImportedRun:
-    found = bert.read(folder)
+    found = huggingface_bert.read(folder)
     recipe, parameters = recipe_of(found), count_parameters(found.model)
     told = card(folder, recipe.task, found.config, parameters)
     write_texts(out, recipe, found.model, found.tokenizer, found.labels, told)
     return ImportedRun(
-        out, recipe.task, str(found.config), parameters, found.tokenizer.size, found.labels, found.fresh
+        out, recipe.task, str(found.config), parameters, found.tokenizer.size, found.labels, found.new_weights
     )
 
 
 def import_gpt(folder: Path, out: Path) -> ImportedRun:
-    found = gpt2.read(folder)
+    found = huggingface_gpt2.read(folder)
     recipe, parameters = (
         LanguageModelingRecipe("language-modeling", model=found.config),
         count_parameters(found.model),
@@ -94,7 +94,7 @@ def import_gpt(folder: Path, out: Path) -> ImportedRun:
 
 
 def import_vit(folder: Path, out: Path) -> ImportedRun:
-    found = vit.read(folder)
+    found = huggingface_vit.read(folder)
     recipe, parameters = (
         ImageClassificationRecipe("image-classification", model=found.config),
         count_parameters(found.model),
@@ -106,14 +106,14 @@ def import_vit(folder: Path, out: Path) -> ImportedRun:
         run.write("README.md", card(folder, recipe.task, found.config, parameters))
         run.write_recipe(recipe)
         run.write_config(recipe)
-    return ImportedRun(out, recipe.task, str(found.config), parameters, 0, found.labels, found.fresh)
+    return ImportedRun(out, recipe.task, str(found.config), parameters, 0, found.labels, found.new_weights)
 
 
 def card(folder: Path, task: str, model: object, parameters: int) -> str:
     return f"# {harmless(folder.name)}\n\nImported: {task}, {model}, {parameters:,} parameters.\n"
 
 
-def recipe_of(found: bert.Imported) -> TextRecipe:
+def recipe_of(found: huggingface_bert.BertCheckpoint) -> TextRecipe:
     """The recipe that such a model could have come from."""
     match found.head:
         case "classes":

@@ -13,8 +13,8 @@ from regard.config.models import BertConfig
 from regard.data.corpus import read_lines
 from regard.data.examples import Example, all_batches
 from regard.errors import RegardError
-from regard.interop import bert, by_transformers, onnx
-from regard.interop.onnx_readers import BertLike, said
+from regard.interop import huggingface_bert, onnx, transformers_models
+from regard.interop.onnx_graphs import BertLike, bert_outputs
 from regard.nn.bert import BertPretrainer
 from regard.nn.build import Head
 from regard.tasks.classification.task import encode_texts
@@ -39,12 +39,12 @@ def export(loaded: Encoder, options: ExportOptions) -> Check:
     refuse_fewer_tokens(loaded.folder.path, getattr(body, "reduction", None))
     texts = texts_of(loaded, options.source)
     if to == "onnx":
-        onnx.write_reader(loaded.model, folder)
+        onnx.write_encoder(loaded.model, folder)
         write_beside(folder, recipe, loaded.labels, loaded.tokenizer)
     elif to == "huggingface" and isinstance(recipe.model, BertConfig):
         embed = getattr(recipe, "embed", None)
         head = text_spec_of(recipe).head
-        bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, embed)
+        huggingface_bert.write(folder, loaded.model, recipe.model, head, loaded.labels, loaded.tokenizer, embed)
     else:
         allowed = "onnx or huggingface" if isinstance(recipe.model, BertConfig) else "onnx"
         raise RegardError(
@@ -76,17 +76,19 @@ def read_the_same(loaded: Encoder, to: Format, folder: Path, texts: Texts) -> Ch
     counted: dict[str, int] = {}
     theirs: Says
     if to == "onnx":
-        theirs = reader = onnx.OnnxReader(folder)
+        theirs = reader = onnx.OnnxEncoder(folder)
         name = reader.name
-    elif by_transformers.is_installed():
+    elif transformers_models.is_installed():
         pooling = embed_settings(loaded.recipe).pooling
-        theirs = opened = by_transformers.OpenedReader(folder, bert.ARCHITECTURES[head], pooling)
+        theirs = opened = transformers_models.TransformersBert(
+            folder, huggingface_bert.ARCHITECTURES[head], pooling
+        )
         name = opened.name
         told = [opened.ids(*each) for each in zip(one, other, strict=True)]
         counted["tokens"] = sum(same_ids(*each, loaded.max_length) for each in zip(examples, told, strict=True))
     else:
-        model = cast(BertLike, bert.read(folder).model.eval())
-        name, theirs = by_transformers.MISSING, partial(said, model)
+        model = cast(BertLike, huggingface_bert.read(folder).model.eval())
+        name, theirs = transformers_models.FALLBACK_NAME, partial(bert_outputs, model)
     same, apart = compared(loaded, head, examples, theirs)
     if head in SAID:
         counted = {SAID[head]: same, **counted}
@@ -129,5 +131,5 @@ def compared(loaded: Encoder, head: Head, examples: Sequence[Example], theirs: S
 def ours_to(loaded: Encoder, ids: Tensor, segments: Tensor) -> Tensor:
     """What the run's own model says; one that is pre-trained is asked for every word."""
     if isinstance(loaded.model, BertPretrainer):
-        return said(loaded.model, ids, segments)
+        return bert_outputs(loaded.model, ids, segments)
     return cast(Tensor, loaded.model(ids, segments))

@@ -10,7 +10,7 @@ from regard import storage
 from regard.data.image_batches import as_numbers
 from regard.data.images import Images
 from regard.errors import RegardError
-from regard.interop import by_transformers, onnx, vit
+from regard.interop import huggingface_vit, onnx, transformers_models
 from regard.tasks.export_card import reader_card
 from regard.tasks.export_check import MOST, Check
 from regard.tasks.exporting import refuse_fewer_tokens, write_beside
@@ -25,10 +25,10 @@ def export(loaded: ImageClassifier, options: ExportOptions) -> Check:
     refuse_fewer_tokens(loaded.folder.path, loaded.model.vit.reduction)
     images = images_of(loaded, options.source)
     if to == "onnx":
-        onnx.write_reader(loaded.model, folder)
+        onnx.write_encoder(loaded.model, folder)
         write_beside(folder, recipe, loaded.labels)
     elif to == "huggingface":
-        vit.write(folder, loaded.model, recipe.model, loaded.labels)
+        huggingface_vit.write(folder, loaded.model, recipe.model, loaded.labels)
     else:
         raise RegardError(
             f"{loaded.folder.path} holds {recipe.model}; it can be exported to onnx or huggingface, not {to}"
@@ -49,13 +49,13 @@ def saw_the_same(loaded: ImageClassifier, to: Format, folder: Path, pixels: Tens
     """The model and the export side by side."""
     theirs: Callable[[Tensor], Tensor]
     if to == "onnx":
-        theirs = reader = onnx.OnnxReader(folder)
+        theirs = reader = onnx.OnnxEncoder(folder)
         name = reader.name
-    elif by_transformers.is_installed():
-        theirs = opened = by_transformers.OpenedVision(folder)
+    elif transformers_models.is_installed():
+        theirs = opened = transformers_models.TransformersVit(folder)
         name = opened.name
     else:
-        name, theirs = by_transformers.MISSING, vit.read(folder).model.eval()
+        name, theirs = transformers_models.FALLBACK_NAME, huggingface_vit.read(folder).model.eval()
     ours = loaded.model(pixels.to(next(loaded.model.parameters()).device)).cpu()
     others = theirs(pixels)
     same = int((ours.argmax(-1) == others.argmax(-1)).sum())

@@ -12,7 +12,7 @@ from regard.config.models import GptConfig
 from regard.data.corpus import read_lines
 from regard.decoding.generator import HALF, GenerationConfig, Generator
 from regard.errors import RegardError
-from regard.interop import by_transformers, gpt2
+from regard.interop import huggingface_gpt2, transformers_models
 from regard.nn.gpt import GptLanguageModel
 from regard.tasks.export_card import writer_card
 from regard.tasks.export_check import MOST, Check
@@ -35,7 +35,7 @@ def export(loaded: LanguageModel, options: ExportOptions) -> Check:
     ):
         raise RegardError(f"{loaded.folder.path} holds {network}; a GPT can be exported to huggingface")
     prompts = prompts_of(loaded, options.source)
-    gpt2.write(options.folder, loaded.model, network, loaded.tokenizer)
+    huggingface_gpt2.write(options.folder, loaded.model, network, loaded.tokenizer)
     found = wrote_the_same(loaded, options.folder, prompts)
     storage.write_text(options.folder / "README.md", writer_card(network, found))
     return found
@@ -73,13 +73,13 @@ def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) 
     """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
     config = GenerationConfig(tokens_of(loaded), beam=1)
     logits: Callable[[Tensor], Tensor]
-    if by_transformers.is_installed():
-        opened = by_transformers.OpenedGenerator(folder)
+    if transformers_models.is_installed():
+        opened = transformers_models.TransformersGpt(folder)
         name, logits = opened.name, opened.logits
-        theirs = [opened.go_on(prompt, config.tokens) for prompt in prompts]
+        theirs = [opened.generate(prompt, config.tokens) for prompt in prompts]
     else:
-        again = gpt2.read(folder)
-        name, logits = by_transformers.MISSING, again.model.eval()
+        again = huggingface_gpt2.read(folder)
+        name, logits = transformers_models.FALLBACK_NAME, again.model.eval()
         writer = Generator(again.model, again.tokenizer, loaded.max_length, torch.device("cpu"))
         theirs = [each.text for each in writer.write(prompts, config)]
     ours = loaded.generate(prompts, config)

@@ -12,7 +12,7 @@ from regard.data.batches import Batches
 from regard.data.corpus import read_lines
 from regard.decoding import BeamSearchConfig, Translation, TranslationPipeline
 from regard.errors import RegardError
-from regard.interop import by_transformers, marian
+from regard.interop import huggingface_marian, transformers_models
 from regard.tasks.engines import ExportedTranslator
 from regard.tasks.export_card import export_card
 from regard.tasks.export_check import MOST, Check
@@ -57,13 +57,13 @@ def compared_by_transformers(loaded: Translator, folder: Path, sentences: Sequen
     beam = beam_of(loaded)
     mine = [texts(loaded, loaded.pipeline, sentences, each) for each in (1, beam)]
     logits: Callable[[Tensor, Tensor], Tensor]
-    if by_transformers.is_installed():
-        opened = by_transformers.OpenedTranslator(folder)
+    if transformers_models.is_installed():
+        opened = transformers_models.TransformersTranslator(folder)
         name, logits = opened.name, opened.logits
         theirs = [opened.translate(sentences, each) for each in (1, beam)]
     else:
-        model = marian.read(folder).model
-        name, logits = by_transformers.MISSING, model
+        model = huggingface_marian.read(folder).model
+        name, logits = transformers_models.FALLBACK_NAME, model
         vocabulary, max_length = loaded.vocabulary, loaded.recipe.model.max_length
         again = TranslationPipeline(model, vocabulary.source, vocabulary.target, max_length)
         theirs = [texts(loaded, again, sentences, each) for each in (1, beam)]
