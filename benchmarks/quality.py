@@ -16,8 +16,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regard.arithmetic import enable_reproducible_mkl
 from regard.config.schema import toml_value
+from regard.mkl import enable_reproducible_mkl
 from regard.tasks.metrics_log import read_metrics
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import Translator

@@ -165,7 +165,7 @@ def start(
         return
     _, _, settings, name, *arguments = sys.argv
     if name == OURS:
-        from regard.arithmetic import enable_reproducible_mkl
+        from regard.mkl import enable_reproducible_mkl
 
         enable_reproducible_mkl()  # as the command line does
     with allocator(settings), surroundings() if name == OURS else nullcontext():

@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from regard import __version__
-from regard.arithmetic import enable_reproducible_mkl
 from regard.cli import (
     answer,
     bench,
@@ -39,6 +38,7 @@ from regard.cli import (
     translate,
 )
 from regard.errors import RegardError, is_out_of_memory
+from regard.mkl import enable_reproducible_mkl
 
 cli = typer.Typer(
     name="regard",
