@@ -55,8 +55,8 @@ from regard.data.examples import Example, TextBatch, all_batches
 from regard.interop.bert import read
 from regard.nn.build import build_bert
 from regard.tasks.encoder.config import EncoderRecipe
-from regard.tasks.encoder.run_folder import open_texts, write_texts
-from regard.tasks.importing import import_folder
+from regard.tasks.encoder.run_folder import open_text_run, write_text_run
+from regard.tasks.import_run import import_run
 from regard.training.objectives import ClassObjective
 from regard.training.process import training_process
 
@@ -231,7 +231,7 @@ def tuned(what: str, data: Path, folder: Path, out: Path, assignments: list[str]
     """A task learned from a checkpoint, in ten minutes at most, and beside it the head as it begins."""
     start = out / "minilm"
     if not (start / "config.json").exists():
-        import_folder(folder, start)
+        import_run(folder, start)
     if what == "xquad":
         split_questions(data / "xquad" / "en.json.gz", out)
         data = out
@@ -284,11 +284,11 @@ def learned(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
 
 def by_chance(run: Path, out: Path) -> Path:
     """A BERT of the same sizes and vocabulary, which has learned nothing."""
-    opened = open_texts(run)
+    opened = open_text_run(run)
     tokenizer, config = opened.tokenizer(), opened.recipe.model
     torch.manual_seed(1)
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
-    write_texts(out, EncoderRecipe("encoder", config), model, tokenizer, [], "# Weights of chance\n")
+    write_text_run(out, EncoderRecipe("encoder", config), model, tokenizer, [], "# Weights of chance\n")
     return out
 
 

@@ -40,9 +40,8 @@ from regard.data.corpus import read_pairs
 from regard.errors import RegardError
 from regard.interop import by_transformers
 from regard.metrics import measure
-from regard.tasks.engines import EngineName, ExportedTranslator
-from regard.tasks.formats import write
 from regard.tasks.translation.export import logits_apart
+from regard.tasks.translation.exported_translator import EngineName, ExportedTranslator, write_export
 from regard.tasks.translation.model import Translator
 from regard.tasks.translation.task import is_tokenized
 
@@ -113,12 +112,12 @@ def export(loaded: Translator, folder: Path) -> Iterator[str]:
     """Write each export that this run can have; yields the names of their workers."""
     if not isinstance(loaded.recipe.model, RnnConfig):
         for name, quantization in (("ctranslate2", None), ("ctranslate2-int8", "int8")):
-            write(loaded, "ctranslate2", folder / name, quantization)  # type: ignore[arg-type]
+            write_export(loaded, "ctranslate2", folder / name, quantization)  # type: ignore[arg-type]
             yield name
-    write(loaded, "onnx", folder / "onnx")
+    write_export(loaded, "onnx", folder / "onnx")
     yield "onnx"
     try:
-        write(loaded, "huggingface", folder / HUGGING_FACE)
+        write_export(loaded, "huggingface", folder / HUGGING_FACE)
     except RegardError as problem:
         print(f"not for Hugging Face: {problem}")
         return

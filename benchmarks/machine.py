@@ -22,7 +22,7 @@ import training
 from harness.rounds import Row, parser, rounds_of
 
 from regard.engine import find_library
-from regard.tasks.environment import machine
+from regard.tasks.report import processor_name
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def measure(sizes: list[str], rounds: int, *, quick: bool) -> Bench:
     print("decoding", file=sys.stderr)
     decoded = decoding.speeds("", "", rounds, quick=quick)
     return Bench(
-        machine(),
+        processor_name(),
         torch.get_num_threads(),
         torch.__version__,
         find_library()[1],

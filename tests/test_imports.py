@@ -25,9 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"decoding", "data"},
     "interop": {"decoding"},
     "tasks": {"training", "metrics", "viz", "interop"},
-    "bench": {"tasks"},
     "server": {"tasks"},
-    "cli": {"arithmetic", "bench", "lessons", "server", "tasks"},
+    "cli": {"arithmetic", "lessons", "server", "tasks"},
     "__init__": {"arithmetic", "tasks"},
     "__main__": {"cli"},
 }

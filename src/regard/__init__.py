@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from regard.tasks.classification.task import LabelPrediction
     from regard.tasks.diffusion.model import ImageGenerator
     from regard.tasks.encoder.model import Encoder
-    from regard.tasks.encoder.training import TaskRun, TaskScores
     from regard.tasks.image_classification.model import ImageClassifier
     from regard.tasks.kernel_regression.task import KernelRegressor, KernelRun
     from regard.tasks.language_modeling.model import LanguageModel
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from regard.tasks.question_answering.model import QuestionAnswerer
     from regard.tasks.question_answering.task import AnswerSpan
     from regard.tasks.registry import load_recipe
-    from regard.tasks.results import TrainedRun
+    from regard.tasks.results import TaskRun, TaskScores, TrainedRun
     from regard.tasks.tagging.model import Tagger
     from regard.tasks.tagging.task import NamedEntity, TaggedSentence
     from regard.tasks.translation.model import Evaluation, Translator
@@ -78,11 +77,11 @@ HOMES = {
     "ImageAttention": "viz.images",
     "Evaluation": "tasks.translation.model",
     "Quality": "metrics",
-    "TaskScores": "tasks.encoder.training",
+    "TaskScores": "tasks.results",
     # what `train` returns
     "TrainedRun": "tasks.results",
     "TranslationRun": "tasks.translation.task",
-    "TaskRun": "tasks.encoder.training",
+    "TaskRun": "tasks.results",
     "KernelRun": "tasks.kernel_regression.task",
 }
 """Where each name is defined that is imported when it is first used."""

@@ -8,9 +8,9 @@ from support.console import Command
 from support.undrawn import undrawn
 
 import regard
-from regard.bench import decoding
-from regard.bench.rounds import speedup, timed_rounds
 from regard.config.schema import parse_assignments
+from regard.tasks.timing import speedup, timed_rounds
+from regard.tasks.translation import speed
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_what_cannot_be_measured(command: Command, tmp_path: Path, arguments: li
 def test_a_run_is_measured_on_the_users_sentences(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "SENTENCES", {1: 1, 64: 2})
+    monkeypatch.setattr(speed, "SENTENCES", {1: 1, 64: 2})
     lines = ["ein Hund", "eine Katze", "ein Mann"] * 20
     for side in ("a", "b"):
         (tmp_path / f"train.{side}").write_text("\n".join(lines) + "\n", "utf-8")

@@ -67,7 +67,7 @@ def test_another_process_says_nothing_beside_the_result(place: Path) -> None:
     [
         (["export", "rnn", "--to", "ctranslate2", "out"], "CTranslate2 runs Transformers only"),
         (["export", "run", "--to", "onnx", "out", "--quantize", "int8"], "--quantize is for ctranslate2"),
-        (["export", "run", "--to", "onnx", "rnn"], "rnn is there already, and not empty"),
+        (["export", "run", "--to", "onnx", "rnn"], "rnn exists and is not empty"),
         (["export", "quiet", "--to", "huggingface", "out"], "has no sentences to check the export with"),
         (
             ["import", "rnn", "--out", "new"],

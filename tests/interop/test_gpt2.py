@@ -94,7 +94,7 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
     with torch.no_grad():
         assert torch.equal(again.model.eval()(IDS % size), loaded.model(IDS % size))
     assert again.config == loaded.recipe.model
-    with pytest.raises(RegardError, match="is there already, and not empty"):
+    with pytest.raises(RegardError, match="exists and is not empty"):
         export(tmp_path / "run", tmp_path / "back", "huggingface")
 
 

@@ -13,9 +13,9 @@ from support.small_models import SENTENCES, rewrite, rnn, transformer, write_run
 from regard.config.models import RnnConfig, TransformerConfig
 from regard.errors import RegardError
 from regard.interop import by_transformers, marian
-from regard.tasks.exporting import export
-from regard.tasks.formats import write
-from regard.tasks.importing import import_translation
+from regard.tasks.export import export
+from regard.tasks.import_run import import_translation
+from regard.tasks.translation.exported_translator import write_export
 from regard.tasks.translation.model import Translator
 
 NORMS: dict[str, dict[str, Any]] = {"pre": {"norm": "pre"}, "post": {"norm": "post", "activation": "gelu"}}
@@ -27,14 +27,14 @@ needs_transformers = pytest.mark.skipif(
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder that regard exported."""
-    write(Translator.load(write_run(tmp_path / "run", transformer())), "huggingface", tmp_path / "out")
+    write_export(Translator.load(write_run(tmp_path / "run", transformer())), "huggingface", tmp_path / "out")
     return tmp_path / "out"
 
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_there_and_back_to_the_bit(tmp_path: Path, norm: str) -> None:
     run = write_run(tmp_path / "run", transformer(**NORMS[norm]))
-    write(Translator.load(run), "huggingface", tmp_path / "out")
+    write_export(Translator.load(run), "huggingface", tmp_path / "out")
     import_translation(tmp_path / "out", tmp_path / "again")
     for name in ("model.safetensors", "tokenizer.json", "config.json", "recipe.toml"):
         assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes(), name

@@ -13,8 +13,8 @@ from regard.decoding import SamplingConfig
 from regard.errors import RegardError
 from regard.interop import onnx
 from regard.interop.onnx_graphs import graphs
-from regard.tasks.engines import ExportedTranslator, open_engine
-from regard.tasks.exporting import Exported, export
+from regard.tasks.export import Exported, export
+from regard.tasks.translation.exported_translator import ExportedTranslator, open_translator
 from regard.tasks.translation.model import Translator
 
 for package in ("onnx", "onnxruntime", "onnxscript"):
@@ -122,13 +122,13 @@ def test_damaged_and_foreign_folders(both: tuple[Translator, ExportedTranslator]
     (tmp_path / "recipe.toml").write_text((run.folder.path / "recipe.toml").read_text("utf-8"), "utf-8")
     (tmp_path / onnx.READER).write_bytes(b"nothing of the kind")
     with pytest.raises(RegardError, match="is damaged: onnxruntime says"):
-        open_engine(tmp_path, "onnx")
+        open_translator(tmp_path, "onnx")
     (tmp_path / onnx.READER).write_bytes((run.folder.path.parent / "out" / onnx.READER).read_bytes())
     with pytest.raises(RegardError, match=r"it has no decoder\.onnx"):
-        open_engine(tmp_path, "onnx")
+        open_translator(tmp_path, "onnx")
     (tmp_path / onnx.STEP).write_bytes((run.folder.path.parent / "out" / onnx.READER).read_bytes())
     with pytest.raises(RegardError, match="are not those of a model that regard exported"):
-        open_engine(tmp_path, "onnx")
+        open_translator(tmp_path, "onnx")
 
 
 def test_a_vocabulary_that_belongs_to_another_model(

@@ -18,10 +18,10 @@ from regard.errors import RegardError
 from regard.nn.build import build_reader, build_vit
 from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder.config import EncoderRecipe
-from regard.tasks.encoder.run_folder import text_spec_of, write_labels, write_texts
-from regard.tasks.exporting import export
+from regard.tasks.encoder.run_folder import text_spec_of, write_labels, write_text_run
+from regard.tasks.export import export
 from regard.tasks.image_classification.config import ImageClassificationRecipe
-from regard.tasks.importing import import_folder
+from regard.tasks.import_run import import_run
 from regard.tasks.masked_lm.config import MaskedLmRecipe
 from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 from regard.tasks.run_folder import RunFolder
@@ -60,7 +60,7 @@ def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
     tokenizer, labels = tokenization.train("bert", TEXTS, size=80, min_count=1), LABELS.get(task, ())
     recipe = replace(RECIPES[task], model=replace(BERT, layers=layers))
     made = build_reader(recipe.model, text_spec_of(recipe).head, tokenizer.size, tokenizer.padding, len(labels))
-    write_texts(folder, recipe, spread_out(made), tokenizer, labels, "made by hand")
+    write_text_run(folder, recipe, spread_out(made), tokenizer, labels, "made by hand")
     return folder
 
 
@@ -69,7 +69,7 @@ def gpt_run(folder: Path) -> Path:
     tokenizer = tokenization.MarkedTokenizer(tokenization.train("gpt", TEXTS, size=280))
     made = spread_out(build_reader(GPT, "classes", tokenizer.size, tokenizer.padding, 2))
     recipe = ClassificationRecipe("classification", model=GPT)
-    write_texts(folder, recipe, made, tokenizer, ("bad", "good"), "made by hand")
+    write_text_run(folder, recipe, made, tokenizer, ("bad", "good"), "made by hand")
     return folder
 
 
@@ -102,8 +102,8 @@ def test_bert_goes_to_hugging_face_and_back(task: str, tmp_path: Path, source: P
     assert made.check.difference < 1e-4
     assert set(made.check.same.values()) <= {made.check.sentences}
     assert f"on {made.check.sentences} texts" in (tmp_path / "out" / "README.md").read_text()
-    back = import_folder(tmp_path / "out", tmp_path / "again")
-    assert (back.task, back.labels, back.fresh) == (task, LABELS.get(task, ()), ())
+    back = import_run(tmp_path / "out", tmp_path / "again")
+    assert (back.task, back.labels, back.new_weights) == (task, LABELS.get(task, ()), ())
     weights = [load_file(tmp_path / name / "model.safetensors") for name in ("run", "again")]
     assert {name: each.tolist() for name, each in weights[0].items()} == {
         name: each.tolist() for name, each in weights[1].items()
@@ -164,7 +164,7 @@ def test_vit_goes_to_hugging_face_and_back(changed: dict, tmp_path: Path, pictur
     made = export(run, "huggingface", tmp_path / "out", source=pictures)
     assert made.check.same == {"labels": 6}
     assert made.check.difference < 1e-4
-    import_folder(tmp_path / "out", tmp_path / "again")
+    import_run(tmp_path / "out", tmp_path / "again")
     ours, again = (regard.load(tmp_path / name) for name in ("run", "again"))
     assert again.labels == ours.labels
     assert (again.recipe.model.channels, again.recipe.model.mean) == (

@@ -12,8 +12,8 @@ from support.small_checkpoint import their_weights, write_folder
 import regard
 from regard.errors import RegardError
 from regard.interop import bert
-from regard.tasks.exporting import export
-from regard.tasks.importing import import_folder
+from regard.tasks.export import export
+from regard.tasks.import_run import import_run
 
 TEXTS = [
     "a b c",
@@ -63,7 +63,7 @@ def test_pooling_and_normalisation_are_honoured(
     else:
         older = {key: mode == pooling for mode, key in KEYS.items()}
         write_modules(folder, *kinds, package=SAVED_BEFORE, **older, pooling_mode_mean_sqrt_len_tokens=False)
-    import_folder(folder, tmp_path / "run")
+    import_run(folder, tmp_path / "run")
     loaded = regard.load(tmp_path / "run")
     assert loaded.recipe.embed.pooling == pooling
     assert np.abs(loaded.embed(TEXTS) - expected(folder, pooling, normal)).max() < 1e-5
@@ -79,7 +79,7 @@ def test_the_vectors_are_those_of_sentence_transformers(folder: Path, tmp_path: 
         modules=[modules.Transformer(str(folder), max_seq_length=9), modules.Pooling(16, pooling)], device="cpu"
     )
     made.save(str(tmp_path / "saved"))
-    import_folder(tmp_path / "saved", tmp_path / "run")
+    import_run(tmp_path / "saved", tmp_path / "run")
     ours = regard.load(tmp_path / "run").embed(TEXTS)
     assert np.abs(ours - made.encode(TEXTS)).max() < 1e-5
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
@@ -91,7 +91,7 @@ def test_the_vectors_are_those_of_sentence_transformers(folder: Path, tmp_path: 
 
 def test_onnx_pools_in_the_same_way(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
-    import_folder(write_modules(folder, "Transformer", "Pooling", pooling_mode="max"), tmp_path / "run")
+    import_run(write_modules(folder, "Transformer", "Pooling", pooling_mode="max"), tmp_path / "run")
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
     made = export(tmp_path / "run", "onnx", tmp_path / "out", source=tmp_path / "texts.txt")
     assert made.check.difference < 1e-4

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import regard
 from regard.errors import RegardError
 from regard.interop import vit
-from regard.tasks.importing import import_folder
+from regard.tasks.import_run import import_run
 
 SHAPE = {
     "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "image_size": 12,
@@ -51,7 +51,7 @@ def test_logits_are_theirs(peer) -> None:
 
 def test_an_imported_run_labels_files_and_others_start_from_it(peer, tmp_path: Path) -> None:
     theirs, folder = peer
-    made = import_folder(folder, tmp_path / "run")
+    made = import_run(folder, tmp_path / "run")
     assert (made.task, made.labels) == ("image-classification", ("cat", "dog", "cow"))
     pixels = np.random.default_rng(0).integers(0, 256, (12, 12, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "image.png")

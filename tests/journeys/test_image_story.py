@@ -65,7 +65,7 @@ MISTAKES = [
     (["train", "vit", "data.path=mixed"], "mixed: images are of several sizes, such as 12 x 12 (a.png) and 8 x 20"),
     (["train", "vit", "data.path=bars", "model.patch=5"], "model.patch: patches of 5 do not divide the height of 12"),
     (["serve", "run"], "run holds a model for image-classification, which is not served"),
-    (["embed", "run"], "run holds a model for image-classification, not one that makes vectors of texts"),
+    (["embed", "run"], "run holds a model for image-classification, not one that embeds texts"),
 ]  # fmt: skip
 
 

@@ -175,7 +175,7 @@ def test_the_second_training_in_a_folder_is_refused(place: Path, begin: Begin) -
     told = second.communicate(timeout=100)[1]
     first.send_signal(signal.SIGCONT)
     assert second.returncode == 2
-    assert told == f"regard: another training is writing into shared (process {first.number})\n"
+    assert told == f"regard: another training run writes into shared (process {first.number})\n"
     assert first.wait(200) == 0
     same_run(place / "whole", place / "shared")
 
@@ -190,7 +190,7 @@ def test_going_on_with_another_model_is_refused(place: Path, begin: Begin) -> No
     told = refused.communicate(timeout=100)[1]
     assert refused.returncode == 2
     assert (
-        "regard: other was begun with model.d_ff = 64, not 128; for another one, take another folder\n" in told
+        "regard: other was begun with model.d_ff = 64, not 128; use another folder for other settings\n" in told
     )
 
 
@@ -213,6 +213,6 @@ def test_a_full_disk_ends_with_code_1_or_not_at_all(place: Path, begin: Begin) -
         assert all(name.isdecimal() for name in kept)
         going = begin(place, "full/run", "train.unwritable=go-on", "train.keep=1", "train.steps=8")
         told = going.communicate(timeout=200)[1]
-        assert "training goes on" in told
+        assert "training continues" in told
     finally:
         subprocess.run(["umount", str(full)], check=True)

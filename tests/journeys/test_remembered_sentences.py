@@ -78,7 +78,7 @@ def test_no_other_tool_has_neighbours(story: Path, run: Path, here: Command) -> 
     here("remember", "mine", cwd=story)
     refused = here("export", "mine", "--to", "onnx", "out", cwd=story)
     assert refused.returncode == 2
-    assert "mine asks the sentences it remembers, which no other tool does" in refused.stderr
+    assert "mine has a kNN datastore, which no other tool reads" in refused.stderr
     assert not (story / "out").exists()
 
 

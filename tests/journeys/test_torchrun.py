@@ -158,7 +158,7 @@ def test_a_sharded_training_goes_on_where_it_was(place: Path, begin: Begin) -> N
 def test_several_processes_need_a_name_for_their_folder(place: Path, regard: Command) -> None:
     done = regard(*RECIPE, cwd=place, env={**os.environ, "WORLD_SIZE": "2", "RANK": "0"})
     assert done.returncode == 2
-    assert done.stderr == "regard: several processes train together: name their run folder with --out\n"
+    assert done.stderr == "regard: several processes train together; name their run folder with --out\n"
 
 
 def test_a_file_is_translated_in_shares(place: Path, begin: Begin, one: Path) -> None:

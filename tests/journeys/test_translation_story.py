@@ -78,7 +78,7 @@ def test_runs_that_cannot_translate_together_are_told(story: Path, here: Command
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
     engine = here("translate", "run", "--with", "run", "--engine", "onnx", cwd=story, input="zwei\n")
     assert (engine.returncode, engine.stderr) == (
-        2, "regard: --with is for runs that regard itself runs, not for onnx\n",
+        2, "regard: --with combines runs that regard executes itself, not --engine onnx\n",
     )  # fmt: skip
 
 

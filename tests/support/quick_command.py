@@ -74,12 +74,12 @@ def serve(address: str) -> None:
     import regard.cli.output
     import regard.cli.terminal
     import regard.tasks.diffusion.model
-    import regard.tasks.engines
     import regard.tasks.image_classification.export
     import regard.tasks.language_modeling.export
     import regard.tasks.question_answering.model
     import regard.tasks.tagging.model
     import regard.tasks.translation.export
+    import regard.tasks.translation.exported_translator
     import regard.viz.choice
     import regard.viz.heads
     import regard.viz.images

@@ -11,13 +11,13 @@ from support.small_images import idx
 from support.small_painter import SIDE, SMALL, toys, write_toys
 
 import regard
-from regard.bench.painting import profile
 from regard.cli.bench import bench
 from regard.cli.look import look
 from regard.cli.paint import paint
 from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.diffusion.model import ImageGenerator
+from regard.tasks.diffusion.profile import profile
 from regard.tasks.translation.model import Translator
 
 

@@ -1,4 +1,4 @@
-"""The doctor finds nothing where all is well, and each defect that is planted."""
+"""`regard doctor` passes on a working installation and finds each planted defect."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,15 +15,15 @@ from regard.training import checkpoint, objective
 from regard.training.state import Training
 
 
-def crosses() -> list[str]:
-    return [each.check for each in doctor.examine() if not each.well]
+def failed_checks() -> list[str]:
+    return [result.check for result in doctor.run_checks() if not result.passed]
 
 
-def test_all_is_well_here() -> None:
-    findings = list(doctor.examine())
-    assert [each.told for each in findings if not each.well] == []
-    assert sum(each.seconds for each in findings) < 60
-    assert len(findings) == 12
+def test_all_checks_pass() -> None:
+    results = list(doctor.run_checks())
+    assert [result.message for result in results if not result.passed] == []
+    assert sum(result.seconds for result in results) < 60
+    assert len(results) == 12
 
 
 def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,10 +101,10 @@ def other_tokens_for_bleu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_weight_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = folder.unique
+    honest = folder.unique_weights
     monkeypatch.setattr(
         folder,
-        "unique",
+        "unique_weights",
         lambda model: {name: each * 0 if "bias" in name else each for name, each in honest(model).items()},
     )
 
@@ -137,6 +137,6 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
 @pytest.mark.parametrize(("plant", "check"), PLANTED, ids=lambda each: getattr(each, "__name__", ""))
 def test_a_planted_defect_is_found(plant, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "CHECKS", {check: doctor.CHECKS[check]})
-    assert crosses() == []
+    assert failed_checks() == []
     plant(monkeypatch)
-    assert crosses() == [check]
+    assert failed_checks() == [check]

@@ -97,8 +97,8 @@ def damaged(folder: Path, name: str, content: bytes | None) -> str:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("model.safetensors", None, "is not a finished run: it has no model.safetensors"),
-        ("config.json", None, "is not a finished run: it has no config.json"),
+        ("model.safetensors", None, "is not a finished run; it has no model.safetensors"),
+        ("config.json", None, "is not a finished run; it has no config.json"),
         ("model.safetensors", b"not a tensor", "model.safetensors is damaged"),
         ("config.json", b"{", "config.json is damaged"),
         ("config.json", b"\xff\xfe", "config.json is damaged"),
@@ -135,8 +135,8 @@ def test_a_run_is_never_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 MODELS = {
     "Translator": "translates",
-    "Encoder": "makes vectors of texts",
-    "MaskedLanguageModel": "predicts hidden words",
+    "Encoder": "embeds texts",
+    "MaskedLanguageModel": "predicts masked words",
     "Classifier": "labels texts",
     "Tagger": "tags words",
     "QuestionAnswerer": "answers questions",
@@ -162,7 +162,7 @@ def test_what_the_task_does_not_do_is_refused(run) -> None:
         "--data is for labels": lambda: model.spec.evaluate(model, EvaluateOptions(data=Path("x"))),
         "which reads no text": lambda: model.spec.attention(model, "a text", None),
         "which cannot be exported": lambda: model.spec.export(model, ExportOptions("onnx", Path("x"))),
-        "tokens are merged or pruned in": lambda: model.spec.reduction_subject(model, None, 0),
+        "tokens are merged or pruned in": lambda: model.spec.reduction_case(model, None, 0),
         "only translation has ensembles": lambda: regard.Translator.load(run.folder, run.folder),
     }
     for sentence, act in refused.items():

@@ -9,7 +9,7 @@ from support.small_texts import SMALL
 import regard
 from regard.config.schema import parse_assignments
 from regard.errors import RegardError
-from regard.tasks.encoder.reduction import amounts_of
+from regard.tasks.encoder.reduction import parse_merge_amounts
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def sentiment(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_merging_needs_no_training(sentiment: Path) -> None:
     loaded = regard.load(sentiment)
     whole = loaded.evaluate().scores["accuracy"]
-    loaded.merge(amounts_of("0"))
+    loaded.merge(parse_merge_amounts("0"))
     assert loaded.evaluate().scores["accuracy"] == whole
-    loaded.merge(amounts_of("0.2"))
+    loaded.merge(parse_merge_amounts("0.2"))
     assert loaded.evaluate().scores["accuracy"] > 0.8
 
 
@@ -97,10 +97,10 @@ def test_what_cannot_be_is_refused(recipe: str, more: str, told: str, tmp_path: 
 
 @pytest.mark.parametrize(("told", "found"), [("0.3", (0.3,)), ("16", (16.0,)), ("0.5,0,8", (0.5, 0.0, 8.0))])
 def test_amounts(told: str, found: tuple[float, ...]) -> None:
-    assert amounts_of(told) == found
+    assert parse_merge_amounts(told) == found
 
 
 @pytest.mark.parametrize("told", ["", "half", "-1", "1.5", "nan", "inf", "0.1,,2"])
 def test_amounts_that_are_none(told: str) -> None:
     with pytest.raises(RegardError, match="is no number of tokens to merge"):
-        amounts_of(told)
+        parse_merge_amounts(told)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.tasks.signals import asked_to_stop
+from regard.tasks.signals import stop_on_signals
 from regard.training.process import OBJECTS, flushes_denormals, preserved_rng, training_process
 
 
@@ -78,7 +78,7 @@ def test_a_signal_handler_that_python_did_not_install_stays(monkeypatch: pytest.
     real = signal.getsignal
     monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else real(number))
     interrupt, terminate = real(signal.SIGINT), real(signal.SIGTERM)
-    with asked_to_stop() as asked:
-        assert real(signal.SIGINT) == asked.note
+    with stop_on_signals() as request:
+        assert real(signal.SIGINT) == request.handle
         assert real(signal.SIGTERM) is terminate
     assert (real(signal.SIGINT), real(signal.SIGTERM)) == (interrupt, terminate)

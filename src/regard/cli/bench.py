@@ -68,7 +68,7 @@ def bench_decoding(
     names: list[str], source: Path | None, output: Path | None, quick: bool, as_json: bool
 ) -> None:
     """Decoding speed of a run on the user's sentences."""
-    from regard.bench.decoding import decoding_speed
+    from regard.tasks.translation.speed import decoding_speed
 
     run = only_run(names, "RUN --source FILE")
     if source is None:
@@ -83,7 +83,7 @@ def bench_reduction(
     names: list[str], data: Path | None, output: Path | None, quick: bool, as_json: bool
 ) -> None:
     """Break-even of token reduction, drawn and printed."""
-    from regard.bench import reduction
+    from regard.tasks.reduction_benchmark import measure_reduction
     from regard.viz.figure import save_as
     from regard.viz.reduction import draw_reduction
 
@@ -91,7 +91,7 @@ def bench_reduction(
     picture = output or Path("reduction.png")
     if picture.suffix not in (".png", ".svg"):
         raise RegardError(f"{picture}: the picture of a reduction is written as .png or .svg")
-    measured = reduction.bench(run, data, quick=quick, tell=lambda line: print(line, file=sys.stderr))
+    measured = measure_reduction(run, data, quick=quick, log=lambda line: print(line, file=sys.stderr))
     write(measured.as_json(), measured.as_text(), None, as_json)
     save_as(draw_reduction(measured.as_json()), picture)
     print(f"picture: {picture}", file=sys.stderr)
@@ -99,8 +99,8 @@ def bench_reduction(
 
 def bench_painting(names: list[str], output: Path | None, quick: bool, as_json: bool) -> None:
     """Time profile of a painting run, and the speed-up by merging."""
-    from regard.bench.painting import profile
     from regard.tasks.diffusion.model import ImageGenerator
+    from regard.tasks.diffusion.profile import profile
 
     measured = profile(ImageGenerator.load(only_run(names, "paint RUN")), rounds=3 if quick else 7)
     write({**asdict(measured), "attention": measured.attention}, measured.as_text(), output, as_json)

@@ -169,14 +169,14 @@ def show_image(
     merge: str | None,
 ) -> None:
     """The same for an image: the attention of the class token, and the patches that merging joins."""
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.viz.figure import save_as
     from regard.viz.images import draw_groups, draw_seen, image_page
     from regard.viz.terminal import harmless
 
     if not image.strip():
         raise RegardError(f"{loaded.folder.path} reads images: give an image file")
-    seen = loaded.seen(image, () if merge is None else amounts_of(merge))
+    seen = loaded.seen(image, () if merge is None else parse_merge_amounts(merge))
     print(harmless(seen.title))
     if output is None:
         print(image_heat_map(seen, layer, head))

@@ -81,13 +81,13 @@ def answer_requests(listener: socket.socket, app: "Application", limits: "Connec
     """Answer requests until SIGINT or SIGTERM; then answer those accepted, and return."""
     from regard.server.places import address_of
     from regard.server.running import Server
-    from regard.tasks.signals import asked_to_stop
+    from regard.tasks.signals import stop_on_signals
 
     def listening() -> None:
         log(f"serving {', '.join(app.registry.models)}; Ctrl-C stops")
         print(address_of(listener), flush=True)
 
-    with asked_to_stop() as stop:
+    with stop_on_signals() as stop:
         Server(app, stop, listening, limits).run([listener])
     app.join()
     log(f"stopped: {int(app.registry.metrics.requests.total()):,} requests were answered")

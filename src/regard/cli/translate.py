@@ -63,14 +63,14 @@ def translate(
     from regard.data.corpus import read_lines
     from regard.decoding import SamplingConfig
     from regard.decoding.translator import WINDOW
-    from regard.tasks.engines import open_engine
-    from regard.tasks.shares import write_in_shares
+    from regard.tasks.distributed_output import write_distributed
+    from regard.tasks.translation.exported_translator import open_translator
     from regard.tasks.translation.model import memory_advice
     from regard.training.distributed import joined, processes
 
     if processes() > 1 and (not files or output is None):
         raise RegardError("several processes translate files into a file: give FILE and -o")
-    loaded = open_engine(run, engine, beside or [])
+    loaded = open_translator(run, engine, beside or [])
     options = loaded.options(beam, nbest)
     sampling = None if seed is None else SamplingConfig(seed, temperature)
     batch_size = batch_size or loaded.recipe.decode.batch_size
@@ -93,7 +93,7 @@ def translate(
             for window in windows
         )
         if world.size > 1 and output is not None:
-            write_in_shares(texts, output, world)  # every process its share; the first one joins them
+            write_distributed(texts, output, world)  # every process its share; the first one joins them
             return
         with open_output(output) as out:
             for text in texts:

@@ -11,7 +11,7 @@ from regard.decoding.translator import TranslatedPart, join_parts
 from regard.errors import RegardError
 from regard.server.alignment import Aligned, aligned, joined
 from regard.server.batcher import Batcher
-from regard.tasks.metrics_log import whole_rows
+from regard.tasks.metrics_log import read_complete_rows
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import Translator
 from regard.viz.page import page
@@ -180,7 +180,7 @@ def attention_answer(way: Look, maps: AttentionMaps) -> bytes | RegardError:
 def examples_of(loaded: Translator) -> list[str]:
     """A few sentences of the kind the model was trained on: those its last validations translated."""
     path = loaded.folder.file("metrics.jsonl")
-    rows = reversed(whole_rows(path)) if path.is_file() else ()
+    rows = reversed(read_complete_rows(path)) if path.is_file() else ()
     samples = (sample for row in rows if isinstance(row.get("samples"), list) for sample in row["samples"])
     told = (sample.get("source") for sample in samples if isinstance(sample, dict))
     texts = (text for text in told if isinstance(text, str) and text.isprintable())

@@ -1,4 +1,4 @@
-"""The tasks, one line each, and recipes read as the task they name defines them."""
+"""The list of tasks; recipes are parsed as their task defines them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -11,7 +11,7 @@ from regard.config.models import (
 )
 from regard.config.schema import Count, NotNegative
 from regard.config.training import TextTrainConfig
-from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
+from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best_by
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ClassificationRecipe(TextRecipe):
     train: ClassificationTrainConfig = field(default_factory=lambda: ClassificationTrainConfig(epochs=3))
 
     def __post_init__(self) -> None:
-        check_best(self.train, ("accuracy", "f1", "loss"))
+        check_best_by(self.train, ("accuracy", "f1", "loss"))
         if self.train.language_loss and not isinstance(self.model, GptConfig):
             raise ValueError('train.language_loss: a BERT guesses no next token; model.kind = "gpt" does')
         if self.reduce and isinstance(self.model, GptConfig):

@@ -18,9 +18,9 @@ from regard.nn import Packed
 from regard.nn.unet import Unet
 from regard.tasks import training
 from regard.tasks.diffusion.config import DiffusionRecipe
-from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
+from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer

@@ -11,22 +11,26 @@ from regard.data.image_batches import as_numbers
 from regard.data.images import Images
 from regard.errors import RegardError
 from regard.interop import by_transformers, onnx, vit
-from regard.tasks.export_card import reader_card
-from regard.tasks.export_check import MOST, Check
-from regard.tasks.exporting import refuse_fewer_tokens, write_beside
-from regard.tasks.formats import Format
+from regard.tasks.export import (
+    MAX_CHECK_INPUTS,
+    ExportCheck,
+    Format,
+    refuse_token_reduction,
+    write_onnx_metadata,
+)
+from regard.tasks.export_card import encoder_export_card
 from regard.tasks.image_classification.model import ImageClassifier
 from regard.tasks.spec import ExportOptions
 
 
-def export(loaded: ImageClassifier, options: ExportOptions) -> Check:
+def export(loaded: ImageClassifier, options: ExportOptions) -> ExportCheck:
     """Write the model, and give both the same images."""
     recipe, to, folder = loaded.recipe, options.format, options.folder
-    refuse_fewer_tokens(loaded.folder.path, loaded.model.vit.reduction)
+    refuse_token_reduction(loaded.folder.path, loaded.model.vit.reduction)
     images = images_of(loaded, options.source)
     if to == "onnx":
         onnx.write_reader(loaded.model, folder)
-        write_beside(folder, recipe, loaded.labels)
+        write_onnx_metadata(folder, recipe, loaded.labels)
     elif to == "huggingface":
         vit.write(folder, loaded.model, recipe.model, loaded.labels)
     else:
@@ -34,18 +38,18 @@ def export(loaded: ImageClassifier, options: ExportOptions) -> Check:
             f"{loaded.folder.path} holds {recipe.model}; it can be exported to onnx or huggingface, not {to}"
         )
     found = saw_the_same(loaded, to, folder, images)
-    storage.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
+    storage.write_text(folder / "README.md", encoder_export_card(recipe, to, found))
     return found
 
 
 def images_of(loaded: ImageClassifier, source: str | Path | None) -> Tensor:
     """Images to check with, from 0 to 1: those of a folder, or the run's own."""
     images: Images = loaded.images(None if source is None else Path(source))
-    return as_numbers(images.load(range(min(MOST, len(images.labels)))))
+    return as_numbers(images.load(range(min(MAX_CHECK_INPUTS, len(images.labels)))))
 
 
 @torch.inference_mode()
-def saw_the_same(loaded: ImageClassifier, to: Format, folder: Path, pixels: Tensor) -> Check:
+def saw_the_same(loaded: ImageClassifier, to: Format, folder: Path, pixels: Tensor) -> ExportCheck:
     """The model and the export side by side."""
     theirs: Callable[[Tensor], Tensor]
     if to == "onnx":
@@ -59,4 +63,4 @@ def saw_the_same(loaded: ImageClassifier, to: Format, folder: Path, pixels: Tens
     ours = loaded.model(pixels.to(next(loaded.model.parameters()).device)).cpu()
     others = theirs(pixels)
     same = int((ours.argmax(-1) == others.argmax(-1)).sum())
-    return Check(name, len(pixels), {"labels": same}, "scores", float((ours - others).abs().max()))
+    return ExportCheck(name, len(pixels), {"labels": same}, "scores", float((ours - others).abs().max()))

@@ -12,11 +12,11 @@ from regard.data.images import Images, InFolders, check_labels, open_images, ope
 from regard.data.pictures import look_at, read_picture
 from regard.errors import RegardError
 from regard.nn import Merging, Recorder
-from regard.tasks.classification.task import LabelPrediction, judged
-from regard.tasks.encoder.training import TaskScores
+from regard.tasks.classification.task import LabelPrediction, label_prediction
 from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.image_classification.task import fresh_vit, measure, probabilities
 from regard.tasks.loaded_model import LoadedModel
+from regard.tasks.results import TaskScores
 from regard.tasks.run_folder import RunFolder
 from regard.viz.images import ImageAttention
 from regard.viz.payload import AttentionMaps, Layer, Side
@@ -39,7 +39,7 @@ class ImageClassifier(LoadedModel):
             return []
         pictures = [look_at(path) for path in paths]
         found = InFolders(Path(), pictures, [""] * len(paths), model.height, model.width, model.channels)
-        return [judged(self.labels, each) for each in probabilities(self.model, found)]
+        return [label_prediction(self.labels, each) for each in probabilities(self.model, found)]
 
     def evaluate(self, folder: Path | None = None) -> TaskScores:
         """Scores on a folder of labelled images, or on the test or validation images of the recipe."""
@@ -76,7 +76,7 @@ class ImageClassifier(LoadedModel):
         """An image with where the model looked, and with the patches that merging makes one."""
         model, pixels = self.recipe.model, self.pixels(image)
         shares = self.model(pixels).detach().float().softmax(-1)[0].cpu().numpy()
-        found = judged(self.labels, shares)
+        found = label_prediction(self.labels, shares)
         whole = pixels[0].mul(255).round().byte().cpu().numpy().transpose(1, 2, 0)
         return ImageAttention(
             f"{Path(image).name}: {found.label}, {found.probability:.0%}",

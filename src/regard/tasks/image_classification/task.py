@@ -19,12 +19,13 @@ from regard.nn import kept_share
 from regard.nn.build import build_vit
 from regard.nn.vit import VitClassifier
 from regard.tasks import training
-from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, with_worth
+from regard.tasks.encoder.reduction import KEPT_SHARE_EXAMPLES, add_worth, learns_thresholds, select_by_worth
 from regard.tasks.encoder.run_folder import LABELS, read_labels, write_labels
-from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
+from regard.tasks.encoder.training import hash_fraction
 from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
+from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
 from regard.training.distributed import World
@@ -59,7 +60,7 @@ class VisionTask:
 
     def __init__(self, recipe: ImageClassificationRecipe, splits: dict[str, Images]) -> None:
         self.recipe, self.width = recipe, recipe.model.d_model
-        self.settings = settled_by_worth(recipe.train, recipe.reduce)
+        self.settings = select_by_worth(recipe.train, recipe.reduce)
         self.path = Path(recipe.data.path or "")
         self.splits = splits
         self.labels = labels_of(splits["train"], self.path)
@@ -103,14 +104,14 @@ class VisionTask:
 
     def worth(self, model: nn.Module, scores: Scores) -> Scores:
         """The scores, and where thresholds are learned what they are worth with the tokens that are kept."""
-        if not learns(self.recipe.reduce):
+        if not learns_thresholds(self.recipe.reduce):
             return scores
         valid = self.splits["valid"]
-        pixels = as_numbers(valid.load(range(min(SAMPLE, len(valid.labels)))))
+        pixels = as_numbers(valid.load(range(min(KEPT_SHARE_EXAMPLES, len(valid.labels)))))
         vit: Any = model.vit
         with torch.no_grad():
             kept = kept_share(vit.reduced(pixels.to(vit.mean.device), vit.reduction).counts)
-        return with_worth(scores, self.recipe.train.best_by, kept, self.recipe.reduce)
+        return add_worth(scores, self.recipe.train.best_by, kept, self.recipe.reduce)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
         on = "test" if "test" in self.splits else "validation"
@@ -183,7 +184,7 @@ def start_from(path: Path, model: nn.Module) -> str:
 
 def held_out(images: Images, share: float, path: Path) -> tuple[Images, Images]:
     """Training and validation, by chance that is always the same."""
-    place = np.array([bucket(f"image {number}") for number in range(len(images.labels))])
+    place = np.array([hash_fraction(f"image {number}") for number in range(len(images.labels))])
     kept, out = (np.nonzero(each)[0] for each in (place >= share, place < share))
     if not len(kept) or not len(out):
         raise RegardError(

@@ -10,7 +10,7 @@ from regard.config.models import (
 )
 from regard.config.schema import Range
 from regard.config.training import TextTrainConfig
-from regard.tasks.encoder.config import TextRecipe, check_best
+from regard.tasks.encoder.config import TextRecipe, check_best_by
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,6 @@ class LanguageModelingRecipe(TextRecipe):
     train: TextTrainConfig = field(default_factory=lambda: TextTrainConfig(epochs=1))
 
     def __post_init__(self) -> None:
-        check_best(self.train, ("loss",))
+        check_best_by(self.train, ("loss",))
         if self.train.smoothing:
             raise ValueError("train.smoothing: the next token is the one that stands there; leave it out")

@@ -14,8 +14,8 @@ from regard.decoding.generator import HALF, GenerationConfig, Generator
 from regard.errors import RegardError
 from regard.interop import by_transformers, gpt2
 from regard.nn.gpt import GptLanguageModel
-from regard.tasks.export_card import writer_card
-from regard.tasks.export_check import MOST, Check
+from regard.tasks.export import MAX_CHECK_INPUTS, ExportCheck
+from regard.tasks.export_card import language_model_export_card
 from regard.tasks.language_modeling.model import LanguageModel
 from regard.tasks.spec import ExportOptions
 
@@ -25,7 +25,7 @@ TOKENS = 40
 """Tokens that are read of each text, and tokens that are written after it; less where the window is small."""
 
 
-def export(loaded: LanguageModel, options: ExportOptions) -> Check:
+def export(loaded: LanguageModel, options: ExportOptions) -> ExportCheck:
     """Write a GPT, and let both go on with the same texts."""
     network = loaded.recipe.model
     if (
@@ -37,7 +37,7 @@ def export(loaded: LanguageModel, options: ExportOptions) -> Check:
     prompts = prompts_of(loaded, options.source)
     gpt2.write(options.folder, loaded.model, network, loaded.tokenizer)
     found = wrote_the_same(loaded, options.folder, prompts)
-    storage.write_text(options.folder / "README.md", writer_card(network, found))
+    storage.write_text(options.folder / "README.md", language_model_export_card(network, found))
     return found
 
 
@@ -50,7 +50,7 @@ def prompts_of(loaded: LanguageModel, source: str | Path | None) -> list[str]:
             for each in loaded.write(words_of(loaded), GenerationConfig(max(1, tokens - 1)))
         ]
     encoded = map(loaded.tokenizer.encode, dict.fromkeys(read_lines(Path(source))))
-    found = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MOST]
+    found = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MAX_CHECK_INPUTS]
     if not found:
         raise RegardError(f"{source} has no text to check the export with")
     return found
@@ -69,7 +69,7 @@ def tokens_of(loaded: LanguageModel) -> int:
 
 
 @torch.inference_mode()
-def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) -> Check:
+def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) -> ExportCheck:
     """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
     config = GenerationConfig(tokens_of(loaded), beam=1)
     logits: Callable[[Tensor], Tensor]
@@ -89,4 +89,4 @@ def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) 
         scores = loaded.model(ids.to(loaded.writer.device)).cpu()
         apart = max(apart, float((scores - logits(ids)).abs().max()))
     same = sum(map(operator.eq, ours, theirs))
-    return Check(name, len(prompts), {"greedy": same}, "logits", apart)
+    return ExportCheck(name, len(prompts), {"greedy": same}, "logits", apart)

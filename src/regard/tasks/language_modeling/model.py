@@ -11,12 +11,13 @@ from regard.errors import RegardError
 from regard.nn import Recorder
 from regard.nn.gpt import GptLanguageModel
 from regard.nn.ngram import Ngram
-from regard.tasks.encoder.run_folder import TextFolder
-from regard.tasks.encoder.training import TaskScores, file_of
+from regard.tasks.encoder.run_folder import TextRunFolder
+from regard.tasks.encoder.training import split_path
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.language_modeling.ngram import open_counts
 from regard.tasks.language_modeling.task import Language
 from regard.tasks.loaded_model import TextModel
+from regard.tasks.results import TaskScores
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import side
 from regard.tasks.translation.vocabulary import JOINT
@@ -62,11 +63,11 @@ class LanguageModel(TextModel):
         """Nats a token and bits a byte of a text, or of the test or validation text of the recipe."""
         work = Language(self.recipe)
         data = self.recipe.data
-        found = file or file_of(data, "test") or file_of(data, "valid")
+        found = file or split_path(data, "test") or split_path(data, "valid")
         if found is not None:
-            work.open("test", found)
-        elif (trained_on := file_of(data, "train")) is not None:
-            work.open("train", trained_on)
+            work.read_split("test", found)
+        elif (trained_on := split_path(data, "train")) is not None:
+            work.read_split("train", trained_on)
             work.splits["test"] = work.splits["valid"]
         if unknown := work.unknown(self.tokenizer, "test"):
             warnings.warn(f"the text has {unknown:,} characters that the model never saw", stacklevel=2)
@@ -100,7 +101,7 @@ class LanguageModel(TextModel):
 
 def opened(folder: RunFolder, recipe: LanguageModelingRecipe) -> tuple[GptLanguageModel | Ngram, Tokenizer]:
     """The model of a run with its tokens; nothing is believed before the shapes agree."""
-    run = TextFolder(folder, recipe)
+    run = TextRunFolder(folder, recipe)
     if recipe.model.kind == "ngram":
         tokenizer = load(folder.file(JOINT))
         return open_counts(folder, tokenizer), tokenizer

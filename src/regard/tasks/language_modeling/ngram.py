@@ -11,17 +11,18 @@ from regard.config.models import NgramConfig
 from regard.data.windows import Windows
 from regard.errors import RegardError
 from regard.nn.ngram import Ngram, counted, from_tensors
-from regard.tasks.encoder.run_folder import learned
-from regard.tasks.encoder.training import TaskRun, Work, read_splits
+from regard.tasks.encoder.run_folder import train_gpt_tokenizer
+from regard.tasks.encoder.training import TextTask, read_splits
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.model_card import text_card
+from regard.tasks.results import TaskRun
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer
 
 
-class CountedWork(Work, Protocol):
+class CountedTextTask(TextTask, Protocol):
     """The work of a language recipe."""
 
     def windows(self, tokenizer: Tokenizer, split: str) -> Windows: ...
@@ -29,7 +30,7 @@ class CountedWork(Work, Protocol):
 
 def count(
     recipe: LanguageModelingRecipe,
-    work: CountedWork,
+    work: CountedTextTask,
     out: Path,
     listener: ProgressListener | None,
     *,
@@ -42,12 +43,12 @@ def count(
         raise RegardError(f"train.device: tokens are counted on the CPU, not on {recipe.train.device}")
     listener, begun = listener or NullListener(), time.perf_counter()
     folder = RunFolder.create(out)
-    with folder.alone():
+    with folder.locked():
         read_splits(work, recipe.data)
-        for sentence in work.tell():
+        for sentence in work.data_summary():
             listener.log(sentence)
         folder.write_recipe(recipe)
-        tokenizer = learned(recipe.tokenizer, work.texts())
+        tokenizer = train_gpt_tokenizer(recipe.tokenizer, work.vocabulary_texts())
         tokenizer.save(folder.path / JOINT)
         model = counts_of(recipe, work, tokenizer)
         listener.log(f"runs: {runs_in(model):,} of up to {model.order} tokens")
@@ -63,7 +64,7 @@ def count(
     return result
 
 
-def counts_of(recipe: LanguageModelingRecipe, work: CountedWork, tokenizer: Tokenizer) -> Ngram:
+def counts_of(recipe: LanguageModelingRecipe, work: CountedTextTask, tokenizer: Tokenizer) -> Ngram:
     assert isinstance(recipe.model, NgramConfig)
     windows = work.windows(tokenizer, "train")
     return counted(windows.rows, tokenizer.size, recipe.model.order, recipe.model.discount)

@@ -17,10 +17,10 @@ from regard.nn.build import Head
 from regard.nn.ngram import Ngram
 from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.language_modeling import ngram
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.translation.vocabulary import digest_of
 from regard.tokenization import LetterTokenizer, Tokenizer
 from regard.training.objectives import LanguageObjective
@@ -53,7 +53,7 @@ class Language:
         self.labels: list[str] = []
         self.splits: dict[str, RunningText] = {}
 
-    def open(self, split: str, path: Path) -> None:
+    def read_split(self, split: str, path: Path) -> None:
         """A file as a split; where validation has no file of its own, the end of the text is held out."""
         whole = RunningText.of(path)
         if split == "train" and self.data.valid is None:
@@ -61,14 +61,14 @@ class Language:
         else:
             self.splits[split] = whole
 
-    def key(self, item: str) -> str:
+    def split_key(self, item: str) -> str:
         return item
 
-    def tell(self) -> Iterator[str]:
+    def data_summary(self) -> Iterator[str]:
         told = ", ".join(f"{len(part):,} characters for {split}" for split, part in self.splits.items())
         yield f"text: {told}"
 
-    def texts(self) -> Iterable[str]:
+    def vocabulary_texts(self) -> Iterable[str]:
         return iter(self.splits["train"])
 
     def encode(self, tokenizer: Tokenizer, tell: Callable[[str], object]) -> Windows:

@@ -9,7 +9,7 @@ from regard.config.models import (
 )
 from regard.config.schema import Range
 from regard.config.training import TextTrainConfig
-from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
+from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best_by
 
 
 @dataclass(frozen=True)
@@ -37,4 +37,4 @@ class MaskedLmRecipe(TextRecipe):
     train: TextTrainConfig = field(default_factory=lambda: TextTrainConfig(epochs=3))
 
     def __post_init__(self) -> None:
-        check_best(self.train, ("accuracy", "loss"))
+        check_best_by(self.train, ("accuracy", "loss"))

@@ -10,7 +10,7 @@ from regard.config.models import (
 )
 from regard.config.schema import Count
 from regard.config.training import TextTrainConfig
-from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
+from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best_by
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,6 @@ class TaggingRecipe(TextRecipe):
     train: TextTrainConfig = field(default_factory=lambda: TextTrainConfig(epochs=3))
 
     def __post_init__(self) -> None:
-        check_best(self.train, ("f1", "accuracy", "loss"))
+        check_best_by(self.train, ("f1", "accuracy", "loss"))
         if self.reduce.prune != "none":
             raise ValueError("reduce.prune: a tag is asked of every token, so none can go; merge them instead")

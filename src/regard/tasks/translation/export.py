@@ -13,25 +13,26 @@ from regard.data.corpus import read_lines
 from regard.decoding import BeamSearchConfig, Translation, TranslationPipeline
 from regard.errors import RegardError
 from regard.interop import by_transformers, marian
-from regard.tasks.engines import ExportedTranslator
-from regard.tasks.export_card import export_card
-from regard.tasks.export_check import MOST, Check
-from regard.tasks.formats import Format, write
-from regard.tasks.metrics_log import whole_rows
+from regard.tasks.export import MAX_CHECK_INPUTS, ExportCheck, Format
+from regard.tasks.export_card import translation_export_card
+from regard.tasks.metrics_log import read_complete_rows
 from regard.tasks.spec import ExportOptions
+from regard.tasks.translation.exported_translator import ExportedTranslator, write_export
 from regard.tasks.translation.model import Translator
 
 
-def export(loaded: Translator, options: ExportOptions) -> Check:
+def export(loaded: Translator, options: ExportOptions) -> ExportCheck:
     """Write the model and its vocabulary, and translate the same sentences with both."""
     sentences = sentences_of(loaded, options.source)
-    write(loaded, options.format, options.folder, options.quantization)
+    write_export(loaded, options.format, options.folder, options.quantization)
     check = compared(loaded, options.format, options.folder, sentences)
-    storage.write_text(options.folder / "README.md", export_card(loaded.recipe, options.format, check))
+    storage.write_text(
+        options.folder / "README.md", translation_export_card(loaded.recipe, options.format, check)
+    )
     return check
 
 
-def compared(loaded: Translator, to: Format, folder: Path, sentences: Sequence[str]) -> Check:
+def compared(loaded: Translator, to: Format, folder: Path, sentences: Sequence[str]) -> ExportCheck:
     """The model and the export side by side."""
     if to == "huggingface":
         return compared_by_transformers(loaded, folder, sentences)
@@ -49,10 +50,10 @@ def compared(loaded: Translator, to: Format, folder: Path, sentences: Sequence[s
         same.append(len(alike))
         apart = max([apart, *alike])
     what = "scores where the text is the same"
-    return Check(engine.name, len(sentences), named(beam, same), what, apart)
+    return ExportCheck(engine.name, len(sentences), named(beam, same), what, apart)
 
 
-def compared_by_transformers(loaded: Translator, folder: Path, sentences: Sequence[str]) -> Check:
+def compared_by_transformers(loaded: Translator, folder: Path, sentences: Sequence[str]) -> ExportCheck:
     """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
     beam = beam_of(loaded)
     mine = [texts(loaded, loaded.pipeline, sentences, each) for each in (1, beam)]
@@ -69,7 +70,7 @@ def compared_by_transformers(loaded: Translator, folder: Path, sentences: Sequen
         theirs = [texts(loaded, again, sentences, each) for each in (1, beam)]
     same = [sum(map(operator.eq, *both)) for both in zip(mine, theirs, strict=True)]
     apart = logits_apart(loaded, logits, sentences, mine[0])
-    return Check(name, len(sentences), named(beam, same), "logits", apart)
+    return ExportCheck(name, len(sentences), named(beam, same), "logits", apart)
 
 
 def named(beam: int, same: Sequence[int]) -> dict[str, int]:
@@ -116,10 +117,10 @@ def sentences_of(loaded: Translator, source: str | Path | None) -> list[str]:
         found = [line for line in read_lines(Path(source)) if line.strip()]
     else:
         logger = loaded.folder.file("metrics.jsonl")
-        rows = whole_rows(logger) if logger.is_file() else []
+        rows = read_complete_rows(logger) if logger.is_file() else []
         kept = [row["samples"] for row in rows if isinstance(row.get("samples"), list)]
         found = [str(each["source"]) for some in kept for each in some if "source" in each]
-    once = list(dict.fromkeys(found))[:MOST]
+    once = list(dict.fromkeys(found))[:MAX_CHECK_INPUTS]
     if not once:
         where = source or f"{loaded.folder.path / 'metrics.jsonl'}"
         raise RegardError(f"{where} has no sentences to check the export with; give some with --source FILE")

@@ -1,7 +1,6 @@
 """A Vision Transformer on which token reduction is measured."""
 
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
@@ -10,40 +9,41 @@ from torch import Tensor
 from regard.data.image_batches import as_numbers
 from regard.data.images import Part
 from regard.engine import run
-from regard.nn import Merging, Pruning, Reducer, TokenCounts
+from regard.nn import TokenCounts
 from regard.nn.vit import Vit
 from regard.tasks.image_classification.model import ImageClassifier
 from regard.tasks.image_classification.task import measure
-from regard.tasks.reduction_subject import TIMED, set_reduction, spread
+from regard.tasks.reduction_benchmark import BATCH_TOKENS, Reduction, evenly_spaced, set_reduction
 
 
-class ImageSubject:
+class ImageReductionCase:
     """A Vision Transformer on its test images, or those of a folder."""
 
     score_name, neighbours_only = "accuracy", False
 
-    def __init__(self, loaded: ImageClassifier, data: Path | None, most: int) -> None:
+    def __init__(self, loaded: ImageClassifier, data: Path | None, limit: int) -> None:
         images = loaded.images(data)
+        count = len(images.labels)
         self.loaded, self.config = loaded, loaded.recipe.model
-        self.images = Part(images, np.arange(len(images.labels))[spread(len(images.labels), most)])
+        self.images = Part(images, np.arange(count)[evenly_spaced(count, limit)])
         self.body: Vit = loaded.model.vit
         self.examples, self.length = len(self.images.labels), float(self.config.tokens)
-        self.timed = min(self.examples, max(1, TIMED // self.config.tokens))
+        self.timed = min(self.examples, max(1, BATCH_TOKENS // self.config.tokens))
         self.first_only = self.config.read == "class"
         self.pixels = as_numbers(self.images.load(range(self.timed)))
 
-    def score(self, by: Reducer) -> float:
-        self.body.reduction = cast(Merging | Pruning, by)
+    def score(self, reduction: Reduction) -> float:
+        self.body.reduction = reduction
         return measure(self.loaded.model, self.images, self.loaded.labels).scores["accuracy"]
 
     @torch.no_grad()
-    def run(self, by: Reducer) -> object:
-        set_reduction(self.body, by)
+    def run(self, reduction: Reduction) -> object:
+        set_reduction(self.body, reduction)
         return run(self.loaded.model, self.pixels)
 
     @torch.no_grad()
-    def token_counts(self, by: Reducer) -> TokenCounts:
-        return self.body.reduced(self.pixels, by).counts
+    def token_counts(self, reduction: Reduction) -> TokenCounts:
+        return self.body.reduced(self.pixels, reduction).counts
 
     @torch.no_grad()
     def tokens(self) -> Tensor:

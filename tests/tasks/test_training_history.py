@@ -1,11 +1,11 @@
-"""What a journal tells of a training, and that a broken one tells nothing."""
+"""The history of a training run read from metrics.jsonl; none from a damaged file."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from regard.tasks.history import mean_speed, read_history
+from regard.tasks.metrics_log import mean_speed, read_history
 
 TRAIN = {"kind": "train", "step": 50, "tokens_per_second": 100.0, "minutes": 1.0}
 VALID = {"kind": "valid", "step": 50, "minutes": 1.5, "bleu": 12.0}
@@ -25,13 +25,13 @@ def test_minutes_steps_and_validations_are_read(tmp_path: Path) -> None:
 
 
 def test_speed_is_all_tokens_over_all_seconds() -> None:
-    tokens_a_step = 40
+    tokens_per_step = 40
     seconds = {50: 10.0, 100: 40.0, 110: 4.0}  # by the last step of each row
     rows, last = [], 0
     for step, took in seconds.items():
-        rows.append({"step": step, "tokens_per_second": (step - last) * tokens_a_step / took})
+        rows.append({"step": step, "tokens_per_second": (step - last) * tokens_per_step / took})
         last = step
-    assert mean_speed(rows) == pytest.approx(110 * tokens_a_step / 54.0)
+    assert mean_speed(rows) == pytest.approx(110 * tokens_per_step / 54.0)
     assert mean_speed([]) is None
 
 
@@ -49,10 +49,10 @@ def test_speed_is_all_tokens_over_all_seconds() -> None:
         b'{"kind": "train", "step": "x", "minutes": 1, "tokens_per_second": 1}\n',
     ],
 )
-def test_a_damaged_file_tells_nothing(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_file_has_no_history(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(content)
     assert read_history(tmp_path / "metrics.jsonl") is None
 
 
-def test_a_missing_file_tells_nothing(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_history(tmp_path: Path) -> None:
     assert read_history(tmp_path / "metrics.jsonl") is None
