@@ -1,4 +1,4 @@
-"""A corpus and a cache for the tests of whole jobs."""
+"""A corpus and a cache for the tests of whole runs."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -105,7 +105,9 @@ def a_weight_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         folder,
         "unique_weights",
-        lambda model: {name: each * 0 if "bias" in name else each for name, each in honest(model).items()},
+        lambda model: {
+            name: weight * 0 if "bias" in name else weight for name, weight in honest(model).items()
+        },
     )
 
 
@@ -134,7 +136,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("plant", "check"), PLANTED, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(("plant", "check"), PLANTED, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_planted_defect_is_found(plant, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "CHECKS", {check: doctor.CHECKS[check]})
     assert failed_checks() == []

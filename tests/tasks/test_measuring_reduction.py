@@ -52,10 +52,10 @@ def test_a_vit_is_measured(
     first, *others = report["levels"]
     assert (first["how"], first["tokens"], first["lost"], first["times"]) == ("all tokens", 1.0, 0.0, 1.0)
     assert first["operations"] == 1.0
-    merged = [each for each in others if "layer by layer" in each["how"]]
-    assert [each["tokens"] for each in merged] == sorted((each["tokens"] for each in merged), reverse=True)
-    assert all(each["operations"] < 1 for each in merged)
-    assert [each["length"] for each in report["reaches"]] == [16, 64]
+    merged = [level for level in others if "layer by layer" in level["how"]]
+    assert [level["tokens"] for level in merged] == sorted((level["tokens"] for level in merged), reverse=True)
+    assert all(level["operations"] < 1 for level in merged)
+    assert [speed["length"] for speed in report["reaches"]] == [16, 64]
     assert "</svg>" in out.read_text()
 
 
@@ -95,12 +95,12 @@ def test_from_which_length_it_pays(speeds: tuple[float, ...], pays: int | None) 
 
 def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
     regard.train("kernel", tmp_path / "kernel", overrides={"train.steps": 2})
-    for names, told in (
+    for names, message in (
         ([], "name the run to measure"),
         (["a", "b"], "one run is measured, not 2: a, b"),
         ([str(tmp_path / "kernel")], "holds a model for kernel-regression; tokens are merged or pruned"),
     ):
-        with pytest.raises(RegardError, match=told):
+        with pytest.raises(RegardError, match=message):
             bench(["reduction", *names], quick=True)
     with pytest.raises(RegardError, match=r"written as .png or .svg"):
         bench(["reduction", str(folder / "vit")], output=tmp_path / "a.pdf", quick=True)

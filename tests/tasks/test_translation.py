@@ -165,7 +165,7 @@ def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path
         return [json.loads(line)["step"] for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
 
     assert steps(cut) == steps(whole)
-    with pytest.raises(regard.RegardError, match="its training is finished"):
+    with pytest.raises(regard.RegardError, match="its run is finished"):
         train(corpus, tmp_path / "cut", *settings, resume=True)
     with pytest.raises(regard.RegardError, match="no training was begun"):
         train(corpus, tmp_path / "nothing", *settings, resume=True)

@@ -1,4 +1,4 @@
-"""Labels for texts and pairs of texts."""
+"""Classification of texts and pairs of texts."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClassificationSpec(EncoderTaskSpec[ClassificationRecipe, "Classifier"]):
-    """Labels for texts and pairs of texts."""
+    """Classification of texts and pairs of texts."""
 
     name = "classification"
     recipe = ClassificationRecipe

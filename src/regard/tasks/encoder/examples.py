@@ -46,25 +46,25 @@ def encode_texts(
     examples, truncated = [], 0
     for number, (a, b) in enumerate(zip(first_ids, second_ids, strict=True)):
         pair = second[number] is not None
-        room = max_length - (3 if pair else 2)
-        truncated += len(a) + len(b) > room
-        a, b = truncate_pair(a, b, room)
+        max_pieces = max_length - (3 if pair else 2)
+        truncated += len(a) + len(b) > max_pieces
+        a, b = truncate_pair(a, b, max_pieces)
         ids = np.array(tokenizer.joined(a, b if pair else None), np.int64)
         label = (labels[number],) if labels else ()
         examples.append(Example(number, ids, len(a) + 2 if pair else len(ids), label))
     return examples, truncated
 
 
-def truncate_pair(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
-    """Cut the ends of two texts so that both fit together; the longer one is cut first."""
-    if len(first) + len(second) <= room:
+def truncate_pair(first: list[int], second: list[int], max_length: int) -> tuple[list[int], list[int]]:
+    """Cut the ends of two texts so that they have `max_length` tokens in sum; the longer one is cut first."""
+    if len(first) + len(second) <= max_length:
         return first, second
-    half = room // 2
+    half = max_length // 2
     if len(second) <= half:
-        return first[: room - len(second)], second
-    if len(first) <= room - half:
-        return first, second[: room - len(first)]
-    return first[: room - half], second[:half]
+        return first[: max_length - len(second)], second
+    if len(first) <= max_length - half:
+        return first, second[: max_length - len(first)]
+    return first[: max_length - half], second[:half]
 
 
 def batched_outputs(

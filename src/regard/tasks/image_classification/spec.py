@@ -43,7 +43,7 @@ class ImageClassificationSpec(TaskSpec[ImageClassificationRecipe, "ImageClassifi
 
         return export(loaded, options)
 
-    def reduction_case(self, loaded: "ImageClassifier", data: Path | None, most: int) -> "ReductionCase":
+    def reduction_case(self, loaded: "ImageClassifier", data: Path | None, limit: int) -> "ReductionCase":
         from regard.tasks.image_classification.reduction import ImageReductionCase
 
-        return ImageReductionCase(loaded, data, most)
+        return ImageReductionCase(loaded, data, limit)

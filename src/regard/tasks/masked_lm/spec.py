@@ -1,4 +1,4 @@
-"""Pre-training of a BERT on plain text."""
+"""BERT pre-training on plain text."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class MaskedLanguageModelingSpec(EncoderTaskSpec[MaskedLmRecipe, "MaskedLanguageModel"]):
-    """Pre-training of a BERT on plain text."""
+    """BERT pre-training on plain text."""
 
     name = "masked-lm"
     recipe = MaskedLmRecipe

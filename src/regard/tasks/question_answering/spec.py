@@ -1,4 +1,4 @@
-"""Answers to questions about paragraphs."""
+"""Extractive question answering."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class QuestionAnsweringSpec(EncoderTaskSpec[QuestionAnsweringRecipe, "QuestionAnswerer"]):
-    """Answers to questions about paragraphs."""
+    """Extractive question answering."""
 
     name = "question-answering"
     recipe = QuestionAnsweringRecipe

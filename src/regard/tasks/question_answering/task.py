@@ -110,28 +110,28 @@ def encode_windows(
 
     The label of a window without the whole answer is [CLS].
     """
-    room = max_length - data.longest_question - 3
-    if room <= data.overlap:
+    window_length = max_length - data.longest_question - 3
+    if window_length <= data.overlap:
         raise RegardError(
-            f"data.overlap: the model has {max_length} positions, so a window has {max(0, room)} tokens, which "
-            f"must be more than the overlap of {data.overlap}"
+            f"data.overlap: the model has {max_length} positions, so a window has {max(0, window_length)} "
+            f"tokens, which must be more than the overlap of {data.overlap}"
         )
     questions = tokenizer.encode_batch([question for question, _ in pairs])
     contexts = tokenizer.pieces([context for _, context in pairs])
     windows: list[Window] = []
     for number, (question, context) in enumerate(zip(questions, contexts, strict=True)):
         question = question[: data.longest_question]
-        room = max_length - len(question) - 3
+        window_length = max_length - len(question) - 3
         span = piece_span(answers[number], context) if answers is not None else None
-        for first in range(0, max(1, len(context.ids) - data.overlap), room - data.overlap):
-            part = context.ids[first : first + room]
+        for first in range(0, max(1, len(context.ids) - data.overlap), window_length - data.overlap):
+            part = context.ids[first : first + window_length]
             ids = np.array(tokenizer.joined(question, part), np.int64)
             begin = len(question) + 2
             labels = NO_ANSWER
             if span is not None and first <= span[0] and span[1] < first + len(part):
                 labels = (span[0] - first + begin, span[1] - first + begin)
             example = Example(len(windows), ids, begin, labels)
-            windows.append(Window(number, begin, context.spans[first : first + room], example))
+            windows.append(Window(number, begin, context.spans[first : first + window_length], example))
     return windows
 
 

@@ -15,15 +15,15 @@ from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best_
 
 @dataclass(frozen=True)
 class TaggedDataConfig(Files):
-    """CoNLL columns: a word a line, its tag last, a blank line between sentences."""
+    """CoNLL columns: one word per line with its tag in the last column, a blank line between sentences."""
 
     max_length: Count = 256
-    """The most tokens of a sentence; longer ones are read in pieces."""
+    """Most tokens of an example; longer sentences are split into several."""
 
 
 @dataclass(frozen=True)
 class TaggingRecipe(TextRecipe):
-    """From sentences with a tag at each word to a model that finds names."""
+    """Tagging of words, such as named entities, with a BERT fine-tuned on tagged sentences."""
 
     task: Literal["tagging"]
     data: TaggedDataConfig = field(default_factory=TaggedDataConfig)
@@ -35,4 +35,4 @@ class TaggingRecipe(TextRecipe):
     def __post_init__(self) -> None:
         check_best_by(self.train, ("f1", "accuracy", "loss"))
         if self.reduce.prune != "none":
-            raise ValueError("reduce.prune: a tag is asked of every token, so none can go; merge them instead")
+            raise ValueError("reduce.prune: every token needs a tag, so none can be pruned; use reduce.merge")

@@ -1,4 +1,4 @@
-"""A tag for each word."""
+"""Tagging: a label for each word."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TaggingSpec(EncoderTaskSpec[TaggingRecipe, "Tagger"]):
-    """A tag for each word."""
+    """Tagging: a label for each word."""
 
     name = "tagging"
     recipe = TaggingRecipe

@@ -134,11 +134,11 @@ def encode_words(
     return segments
 
 
-def segment_bounds(pieces: Pieces, room: int) -> Iterator[tuple[int, int]]:
-    """First and last index (exclusive) of segments of at most `room` pieces, cut between words if possible."""
+def segment_bounds(pieces: Pieces, max_pieces: int) -> Iterator[tuple[int, int]]:
+    """First and last index (exclusive) of segments of at most `max_pieces`, cut between words if possible."""
     first = 0
     while first < len(pieces.ids):
-        last = min(first + room, len(pieces.ids))
+        last = min(first + max_pieces, len(pieces.ids))
         border = last
         while first < border < len(pieces.ids) and pieces.words[border] == pieces.words[border - 1]:
             border -= 1
