@@ -195,7 +195,7 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
     elif head == "tags":
         assert len(model.tag([["a", "b"]])[0].tags) == 2
     elif head == "span":
-        with pytest.raises(RegardError, match="the model has 20 places"):
+        with pytest.raises(RegardError, match="the model has 20 positions"):
             model.answer([("a", "b c")])
     assert model.embed(["a b", "c"]).shape == (2, 16)
 

@@ -167,7 +167,7 @@ def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path
     assert steps(cut) == steps(whole)
     with pytest.raises(regard.RegardError, match="its run is finished"):
         train(corpus, tmp_path / "cut", *settings, resume=True)
-    with pytest.raises(regard.RegardError, match="no training was begun"):
+    with pytest.raises(regard.RegardError, match="the folder does not exist"):
         train(corpus, tmp_path / "nothing", *settings, resume=True)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from regard.config.data import Files
 from regard.config.models import NgramConfig
-from regard.data.examples import Source, TextBatches, all_batches
+from regard.data.examples import Example, Source, TextBatches, all_batches
 from regard.data.lines import CorpusError
 from regard.errors import RecipeError
 from regard.nn import kept_share
@@ -166,7 +166,7 @@ class TextTraining:
         if reduce is None or not learns_thresholds(reduce):
             return scores
         numbers = np.arange(min(KEPT_SHARE_EXAMPLES, len(self.source)))
-        examples = self.source.load(numbers, np.random.default_rng(0))
+        examples: Sequence[Example] = self.source.load(numbers, np.random.default_rng(0))
         bert = model.bert
         assert isinstance(bert, Bert)
         batches = all_batches(examples, self.settings.batch_tokens)
