@@ -53,7 +53,7 @@ from regard.data.examples import TextBatch
 from regard.decoding import SamplingConfig
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.generator import GenerationConfig, Generator
-from regard.decoding.sampling import Drawing
+from regard.decoding.sampling import Sampler
 from regard.engine.generate import native_gpt
 from regard.interop import gpt2
 from regard.nn import Packed
@@ -173,15 +173,15 @@ def our_generation(size: str, count: str) -> Ready:
 @torch.inference_mode()
 def written(writer: Generator, source: Tensor, config: GenerationConfig) -> list[float]:
     """Draw so many tokens; the seconds of each step."""
-    limits = DecodingConstraints(None, 0, (0,), room=config.tokens)
+    limits = DecodingConstraints(None, 0, (0,), max_length=config.tokens)
     model = native_gpt(writer.module) or writer.module
-    drawing = Drawing(
+    sampler = Sampler(
         cast(Decodable, model), source, limits, config.sampling, [config.sampling.seed] * len(source)
     )
     seconds = []
     for _ in range(config.tokens):
         start = time.perf_counter()
-        drawing.step()
+        sampler.step()
         seconds.append(time.perf_counter() - start)
     return seconds
 

@@ -305,11 +305,11 @@ def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> No
     tokenizer = LetterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
     writer = Generator(model, tokenizer, 16, torch.device("cpu"))
     config = GenerationConfig(tokens=8, beam=2)
-    first = writer.write(["ab"], config)
+    first = writer.complete(["ab"], config)
     model.gpt.token_embedding.weight.data.copy_(model.gpt.token_embedding.weight.data.flip(0))  # type: ignore[union-attr,operator]
-    second = writer.write(["ab"], config)
+    second = writer.complete(["ab"], config)
     with plain():
-        expected = writer.write(["ab"], config)
+        expected = writer.complete(["ab"], config)
     assert second == expected
     assert second != first
 

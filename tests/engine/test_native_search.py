@@ -51,7 +51,7 @@ def settings(options: BeamSearchConfig) -> SearchSettings:
         options.max_length,
         LIMITS.begin,
         LIMITS.end,
-        LIMITS.never,
+        LIMITS.suppressed,
         options.length_penalty,
     )
 
@@ -108,11 +108,11 @@ def test_the_same_hypotheses_as_the_plain_search(
 @torch.no_grad()
 def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options: BeamSearchConfig) -> float:
     """The log probability of a translation by one pass over it in float64, without what no translation contains."""
-    room = min(LIMITS.room_for(len(source)), options.max_length)
+    room = min(LIMITS.max_length_for(len(source)), options.max_length)
     wanted = [*ids, *([LIMITS.end] if len(ids) < room else [])]  # what fills the room was cut off
     written = torch.tensor([[LIMITS.begin, *wanted[:-1]]])
     logits = copy.deepcopy(made).double()(torch.tensor([source]), written)[0]
-    logits[:, list(LIMITS.never)] = -torch.inf
+    logits[:, list(LIMITS.suppressed)] = -torch.inf
     logits[0, LIMITS.end] = -torch.inf
     return float(logits.log_softmax(-1)[torch.arange(len(wanted)), torch.tensor(wanted)].sum())
 

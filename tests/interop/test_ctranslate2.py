@@ -62,7 +62,7 @@ def log_probability(run: Translator, source: list[int], target: tuple[int, ...])
 def test_an_empty_line_stays_empty_and_a_long_one_is_split(tmp_path: Path) -> None:
     exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
     told: list[str] = []
-    found = exported.pipeline.translate(["", "eins zwei " * 20], exported.options(1), tell=told.append)
+    found = exported.pipeline.translate(["", "eins zwei " * 20], exported.options(1), warn=told.append)
     assert found[0].text == ""
     assert found[1].text
     assert len(told) == 1
@@ -118,7 +118,7 @@ def test_what_it_cannot_run_is_refused(
 
 def test_nothing_is_drawn_by_chance(tmp_path: Path) -> None:
     exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
-    with pytest.raises(RegardError, match="none can be begun or drawn"):
+    with pytest.raises(RegardError, match="supports neither target prefixes nor sampling"):
         exported.pipeline.translate(SENTENCES, sampling=SamplingConfig(1, 1.0))
 
 

@@ -115,7 +115,7 @@ def test_a_long_line_is_told_and_split_cut_or_refused(story: Path, regard: Comma
     assert refused.returncode == 2
     assert (
         refused.stderr
-        == "regard: line 1 has 51 tokens, the model allows 24; split or cut, it could be translated\n"
+        == "regard: line 1 has 51 tokens, the model allows 24; choose split or cut to translate it\n"
     )
 
 

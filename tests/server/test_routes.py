@@ -106,7 +106,7 @@ def test_a_long_text_is_split_cut_or_refused(client: httpx.Client) -> None:
     refused = ask(long="refuse")
     assert refused.status_code == 422
     assert refused.json() == {
-        "error": "line 2 has 51 tokens, the model allows 24; split or cut, it could be translated"
+        "error": "line 2 has 51 tokens, the model allows 24; choose split or cut to translate it"
     }
 
 

@@ -59,11 +59,11 @@ def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, r
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({"prompt": "Ä"}, "the prompt has 'Ä', a character that the model never saw"),
+        ({"prompt": "Ä"}, "the prompt has 'Ä', a character that is not in the model's vocabulary"),
         ({"prompt": ""}, "prompt"),
         ({"prompt": "line", "tokens": 0}, "tokens"),
         ({"prompt": "line", "stop": ["Ä"]}, "cannot occur"),
-        ({"prompt": "a" * 65}, "the model's window 64"),
+        ({"prompt": "a" * 65}, "more than the model's window of 64"),
         ({"prompt": "line", "top_p": 0.0}, "top_p"),
         ({"prompt": "line", "model": "nobody"}, "there is no model of this name"),
     ],
@@ -99,6 +99,8 @@ def test_the_page_goes_on_with_what_is_typed(found: Served, runs: dict[str, Path
     expect(page.frame_locator("#heads-frame").locator("body")).to_contain_text("decoder.0.self", timeout=15_000)
     page.click("#heads-close")
     page.fill("#read-text", "Ä")
-    expect(page.locator("main")).to_contain_text("a character that the model never saw", timeout=15_000)
+    expect(page.locator("main")).to_contain_text(
+        "a character that is not in the model's vocabulary", timeout=15_000
+    )
     assert said == []
     page.close()

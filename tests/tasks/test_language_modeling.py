@@ -244,7 +244,7 @@ def test_too_little_text_is_told(tmp_path: Path, content: str, more: list[str], 
 
 def test_characters_that_were_never_seen(written: Path, tmp_path: Path) -> None:
     loaded = regard.load(written)
-    with pytest.raises(RegardError, match="'Ä', a character that the model never saw"):
+    with pytest.raises(RegardError, match="'Ä', a character that is not in the model's vocabulary"):
         loaded.generate(["the Ä"])
     (tmp_path / "other.txt").write_text("the red Ääh\n")
     with pytest.warns(UserWarning, match="2 characters that the model never saw"):

@@ -71,8 +71,7 @@ def generate(
 
     regard generate runs/gpt --file prompts.txt --tokens 50 --seed 7 --json
     """
-    from regard.decoding.generator import GenerationConfig
-    from regard.decoding.generator import samples as with_following_seeds
+    from regard.decoding.generator import GenerationConfig, with_following_seeds
     from regard.decoding.sampling import SamplingConfig
     from regard.tasks.language_modeling.model import LanguageModel
 
@@ -97,7 +96,7 @@ def generate(
             return
         first = True
         for batch in prompt_batches(prompts or [], file):
-            by_seed = [loaded.write(batch, each) for each in configs]
+            by_seed = [loaded.complete(batch, each) for each in configs]
             for completions in zip(*by_seed, strict=True):  # those of one prompt together
                 for completion in completions:
                     if as_json:

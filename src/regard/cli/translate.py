@@ -85,8 +85,8 @@ def translate(
             window=1 if interactive else WINDOW,
             sampling=sampling,
             long=long,
-            tell=LimitedLog(),
-            share=(world.rank, world.size),
+            warn=LimitedLog(),
+            shard=(world.rank, world.size),
         )
         texts = (
             "".join(result_line(translation, options.nbest, as_json) for translation in window)

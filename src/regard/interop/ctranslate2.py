@@ -165,7 +165,7 @@ class CTranslate2(Engine):
     def search(
         self,
         sentences: Sequence[Sequence[int]],
-        limits: DecodingConstraints,
+        constraints: DecodingConstraints,
         options: BeamSearchConfig,
         batch_size: int,
     ) -> list[list[Hypothesis]]:
@@ -173,7 +173,7 @@ class CTranslate2(Engine):
             raise RegardError("CTranslate2 has no penalty on coverage such as ours; decode.coverage must be 0")
         # More than the beam is asked for, unranked: what our search would have gone on to find is among it.
         wanted = 1 if options.beam == 1 else PATIENCE * options.beam
-        rooms = [min(options.max_length, limits.room_for(len(ids))) for ids in sentences]
+        rooms = [min(options.max_length, constraints.max_length_for(len(ids))) for ids in sentences]
         try:
             found = self.engine.translate_batch(
                 [[self.source_words[number] for number in ids[:-1]] for ids in sentences],
@@ -185,16 +185,16 @@ class CTranslate2(Engine):
                 no_repeat_ngram_size=options.no_repeat,
                 max_decoding_length=max(rooms),
                 min_decoding_length=1,
-                suppress_sequences=[[SPECIALS[number]] for number in limits.never],
+                suppress_sequences=[[SPECIALS[number]] for number in constraints.suppressed],
                 return_scores=True,
                 return_end_token=True,
             )
         except RuntimeError as problem:
             raise RegardError(f"CTranslate2 cannot run this model: {one_line(problem)}") from None
-        return [self.ranked(each, limits, options, room) for each, room in zip(found, rooms, strict=True)]
+        return [self.ranked(each, constraints, options, room) for each, room in zip(found, rooms, strict=True)]
 
     def ranked(
-        self, found: Any, limits: DecodingConstraints, options: BeamSearchConfig, room: int
+        self, found: Any, constraints: DecodingConstraints, options: BeamSearchConfig, room: int
     ) -> list[Hypothesis]:
         """Their hypotheses by our score: the log probability over the length, the end counted.
 
@@ -204,7 +204,7 @@ class CTranslate2(Engine):
         for words, total in zip(found.hypotheses, found.scores, strict=True):
             ids = [self.ids[word] for word in words[:room]]
             score = total / len(ids) ** options.length_penalty
-            made.append((ids[-1] == limits.end, Hypothesis(tuple(ids), score, total)))
+            made.append((ids[-1] == constraints.end, Hypothesis(tuple(ids), score, total)))
         # What was cut off counts only where nothing has ended.
         kept = [replace(each, ids=each.ids[:-1]) for ended, each in made if ended] or [each for _, each in made]
         return sorted(kept, key=lambda each: (-each.score, each.ids))[: options.nbest]

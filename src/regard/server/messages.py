@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 
-from regard.decoding import Policy
+from regard.decoding import LengthPolicy
 from regard.errors import nearest
 from regard.limits import SERVER_MAX_BEAM
 
@@ -39,7 +39,7 @@ class TranslateAsked(Asked):
         default=1, description=f"a whole number from 1 to {SERVER_MAX_BEAM}: translations of each text"
     )
     attention: bool = Field(default=False, description="true or false: whether to tell the alignment")
-    long: Policy = Field(
+    long: LengthPolicy = Field(
         default="split",
         description='"split", "cut" or "refuse": what to do with a text longer than the model allows',
     )

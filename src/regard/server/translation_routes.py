@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from regard.decoding import Policy
+from regard.decoding import LengthPolicy
 from regard.server import messages
 from regard.server.alignment import places
 from regard.server.answers import OWN_MISTAKE, encoded, json_answer, refusal
@@ -105,7 +105,7 @@ def attention_routes(registry: ModelRegistry) -> APIRouter:
     return router
 
 
-async def in_sentences(model: ServedTranslator, texts: Sequence[str], long: Policy) -> list[Sentences]:
+async def in_sentences(model: ServedTranslator, texts: Sequence[str], long: LengthPolicy) -> list[Sentences]:
     def split() -> list[Sentences]:
         return [model.sentences(text, number, long) for number, text in enumerate(texts, start=1)]
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.decoding import BeamSearchConfig, Policy, Translation
-from regard.decoding.fitting import too_long
+from regard.decoding import BeamSearchConfig, LengthPolicy, Translation
+from regard.decoding.length_policy import tokens_if_too_long
 from regard.decoding.translator import TranslatedPart, join_parts
 from regard.errors import RegardError
 from regard.server.alignment import Aligned, aligned, joined
@@ -74,14 +74,14 @@ class ServedTranslator:
         self.examples, self.card = examples_of(loaded), card_of(loaded.folder)
         self.attentive = self.warm_up()
         loaded.pipeline.freeze()
-        threads = loaded.pipeline.searchers
+        threads = loaded.pipeline.search_threads
         self.batcher = Batcher(self.work, room=room, batch=batch, threads=threads, told=batched, cost=self.cost)
 
     def warm_up(self) -> bool:
         """Have everything made that the first request would wait for; whether translations can be aligned."""
         loaded = self.loaded
         source, max_length = loaded.vocabulary.source, loaded.recipe.model.max_length
-        short = (text for text in self.examples if too_long(source, text, max_length) is None)
+        short = (text for text in self.examples if tokens_if_too_long(source, text, max_length) is None)
         maps = loaded.attention(next(short, "."))
         return any(name.endswith("cross") for name in maps.layers)
 
@@ -103,10 +103,10 @@ class ServedTranslator:
     def search(self, beam: int | None, nbest: int, attention: bool) -> Search:
         return Search(self.loaded.options(beam, nbest), attention and self.attentive)
 
-    def sentences(self, text: str, number: int, long: Policy) -> Sentences:
+    def sentences(self, text: str, number: int, long: LengthPolicy) -> Sentences:
         """The text in parts that fit; a text that is refused for its length is told by its number."""
         notes: list[str] = []
-        parts = self.loaded.pipeline.parts(text, long, notes.append, number)
+        parts = self.loaded.pipeline.split(text, long, notes.append, number)
         return Sentences(parts, notes[0] if notes else None)
 
     def check_look(self, text: str, target: str | None) -> None:
@@ -116,7 +116,7 @@ class ServedTranslator:
             ("text", vocabulary.source, text),
             ("target", vocabulary.target, target),
         ):
-            if (tokens := too_long(tokenizer, words or "", max_length)) is not None:
+            if (tokens := tokens_if_too_long(tokenizer, words or "", max_length)) is not None:
                 raise RegardError(f"the {what} has {tokens} tokens, the model can look at {max_length} at once")
 
     def cost(self, way: Search | Look) -> float:

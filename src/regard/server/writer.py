@@ -54,12 +54,12 @@ class ServedGenerator:
 
     def check(self, prompts: Sequence[str], config: GenerationConfig) -> None:
         """Refuse what the model cannot go on with before it waits in the queue with others."""
-        self.loaded.writer.encoded(prompts)
-        self.loaded.writer.check_stops(config)
+        self.loaded.generator.encode_prompts(prompts)
+        self.loaded.generator.check_stop_strings(config)
 
     def check_look(self, text: str, target: str | None) -> None:
         """Refuse to look into what the window has no places for."""
-        self.loaded.writer.encoded([text + (target or "")])
+        self.loaded.generator.encode_prompts([text + (target or "")])
 
     def cost(self, way: GenerationConfig | Stream | Look) -> float:
         """Time of a text relative to sampling one."""
@@ -69,7 +69,7 @@ class ServedGenerator:
         """What the queue's thread does with a batch."""
         match way:
             case GenerationConfig():
-                found = self.loaded.write(items, way)
+                found = self.loaded.complete(items, way)
                 self.counted(len(found), sum(each.tokens for each in found))
                 return found
             case Stream():
@@ -79,7 +79,7 @@ class ServedGenerator:
 
     def streamed(self, config: GenerationConfig, prompt: str, tell: Callable[[str], bool]) -> Completion | None:
         """Tell a text as it is written; nothing more is written once nobody listens."""
-        for _, piece, whole in self.loaded.writer.events([prompt], config):
+        for _, piece, whole in self.loaded.generator.stream_batch([prompt], config):
             if piece and not tell(piece):
                 return None
             if whole is not None:

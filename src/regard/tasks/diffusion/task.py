@@ -12,7 +12,7 @@ from regard.config.models import UnetConfig, VitConfig
 from regard.data.diffusion import PaintBatches
 from regard.data.images import Images, Part, labels_of, open_images
 from regard.data.prompts import prompts_for, usual_prompt, vocabulary_texts
-from regard.decoding.diffusion import DiffusionConfig, paint
+from regard.decoding.diffusion import DiffusionConfig, sample_images
 from regard.errors import RecipeError, RegardError
 from regard.nn import Packed
 from regard.nn.unet import Unet
@@ -198,6 +198,6 @@ def painted(
     found = []
     for first in range(0, len(rows), together):
         some = Packed.from_rows(rows[first : first + together]).padded(tokenizer.padding).to(device)
-        found.append(paint(model, some, nothing, options, seeds[first : first + together]).cpu())
+        found.append(sample_images(model, some, nothing, options, seeds[first : first + together]).cpu())
     pixels = ((torch.cat(found) + 1) / 2).clamp(0, 1).squeeze(1)
     return pixels.view(len(prompts), each, *pixels.shape[1:]).numpy()

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard import storage
 from regard.config.models import GptConfig
 from regard.data.corpus import read_lines
-from regard.decoding.generator import HALF, GenerationConfig, Generator
+from regard.decoding.generator import REPLACEMENT_CHARACTER, GenerationConfig, Generator
 from regard.errors import RegardError
 from regard.interop import by_transformers, gpt2
 from regard.nn.gpt import GptLanguageModel
@@ -47,7 +47,7 @@ def prompts_of(loaded: LanguageModel, source: str | Path | None) -> list[str]:
     if source is None:
         return [
             each.prompt + each.text
-            for each in loaded.write(words_of(loaded), GenerationConfig(max(1, tokens - 1)))
+            for each in loaded.complete(words_of(loaded), GenerationConfig(max(1, tokens - 1)))
         ]
     encoded = map(loaded.tokenizer.encode, dict.fromkeys(read_lines(Path(source))))
     found = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MOST]
@@ -60,7 +60,9 @@ def words_of(loaded: LanguageModel) -> list[str]:
     """Tokens from all over the vocabulary that are text by themselves."""
     tokenizer = loaded.tokenizer
     each = (tokenizer.decode([number]) for number in range(tokenizer.size))
-    whole = [word for word in each if word.strip() and HALF not in word and tokenizer.encode(word)]
+    whole = [
+        word for word in each if word.strip() and REPLACEMENT_CHARACTER not in word and tokenizer.encode(word)
+    ]
     return whole[:: max(1, len(whole) // DRAWN)][:DRAWN]
 
 
@@ -80,13 +82,13 @@ def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) 
     else:
         again = gpt2.read(folder)
         name, logits = by_transformers.MISSING, again.model.eval()
-        writer = Generator(again.model, again.tokenizer, loaded.max_length, torch.device("cpu"))
-        theirs = [each.text for each in writer.write(prompts, config)]
+        generator = Generator(again.model, again.tokenizer, loaded.max_length, torch.device("cpu"))
+        theirs = [each.text for each in generator.complete(prompts, config)]
     ours = loaded.generate(prompts, config)
     apart = 0.0
     for prompt, text in zip(prompts, ours, strict=True):
         ids = torch.tensor([loaded.tokenizer.encode(prompt + text)])[:, : loaded.max_length]
-        scores = loaded.model(ids.to(loaded.writer.device)).cpu()
+        scores = loaded.model(ids.to(loaded.generator.device)).cpu()
         apart = max(apart, float((scores - logits(ids)).abs().max()))
     same = sum(map(operator.eq, ours, theirs))
     return Check(name, len(prompts), {"greedy": same}, "logits", apart)

@@ -40,7 +40,7 @@ class LanguageModel(TextModel):
         self.model, self.tokenizer = opened(folder, recipe)
         self.max_length = self.model.gpt.max_length if isinstance(self.model, GptLanguageModel) else None
         place = choose_device() if isinstance(self.model, GptLanguageModel) else torch.device("cpu")
-        self.writer = Generator(self.model, self.tokenizer, self.max_length, place)
+        self.generator = Generator(self.model, self.tokenizer, self.max_length, place)
 
     def input_ids(self, text: str) -> list[int]:
         """The ids of a text; nothing stands around it."""
@@ -48,15 +48,15 @@ class LanguageModel(TextModel):
 
     def generate(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[str]:
         """What comes after each prompt; the prompt itself is not in it."""
-        return [each.text for each in self.write(prompts, config)]
+        return [each.text for each in self.complete(prompts, config)]
 
-    def write(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[Completion]:
+    def complete(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[Completion]:
         """The same, with why each text ends."""
-        return self.writer.write(prompts, config or GenerationConfig())
+        return self.generator.complete(prompts, config or GenerationConfig())
 
     def stream(self, prompt: str, config: GenerationConfig | None = None) -> Iterator[str]:
         """What comes after a prompt, piece by piece as it is written."""
-        return self.writer.stream(prompt, config or GenerationConfig())
+        return self.generator.stream(prompt, config or GenerationConfig())
 
     def evaluate(self, file: Path | None = None) -> TaskScores:
         """Nats a token and bits a byte of a text, or of the test or validation text of the recipe."""
@@ -89,7 +89,7 @@ class LanguageModel(TextModel):
             )
             ids = ids[: self.model.gpt.max_length]
         record = Recorder()
-        self.model.gpt(torch.tensor([ids], device=self.writer.device), record=record)
+        self.model.gpt(torch.tensor([ids], device=self.generator.device), record=record)
         whole = side("text", text + target, self.tokenizer, ids)
         written = side("written", target, self.tokenizer, said) if said else whole
         layers = {

@@ -107,7 +107,7 @@ def logits_apart(
 def translated(
     pipeline: TranslationPipeline, sentences: Sequence[str], options: BeamSearchConfig
 ) -> list[Translation]:
-    return pipeline.translate(sentences, options, long="cut", tell=lambda told: None)
+    return pipeline.translate(sentences, options, long="cut", warn=lambda message: None)
 
 
 def sentences_of(loaded: Translator, source: str | Path | None) -> list[str]:

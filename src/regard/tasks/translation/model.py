@@ -12,7 +12,7 @@ import torch
 
 from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
-from regard.decoding import BeamSearchConfig, Policy, TranslationPipeline
+from regard.decoding import BeamSearchConfig, LengthPolicy, TranslationPipeline
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, check_range
 from regard.metrics import Quality, by_length, measure
@@ -122,7 +122,7 @@ class Translator(TextModel):
         *,
         beam: int | None = None,
         batch_size: int | None = None,
-        long: Policy = "split",
+        long: LengthPolicy = "split",
     ) -> list[str]:
         """The translation of each text; what is longer than the model allows is split, cut or refused."""
         if batch_size is None:
@@ -172,7 +172,7 @@ class Translator(TextModel):
         source_ids = self.fitting_ids(reading, text, "text")
         if target is None:
             [found] = self.pipeline.search_ids([source_ids], self.options())
-            target = self.pipeline.worded(text, found).text
+            target = self.pipeline.detokenize(text, found).text
             target_ids = list(found[0].ids[: self.recipe.model.max_length - 1]) if found else []
         else:
             target_ids = self.fitting_ids(writing, target, "target")
