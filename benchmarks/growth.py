@@ -27,7 +27,7 @@ from regard.data.store import open_or_build
 from regard.nn.build import build
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import training_process
 
 WORDS = 8000
@@ -43,7 +43,7 @@ def training_step(vocabulary: int = WORDS) -> Callable[[Batch], object]:
     torch.manual_seed(0)
     config = TransformerConfig(size="tiny", max_length=2048)
     model = build(config, vocabulary, vocabulary, Tokenizer.padding).train()
-    objective = PairObjective(model, Tokenizer.padding, 0.1)
+    objective = Seq2SeqObjective(model, Tokenizer.padding, 0.1)
     return updates(model, objective, config.width, TranslationTrainConfig(steps=1), lr=1e-4)
 
 

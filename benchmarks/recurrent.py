@@ -31,7 +31,7 @@ from regard.tasks.registry import load_recipe
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import training_process
 
 CASES = ["rnn", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
@@ -158,7 +158,7 @@ def fresh(recipe: TranslationRecipe, vocabulary: Vocabulary) -> nn.Module:
 def our_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Batch], object]:
     torch.manual_seed(0)
     model = fresh(recipe, vocabulary).train()
-    objective = PairObjective(model, vocabulary.target.padding, recipe.train.smoothing)
+    objective = Seq2SeqObjective(model, vocabulary.target.padding, recipe.train.smoothing)
     return updates(model, objective, recipe.model.width, recipe.train, lr=1e-3)
 
 

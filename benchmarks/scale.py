@@ -28,8 +28,8 @@ from regard.tasks.translation.config import TokenizerConfig, TranslationTrainCon
 from regard.tasks.translation.vocabulary import learn
 from regard.tokenization import Tokenizer
 from regard.training import checkpoint
-from regard.training.objective import PairObjective
-from regard.training.update import one_update
+from regard.training.objectives import Seq2SeqObjective
+from regard.training.update import train_step
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ def held_and_saved() -> tuple[float, float]:
     """Bytes a parameter while the base model is trained by Adam with an average, and in its checkpoint."""
     model = build(TransformerConfig(size="base"), 8000, 8000, Tokenizer.padding)
     training = training_of(model, 512, TranslationTrainConfig(steps=1))
-    objective, some = PairObjective(model, Tokenizer.padding, 0.1), bench.captions(64)[:1]
-    one_update(training, objective, some, 1e-4, StrictWatcher())  # type: ignore[arg-type]
+    objective, some = Seq2SeqObjective(model, Tokenizer.padding, 0.1), bench.captions(64)[:1]
+    train_step(training, objective, some, 1e-4, StrictWatcher())  # type: ignore[arg-type]
     parameters = sum(each.numel() for each in model.parameters())
     kept = [*model.parameters(), *training.average.exponential.values()]
     kept += [each.grad for each in model.parameters() if each.grad is not None]

@@ -40,7 +40,7 @@ from regard.data.batches import Batch, Batches
 from regard.nn.build import build
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import training_process
 
 VOCABULARY = 8000
@@ -93,7 +93,7 @@ def ours(size: str) -> Ready:
 def our_step(config: TransformerConfig) -> Callable[[Batch], object]:
     torch.manual_seed(0)
     model = build(config, VOCABULARY, VOCABULARY, Tokenizer.padding).train()
-    objective = PairObjective(model, Tokenizer.padding, SMOOTHING)
+    objective = Seq2SeqObjective(model, Tokenizer.padding, SMOOTHING)
     return updates(model, objective, config.width, TranslationTrainConfig(steps=1, clip=CLIP, average="none"))
 
 

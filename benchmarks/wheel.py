@@ -24,14 +24,14 @@ from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.engine import find_library
 from regard.nn.build import build
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 
 torch.set_flush_denormal(True)
 torch.manual_seed(0)
 model = build(TransformerConfig(dropout=0.1, encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, heads=4), 8000, 8000, 2)
 pairs = [[torch.randint(4, 8000, (int(torch.randint(6, 22, ())),)).tolist() for _ in range(2)] for _ in range(400)]
 batch = next(iter(Batches.of_pairs(pairs, 1024, 64)))
-objective = PairObjective(model.train(), 2, 0.1)
+objective = Seq2SeqObjective(model.train(), 2, 0.1)
 translator = TranslationPipeline(build(TransformerConfig(encoder_layers=3, decoder_layers=3, d_model=256, d_ff=1024, heads=8), 8000, 8000, 2).eval(), Tokenizer, Tokenizer)
 translator.freeze()
 sentences, options = [source for source, _ in pairs[:24]], BeamSearchConfig(beam=5, max_length=24)

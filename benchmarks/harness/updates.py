@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 from regard.config.training import TextTrainConfig
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training.state import Training
-from regard.training.update import one_update
+from regard.training.update import train_step
 
 CLIP = 1.0
 LR = 5e-5
@@ -45,7 +45,7 @@ def updates(
 ) -> Callable[[Any], object]:
     """A function that makes one update from a batch, as the loop of `regard train` does."""
     training = training_of(model, width, settings)
-    return lambda batch: one_update(training, objective, [batch], lr, StrictWatcher())  # type: ignore[arg-type]
+    return lambda batch: train_step(training, objective, [batch], lr, StrictWatcher())  # type: ignore[arg-type]
 
 
 def peer_update(model: nn.Module, optimizer: Optimizer, loss: Tensor) -> None:

@@ -21,7 +21,7 @@ from torch import nn
 from regard.config.models import TransformerConfig
 from regard.nn.build import build
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 
 ROOT = Path(__file__).parents[2]
 
@@ -222,7 +222,7 @@ def test_the_plain_transformer_is_the_same_model(monkeypatch: pytest.MonkeyPatch
     model, plain = build(config, 100, 100, Tokenizer.padding), training.PlainTransformer(config, 100)
     copy_weights(model, plain)
     for batch in training.captions(40, 100)[:2]:
-        ours = PairObjective(model, Tokenizer.padding, 0.0)(batch) / batch.tokens
+        ours = Seq2SeqObjective(model, Tokenizer.padding, 0.0)(batch) / batch.tokens
         sides = [each.padded(Tokenizer.padding) for each in (batch.source, batch.target, batch.labels)]
         theirs = plain(*sides)
         torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-4)

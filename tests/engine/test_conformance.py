@@ -22,8 +22,7 @@ from regard.nn import Packed
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.transformer import Transformer
 from regard.tokenization import Tokenizer
-from regard.training.loss import SmoothedKL
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective, SmoothedKL
 
 PADDING, WORDS = Tokenizer.padding, 75
 SIZES = (
@@ -94,7 +93,7 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
 
 def check(model: Transformer, batch: Batch, r_drop: float) -> None:
     torch.manual_seed(6)
-    loss = PairObjective(model, PADDING, 0.1, r_drop)(batch)
+    loss = Seq2SeqObjective(model, PADDING, 0.1, r_drop)(batch)
     found = gradients(loss, model)
     expected_loss, expected = reference(model, batch, r_drop)
     torch.testing.assert_close(loss.detach().double(), expected_loss, rtol=3e-6, atol=0)
@@ -140,7 +139,7 @@ def test_loss_from_hidden_states_where_the_fused_loss_is_not_used(monkeypatch: p
     torch.manual_seed(1)
     config = TransformerConfig(**SIZES[0], dropout=0.2, attention_dropout=0.15)  # type: ignore[arg-type]
     model = randomised(build(config, WORDS, WORDS, PADDING).train())
-    monkeypatch.setattr("regard.training.objective.translation_loss", lambda *_, **__: None)
+    monkeypatch.setattr("regard.training.objectives.translation_loss", lambda *_, **__: None)
     check(model, BATCH, 0.0)
     check(model, BATCH, 1.5)
 
@@ -239,7 +238,7 @@ def curve(steps: int, twin: bool) -> list[float]:
     )
     # A ReLU within a rounding of 0 opens here and not there: short steps over many tokens keep that small.
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
-    objective = PairObjective(model.train(), PADDING, 0.1)
+    objective = Seq2SeqObjective(model.train(), PADDING, 0.1)
     generator = torch.Generator().manual_seed(5)
     pairs = []
     for _ in range(800):

@@ -16,13 +16,13 @@ from regard.engine.forward import bert_hidden_at, run, run_tokens, seq2seq_hidde
 from regard.nn import Packed
 from regard.nn.bert import BertReader
 from regard.nn.build import Head, build, build_bert, build_gpt, build_reader
-from regard.training.objective import PairObjective
 from regard.training.objectives import (
     ClassObjective,
     GptClassObjective,
     HeadObjective,
     LanguageObjective,
     PretrainingObjective,
+    Seq2SeqObjective,
     SpanObjective,
     TagObjective,
 )
@@ -116,7 +116,7 @@ def test_the_loss_of_packed_pairs_equals_that_of_the_padded_modules(
     config = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=0.0)
     model = build(config, WORDS, WORDS, PADDING)
     (batch,) = Batches.of_pairs([([5, 6, 7], [8]), ([9], [10, 11, 12, 13]), ([], [14])], 1000, 20)
-    objective = PairObjective(model, PADDING, 0.1, r_drop)
+    objective = Seq2SeqObjective(model, PADDING, 0.1, r_drop)
     with plain():
         expected = loss_and_gradients(objective, model, batch)
     request.getfixturevalue("never_padded")

@@ -154,7 +154,7 @@ def test_a_signal_saves_first(place: Path, begin: Begin, asked: signal.Signals) 
     process.send_signal(asked)
     told = process.communicate(timeout=200)[1]
     assert process.returncode == 128 + asked, told
-    assert "and saved; go on with --resume" in told
+    assert "the training state is saved; continue with --resume" in told
     assert "Traceback" not in told
     assert len(list((place / out / "checkpoints").iterdir())) == 1
     done = begin(place, out, "train.checkpoint_every=1000")

@@ -26,7 +26,7 @@ from regard.nn.ensemble import Ensemble
 from regard.nn.knn import Datastore, KnnModel
 from regard.nn.transformer import Transformer
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 
 Result = list[Tensor]
 Call = Callable[[], Result]
@@ -132,7 +132,7 @@ def train_step(r_drop: float = 0.0, **settings: object) -> Result:
     """token_loss: the loss and the gradient of each parameter."""
     model = transformer(encoder_layers=1, dropout=0.2, **settings).train()
     torch.manual_seed(6)
-    loss = PairObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
+    loss = Seq2SeqObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
     loss.backward()  # type: ignore[no-untyped-call]
     return [loss.detach(), *(each.grad for each in model.parameters() if each.grad is not None)]
 
@@ -147,7 +147,7 @@ def train_step_of_a_gated_post_norm_model() -> Result:
 
 def loss_without_gradient() -> Result:
     with torch.no_grad():
-        return [PairObjective(transformer().eval(), Tokenizer.padding, 0.1)(training_batch())]
+        return [Seq2SeqObjective(transformer().eval(), Tokenizer.padding, 0.1)(training_batch())]
 
 
 def hidden_states() -> Result:

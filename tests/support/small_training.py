@@ -10,8 +10,8 @@ from regard.data.store import TokenStore
 from regard.nn.transformer import Transformer
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training import checkpoint
-from regard.training.loop import run
-from regard.training.objective import PairObjective
+from regard.training.loop import training_loop
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.state import Training
 
 PAD = 2
@@ -70,16 +70,16 @@ class Notes:
 def go(made: Training, folder: Path | None = None, r_drop: float = 0.0, stop=lambda: None) -> Notes:
     notes = Notes()
     made.model.train()
-    objective = PairObjective(made.model, PAD, 0.1, r_drop)
+    objective = Seq2SeqObjective(made.model, PAD, 0.1, r_drop)
 
     def validate(model, step):
         batch = next(iter(made.batches.stream()))[0]
         with torch.no_grad():
             return {"loss": float(objective(batch)) / batch.tokens, "bleu": float(step % 8)}
 
-    run(
+    training_loop(
         made, objective, validate, notes, keep_best=lambda model: None,
-        checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep) if folder else None, asked_to_stop=stop,
+        checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep) if folder else None, stop_signal=stop,
     )  # fmt: skip
     return notes
 

@@ -11,7 +11,7 @@ from regard.metrics import bleu
 from regard.nn import KvCacheStep, Residual
 from regard.tasks import doctor
 from regard.tasks import run_folder as folder
-from regard.training import checkpoint, objective
+from regard.training import checkpoint, objectives
 from regard.training.state import Training
 
 
@@ -38,7 +38,7 @@ def broken_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks() -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(doctor, "trouble_with_bfloat16", breaks)
+    monkeypatch.setattr(doctor, "bfloat16_problem", breaks)
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +50,9 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gradients_over_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean of every batch by itself, then added up: the mistake accumulation is known for."""
-    honest = objective.PairObjective.__call__
+    honest = objectives.Seq2SeqObjective.__call__
     monkeypatch.setattr(
-        objective.PairObjective, "__call__", lambda self, batch: honest(self, batch) * (10 / batch.tokens)
+        objectives.Seq2SeqObjective, "__call__", lambda self, batch: honest(self, batch) * (10 / batch.tokens)
     )
 
 
@@ -86,8 +86,8 @@ def norm_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def smoothing_without_padding_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("translation_loss", "linear_cross_entropy"):
-        honest = getattr(objective, name)
-        monkeypatch.setattr(objective, name, partial(with_padding_5, honest))
+        honest = getattr(objectives, name)
+        monkeypatch.setattr(objectives, name, partial(with_padding_5, honest))
 
 
 def with_padding_5(honest: Any, *args: Any, padding: int, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Settings of the process while training, and that they end with it."""
+"""Process settings during training, and that they are restored."""
 
 import gc
 import random
@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from regard.tasks.signals import asked_to_stop
-from regard.training.process import OBJECTS, flushes_denormals, preserved_rng, training_process
+from regard.training.process import GC_THRESHOLD, flushes_denormals, preserved_rng, training_process
 
 
 def test_settings_hold_within_the_block_only() -> None:
     tiny, before = torch.tensor(1e-40), (gc.get_threshold(), gc.get_freeze_count())
     with training_process():
-        assert gc.get_threshold()[0] == OBJECTS
+        assert gc.get_threshold()[0] == GC_THRESHOLD
         assert gc.get_freeze_count() > 0
         assert flushes_denormals()
         assert tiny * 1.0 == 0
@@ -29,7 +29,7 @@ def test_nested_blocks_restore_at_the_end_of_the_outer_one() -> None:
     with training_process():
         with training_process():
             pass
-        assert gc.get_threshold()[0] == OBJECTS
+        assert gc.get_threshold()[0] == GC_THRESHOLD
         assert flushes_denormals()
         assert gc.get_freeze_count() > 0
     assert (gc.get_threshold(), gc.get_freeze_count(), flushes_denormals()) == (before, 0, False)
@@ -48,7 +48,7 @@ def test_an_error_restores_too() -> None:
     assert not flushes_denormals()
 
 
-def test_random_numbers_go_on_where_they_were() -> None:
+def test_the_random_state_continues_where_it_was() -> None:
     def drawn() -> tuple[float, float, float]:
         return random.random(), float(np.random.random()), float(torch.rand(1))  # noqa: NPY002
 

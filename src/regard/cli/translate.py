@@ -66,16 +66,16 @@ def translate(
     from regard.tasks.engines import open_engine
     from regard.tasks.shares import write_in_shares
     from regard.tasks.translation.model import memory_advice
-    from regard.training.distributed import joined, processes
+    from regard.training.distributed import process_group, world_size
 
-    if processes() > 1 and (not files or output is None):
+    if world_size() > 1 and (not files or output is None):
         raise RegardError("several processes translate files into a file: give FILE and -o")
     loaded = open_engine(run, engine, beside or [])
     options = loaded.options(beam, nbest)
     sampling = None if seed is None else SamplingConfig(seed, temperature)
     batch_size = batch_size or loaded.recipe.decode.batch_size
     interactive = not files and sys.stdin.isatty()
-    with joined() as world, memory_hint(memory_advice(batch_size, options.beam)):
+    with process_group() as world, memory_hint(memory_advice(batch_size, options.beam)):
         lines = (line for file in files for line in read_lines(file)) if files else standard_input(interactive)
         loaded.pipeline.freeze()
         windows = loaded.pipeline.stream(

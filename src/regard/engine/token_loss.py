@@ -1,7 +1,7 @@
 """Token loss of a batch with its gradient in one native call: translation and language models.
 
 Each thread takes chunks of its own sequences through embedding, encoder, decoder, output layer and back, and
-waits for the others only to add up the gradients. The plain reference is `training.loss.SmoothedKL` over the
+waits for the others only to add up the gradients. The plain reference is `SmoothedKL` over the
 model's logits.
 """
 

@@ -21,7 +21,7 @@ from regard.lessons.lesson import Progress, Table
 from regard.nn import Packed, Recorder
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import preserved_rng
 from regard.training.schedules import linear
 from regard.training.update import fit
@@ -141,7 +141,7 @@ def learn(model: nn.Module, batches: Iterator[Batch], steps: int) -> Iterator[tu
     """Train the model; yields step and loss now and then."""
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
-    objective = PairObjective(model, PADDING, smoothing=0.0)
+    objective = Seq2SeqObjective(model, PADDING, smoothing=0.0)
     rate = linear(RATE, min(50, steps), steps)
     for step in fit(optimizer, rate, batches, lambda batch: objective(batch) / batch.tokens):
         if step.number % 250 == 0 or step.number == steps:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from regard.lessons.lesson import Table
-from regard.training.loss import SmoothedKL, smoothed_targets
+from regard.training.objectives import SmoothedKL, smoothed_targets
 from regard.viz.figure import INK, canvas, heat, label
 
 VOCABULARY = ("<blank>", "<s>", "</s>", "a", "dog", "ate", "the", "food")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from regard.errors import RegardError
 from regard.tasks.registry import load_recipe, spec_of
 from regard.tasks.run_folder import RunFolder
-from regard.training.distributed import processes
+from regard.training.distributed import world_size
 from regard.training.process import preserved_rng
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def train(
     resolved = load_recipe(recipe, overrides)
     if resume and out is None:
         raise RegardError("to resume, name the run folder with --out")
-    if out is None and processes() > 1:
+    if out is None and world_size() > 1:
         raise RegardError("several processes train together: name their run folder with --out")
     folder = Path(out) if out is not None else free_folder(recipe)
     run: TrainedRun | None = spec_of(resolved).train(resolved, folder, listener, resume=resume)

@@ -29,12 +29,10 @@ from regard.storage import cache_folder
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training import checkpoint
-from regard.training.devices import accelerator_name
-from regard.training.loss import SmoothedKL
-from regard.training.objective import PairObjective
-from regard.training.precision import trouble_with_bfloat16
+from regard.training.devices import accelerator_name, bfloat16_problem
+from regard.training.objectives import Seq2SeqObjective, SmoothedKL
 from regard.training.state import Progress, Scores, Training
-from regard.training.update import one_update
+from regard.training.update import train_step
 
 BEGIN, END, PADDING, UNKNOWN = range(4)
 VOCABULARY = 60
@@ -103,7 +101,7 @@ def threads() -> str:
 def instructions() -> str:
     capability = torch.backends.cpu.get_cpu_capability()
     accelerator = accelerator_name() or "no GPU"
-    trouble = trouble_with_bfloat16()
+    trouble = bfloat16_problem()
     bfloat16 = "bfloat16 runs" if trouble is None else f"{trouble}, so float32 is used"
     return f"{capability}; {bfloat16}; {accelerator}"
 
@@ -201,7 +199,7 @@ def label_smoothing_finite() -> str:
         model.output_bias[7], model.output_bias[PADDING] = 80.0, 30.0
     batch = batch_of(some_pairs([3, 6, 6, 6]))
     source, target, labels = (each.padded(PADDING) for each in (batch.source, batch.target, batch.labels))
-    found = float(PairObjective(model, PADDING, 0.1)(batch).detach())
+    found = float(Seq2SeqObjective(model, PADDING, 0.1)(batch).detach())
     with torch.no_grad():
         plain = SmoothedKL(VOCABULARY, PADDING, 0.1)(model(source, target).flatten(0, 1), labels.flatten())
     if not torch.isfinite(torch.tensor(found)):
@@ -233,13 +231,13 @@ def save_and_load_equal() -> str:
         if not equal(model, other):
             raise Ill("a model read back is not the one that was written")
         training, copy = small_training(model, folder.path), small_training(small_model(), folder.path)
-        objective = PairObjective(model, PADDING, 0.1)
-        one_update(training, objective, [batch_of(some_pairs([5] * 4))], 1e-3, Silent())
+        objective = Seq2SeqObjective(model, PADDING, 0.1)
+        train_step(training, objective, [batch_of(some_pairs([5] * 4))], 1e-3, Silent())
         checkpoint.save(training, folder.path / "checkpoints", 1)
         checkpoint.resume(copy, folder.path / "checkpoints", lambda _: None)
-        one_update(training, objective, [batch_of(some_pairs([5] * 4))], 1e-3, Silent())
-        one_update(
-            copy, PairObjective(copy.model, PADDING, 0.1), [batch_of(some_pairs([5] * 4))], 1e-3, Silent()
+        train_step(training, objective, [batch_of(some_pairs([5] * 4))], 1e-3, Silent())
+        train_step(
+            copy, Seq2SeqObjective(copy.model, PADDING, 0.1), [batch_of(some_pairs([5] * 4))], 1e-3, Silent()
         )
         if not equal(training.model, copy.model):
             raise Ill("a training read back goes on otherwise than the one that was written")
@@ -309,9 +307,9 @@ def gradient(model: Seq2SeqModel, batches: list[Batch]) -> list[Tensor]:
     """Through the loop's own update, before the optimizer touches anything."""
     with tempfile.TemporaryDirectory() as place:
         training = small_training(model, Path(place))
-        objective = PairObjective(model, PADDING, 0.1)
+        objective = Seq2SeqObjective(model, PADDING, 0.1)
         before = [each.detach().clone() for each in model.parameters()]
-        one_update(training, objective, batches, 0.0, Silent())
+        train_step(training, objective, batches, 0.0, Silent())
         found = [each.grad.clone() for each in model.parameters() if each.grad is not None]
         for parameter, old in zip(model.parameters(), before, strict=True):
             parameter.data.copy_(old)

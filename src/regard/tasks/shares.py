@@ -20,10 +20,10 @@ def write_in_shares(pieces: Iterable[str], output: Path, world: World) -> None:
             out.write(raw)
             lengths.append(len(raw))
     storage.write_text(lengths_of(mine), "".join(f"{length}\n" for length in lengths))
-    world.wait()
-    if world.first:
+    world.barrier()
+    if world.is_first:
         join(output, world.size)
-    world.wait()
+    world.barrier()
 
 
 def join(output: Path, processes: int) -> None:

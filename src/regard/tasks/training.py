@@ -15,12 +15,11 @@ from regard.tasks.metrics_log import MetricsLogger, NullListener, NullLogger, Pr
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.signals import asked_to_stop
 from regard.training import checkpoint
-from regard.training.devices import choose_device
-from regard.training.distributed import World, joined, restarted
-from regard.training.loop import run
-from regard.training.precision import choose as choose_precision
+from regard.training.devices import choose_device, choose_precision
+from regard.training.distributed import World, is_restart, process_group
+from regard.training.loop import training_loop
 from regard.training.process import training_process
-from regard.training.sharding import is_sharded, own, shard
+from regard.training.sharding import is_sharded, local_tensor, shard
 from regard.training.state import Batches, Objective, Training, Validate
 from regard.training.update import seed_generators
 
@@ -61,11 +60,11 @@ def train(
     Under torchrun the first process writes and measures; the others return nothing.
     """
     choose_device(task.settings.device)  # refused before a folder is made
-    with joined(task.settings.device) as world, training_process():
-        resume = resume or (restarted() and (out / "recipe.toml").is_file())
-        listener = listener if listener and world.first else NullListener()
-        if not world.first:
-            world.wait()
+    with process_group(task.settings.device) as world, training_process():
+        resume = resume or (is_restart() and (out / "recipe.toml").is_file())
+        listener = listener if listener and world.is_first else NullListener()
+        if not world.is_first:
+            world.barrier()
             return train_into(RunFolder(out), task, listener, resume=resume, world=world)
         folder = RunFolder.to_resume(out, task.recipe) if resume else RunFolder.create(out)
         with folder.alone():
@@ -84,14 +83,14 @@ def train_into(
     if settings.shard and world.size == 1:
         listener.log("train.shard: this process is alone and holds all; torchrun starts several")
     kept = shard(model, world, device) if settings.shard and world.size > 1 else None
-    here = sum(own(each).numel() for each in model.parameters())
+    here = sum(local_tensor(each).numel() for each in model.parameters())
     listener.log(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
     model.to(device)
-    training = Training(model, settings, task.batches(world), task.width, world=world, kept=kept)
+    training = Training(model, settings, task.batches(world), task.width, world=world, full_model=kept)
     checkpoints = Checkpoints(training, folder, listener)
     if resume and not checkpoint.resume(training, checkpoints.place, listener.log):
         listener.log("there is no checkpoint yet; training begins from the start")
-    logger = MetricsLogger(folder.path, listener, settings, training.step) if world.first else NullLogger()
+    logger = MetricsLogger(folder.path, listener, settings, training.step) if world.is_first else NullLogger()
     precision = choose_precision(settings.precision, device, listener.log)
     model.train()
     training.engine = (
@@ -101,16 +100,16 @@ def train_into(
     )
     listener.log(f"engine: {training.engine}")
     with asked_to_stop() as asked:
-        run(
+        training_loop(
             training,
             task.objective(model, precision),
             task.validation(logger),
             logger,
             keep_best=checkpoints.keep_best,
             checkpoint=checkpoints.save,
-            asked_to_stop=asked,
+            stop_signal=asked,
         )
-    if not world.first:
+    if not world.is_first:
         return None
     best = kept or model
     folder.load_weights(best)
@@ -135,7 +134,7 @@ class Checkpoints:
         try:
             write()
         except DiskError as problem:
-            steps = checkpoint.steps_in(self.place)
+            steps = checkpoint.saved_steps(self.place)
             kept = f"the checkpoint of step {steps[-1]} is kept" if steps else "there is no checkpoint yet"
             if self.training.settings.unwritable == "stop":
                 raise DiskError(f"{problem}; {kept}") from None

@@ -24,8 +24,8 @@ from regard.tasks.model_card import text_card
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer
-from regard.training.denoising import NoiseObjective
 from regard.training.distributed import World
+from regard.training.objectives import NoiseObjective
 from regard.training.state import Scores, Training
 from regard.viz.curves import draw_training
 from regard.viz.figure import save as save_picture
@@ -65,10 +65,10 @@ class PaintTask:
             "words", vocabulary_texts(self.labels), min_count=1, lower=True, normal="nfc"
         )
         listener.log(f"vocabulary: {self.tokenizer.size:,} words")
-        if world.first:
+        if world.is_first:
             folder.write_recipe(self.recipe)
             self.tokenizer.save(folder.path / JOINT)
-            world.wait()
+            world.barrier()
         return build_unet(self.recipe.model, self.tokenizer)
 
     def batches(self, world: World) -> PaintBatches:

@@ -178,14 +178,14 @@ class TextTask:
         read_splits(self.work, self.recipe.data)
         for sentence in self.work.tell():
             listener.log(sentence)
-        if world.first:
+        if world.is_first:
             folder.write_recipe(self.recipe)
             self.tokenizer = make_tokenizer(
                 self.model, self.recipe.tokenizer, self.work.texts, folder, self.recipe.task
             )
             self.tokenizer.save(folder.path / JOINT)
             write_labels(folder, self.work.labels)
-            world.wait()
+            world.barrier()
         else:
             self.tokenizer = load_tokenizer(folder.path, self.model, self.recipe.task)
         listener.log(f"vocabulary: {self.tokenizer.size:,} pieces")

@@ -74,10 +74,10 @@ class VisionTask:
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
         listener.log(f"images: {told}")
         listener.log(f"labels: {balance(self.splits['train'])}")
-        if world.first:
+        if world.is_first:
             folder.write_recipe(self.recipe)
             write_labels(folder, self.labels)
-            world.wait()
+            world.barrier()
         model = build_vit(self.recipe.model, len(self.labels), self.recipe.reduce)
         if self.recipe.model.start:
             listener.log(start_from(Path(self.recipe.model.start), model))

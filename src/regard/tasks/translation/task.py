@@ -25,7 +25,7 @@ from regard.tasks.training import count_parameters
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
 from regard.training.distributed import World
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.state import Scores, Training
 from regard.viz.curves import draw_training
 from regard.viz.figure import save as save_picture
@@ -78,7 +78,7 @@ class Translation:
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         recipe = self.recipe
-        if world.first:
+        if world.is_first:
             corpus = ParallelCorpus(recipe.data)
             fingerprint = corpus.fingerprint()
             held_out = f"{len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
@@ -86,11 +86,11 @@ class Translation:
             folder.write_recipe(recipe)
             vocabulary = make_vocabulary(recipe, corpus, folder)
             vocabulary.save(folder.path)
-            world.wait()
-            world.from_first(corpus.count, *bytes.fromhex(fingerprint))
+            world.barrier()
+            world.broadcast(corpus.count, *bytes.fromhex(fingerprint))
         else:
             vocabulary = Vocabulary.load(folder.path)
-            count, *digest = map(int, world.from_first(*[0.0] * (1 + DIGEST_BYTES)))
+            count, *digest = map(int, world.broadcast(*[0.0] * (1 + DIGEST_BYTES)))
             corpus, fingerprint = ParallelCorpus(recipe.data, count), bytes(digest).hex()
         self.corpus, self.vocabulary = corpus, vocabulary
         listener.log(f"vocabulary: {vocabulary}")
@@ -104,9 +104,9 @@ class Translation:
     def batches(self, world: World) -> Batches:
         return batches_of(self.recipe, self.store, self.vocabulary, (world.rank, world.size))
 
-    def objective(self, model: nn.Module, precision: torch.dtype) -> PairObjective:
+    def objective(self, model: nn.Module, precision: torch.dtype) -> Seq2SeqObjective:
         train = self.recipe.train
-        return PairObjective(model, self.vocabulary.target.padding, train.smoothing, train.r_drop, precision)
+        return Seq2SeqObjective(model, self.vocabulary.target.padding, train.smoothing, train.r_drop, precision)
 
     def validation(self, logger: MetricsLogger) -> "Validation":
         return Validation(self.recipe, self.vocabulary, self.corpus.valid, logger)
@@ -159,7 +159,7 @@ def mean_loss(
     recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair]
 ) -> float:
     """The training loss a token, without dropout, over all pairs."""
-    objective = PairObjective(model, vocabulary.target.padding, recipe.train.smoothing)
+    objective = Seq2SeqObjective(model, vocabulary.target.padding, recipe.train.smoothing)
     total, tokens = 0.0, 0
     with torch.no_grad():
         for batch in Batches.of_pairs(

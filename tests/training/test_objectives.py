@@ -1,4 +1,4 @@
-"""Label smoothing against the text's formula."""
+"""Label smoothing against its formula."""
 
 import math
 
@@ -6,46 +6,46 @@ import pytest
 import torch
 from torch.nn import functional
 
-from regard.training.loss import SmoothedKL, smoothed_targets
+from regard.training.objectives import SmoothedKL, smoothed_targets
 
 
-def test_targets_are_the_texts() -> None:
+def test_smoothed_targets_are_the_formula() -> None:
     target = smoothed_targets(torch.tensor([[3, 1, 2]]), vocabulary=6, smoothing=0.4, padding=2)
     expected = [[0.1, 0.1, 0, 0.6, 0.1, 0.1], [0.1, 0.6, 0, 0.1, 0.1, 0.1], [0] * 6]
     assert target[0].tolist() == [pytest.approx(row) for row in expected]
 
 
-def test_loss_equals_the_divergence_written_out() -> None:
+def test_the_loss_equals_the_divergence_computed_by_hand() -> None:
     torch.manual_seed(0)
-    logits, gold = torch.randn(2, 4, 9, dtype=torch.float64), torch.randint(0, 9, (2, 4))
-    gold[1, 2:] = 2
+    logits, labels = torch.randn(2, 4, 9, dtype=torch.float64), torch.randint(0, 9, (2, 4))
+    labels[1, 2:] = 2
     total = 0.0
-    for row, token in zip(logits.view(-1, 9), gold.view(-1), strict=True):
+    for row, token in zip(logits.view(-1, 9), labels.view(-1), strict=True):
         if token == 2:
             continue
         log_q = functional.log_softmax(row, -1)
         for word in range(9):
             p = 0.9 if word == token else 0.0 if word == 2 else 0.1 / 7
             total += p * (math.log(p) - float(log_q[word])) if p else 0.0
-    assert float(SmoothedKL(9, padding=2)(logits, gold)) == pytest.approx(total, abs=1e-6)
+    assert float(SmoothedKL(9, padding=2)(logits, labels)) == pytest.approx(total, abs=1e-6)
 
 
 def test_without_smoothing_it_is_cross_entropy() -> None:
     torch.manual_seed(0)
-    logits, gold = torch.randn(5, 7), torch.tensor([0, 1, 6, 3, 2])
-    expected = functional.cross_entropy(logits, gold, ignore_index=2, reduction="sum")
-    assert float(SmoothedKL(7, padding=2, smoothing=0.0)(logits, gold)) == pytest.approx(
+    logits, labels = torch.randn(5, 7), torch.tensor([0, 1, 6, 3, 2])
+    expected = functional.cross_entropy(logits, labels, ignore_index=2, reduction="sum")
+    assert float(SmoothedKL(7, padding=2, smoothing=0.0)(logits, labels)) == pytest.approx(
         float(expected), abs=1e-5
     )
 
 
 @pytest.mark.parametrize("vocabulary", [4, 5, 6, 10, 1000])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
-def test_finite_for_every_vocabulary(vocabulary: int, scale: float) -> None:
+def test_the_loss_is_finite_for_every_vocabulary(vocabulary: int, scale: float) -> None:
     torch.manual_seed(0)
     logits = (scale * torch.randn(8, vocabulary)).requires_grad_()
-    gold = torch.arange(8) % vocabulary
-    loss = SmoothedKL(vocabulary, padding=2)(logits, gold)
+    labels = torch.arange(8) % vocabulary
+    loss = SmoothedKL(vocabulary, padding=2)(logits, labels)
     loss.backward()
     assert math.isfinite(loss.item())
     assert torch.isfinite(logits.grad).all()
