@@ -39,7 +39,7 @@ from regard.config.models import RnnConfig
 from regard.data.corpus import read_pairs
 from regard.errors import RegardError
 from regard.interop import by_transformers
-from regard.metrics import measure
+from regard.metrics import score_translations
 from regard.tasks.engines import EngineName, ExportedTranslator
 from regard.tasks.formats import write
 from regard.tasks.translation.export import logits_apart
@@ -144,7 +144,9 @@ def measured(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) 
                 json.loads(texts_of(folder, writer, beam).read_text("utf-8")) for writer in (name, OURS)
             )
             same = sum(map(operator.eq, texts, ours)) / len(texts)
-            bleu, own_bleu = (measure(some, references, tokenized=tokenized).bleu for some in (texts, ours))
+            bleu, own_bleu = (
+                score_translations(some, references, tokenized=tokenized).bleu for some in (texts, ours)
+            )
             note = f"{same:.1%} the same text, BLEU {bleu:.2f} ({bleu - own_bleu:+.2f})"
             if name == HUGGING_FACE:
                 opened = by_transformers.OpenedTranslator(Path(folder) / HUGGING_FACE)

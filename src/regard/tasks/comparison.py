@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.data.corpus import Pair
 from regard.errors import RegardError
-from regard.metrics import Paired, significance
+from regard.metrics import PairedBootstrap, paired_bootstrap
 from regard.tasks.history import History, read_history
 from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.training import count_parameters
@@ -31,7 +31,7 @@ class Compared:
     history: History | None
     """Nothing where metrics.jsonl is missing or damaged."""
     evaluation: Evaluation
-    paired: Paired
+    paired: PairedBootstrap
     """Against the first run."""
 
     @property
@@ -111,7 +111,7 @@ def compare(
         pairs = shared_split(opened)
     check_scores_mean_the_same(opened, pairs)
     evaluations = [measured(name, loaded, pairs, beam, listener) for name, loaded in opened.items()]
-    tested = significance(
+    tested = paired_bootstrap(
         list(opened),
         [each.translations for each in evaluations],
         evaluations[0].references,
@@ -136,7 +136,11 @@ def measured(
 
 
 def compared(
-    loaded: Translator, beam: int | None, evaluation: Evaluation, paired: Paired, listener: ProgressListener
+    loaded: Translator,
+    beam: int | None,
+    evaluation: Evaluation,
+    paired: PairedBootstrap,
+    listener: ProgressListener,
 ) -> Compared:
     """One run with what its folder tells of its training."""
     metrics = loaded.folder.path / "metrics.jsonl"

@@ -21,7 +21,7 @@ from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build
 from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.engine import describe, find_library
-from regard.metrics import measure
+from regard.metrics import score_translations
 from regard.nn import Packed, Residual
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
@@ -210,7 +210,7 @@ def label_smoothing_finite() -> str:
 def bleu_equals_sacrebleu() -> str:
     translations = ["A dog sleeps in the grass.", "Two men are playing chess .", "the sun"]
     references = ["A dog is sleeping in the grass.", "Two men play chess.", "The sun shines."]
-    ours = measure(translations, references).bleu
+    ours = score_translations(translations, references).bleu
     theirs = sacrebleu.corpus_bleu(translations, [references]).score
     if ours != theirs:
         raise Ill(f"{ours} here, {theirs} by sacreBLEU")

@@ -91,7 +91,7 @@ class Classification:
         scores = score_labels(gold, found)
         loss = float(-np.log(np.maximum(right, 1e-12)).mean())
         rows = [asdict(each) for each in scores.by_label]
-        return TaskScores({**scores.numbers(), "loss": loss}, len(gold), rows)
+        return TaskScores({**scores.headline(), "loss": loss}, len(gold), rows)
 
 
 def encode_texts(

@@ -217,7 +217,9 @@ def measure(model: nn.Module, images: Images, labels: list[str]) -> TaskScores:
     right = shares[np.arange(len(gold)), gold]
     scores = score_labels(images.labels, [labels[place] for place in shares.argmax(1)])
     loss = float(-np.log(np.maximum(right, 1e-12)).mean())
-    return TaskScores({**scores.numbers(), "loss": loss}, len(gold), [asdict(each) for each in scores.by_label])
+    return TaskScores(
+        {**scores.headline(), "loss": loss}, len(gold), [asdict(each) for each in scores.by_label]
+    )
 
 
 def fresh_vit(folder: RunFolder, recipe: ImageClassificationRecipe) -> tuple[VitClassifier, list[str]]:

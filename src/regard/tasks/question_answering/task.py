@@ -83,7 +83,7 @@ class Answering:
         best, loss = spans(model, windows, contexts, self.data.longest_answer)
         gold = [[answer.text for answer in each.answers] for each in questions]
         scores = score_answers(gold, [each.answer for each in best])
-        return TaskScores({**scores.numbers(), "loss": loss}, len(questions), [])
+        return TaskScores({**scores.headline(), "loss": loss}, len(questions), [])
 
 
 @dataclass(frozen=True)

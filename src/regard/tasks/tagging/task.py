@@ -12,7 +12,7 @@ from torch import nn
 from regard.data.conll import Tagged, check_tags, read_conll, tags_of
 from regard.data.examples import NOTHING, Example, Ready
 from regard.engine.forward import run_tokens
-from regard.metrics import entities, score_entities
+from regard.metrics import entity_spans, score_entities
 from regard.nn.build import Head
 from regard.tasks.encoder import training as texts
 from regard.tasks.encoder.training import TaskRun, TaskScores, batches_for
@@ -52,7 +52,7 @@ class Tagging:
     def tell(self) -> Iterator[str]:
         told = ", ".join(f"{len(sentences):,} for {split}" for split, sentences in self.splits.items())
         yield f"sentences: {told}"
-        counted = Counter(kind for each in self.splits["train"] for *_, kind in entities(each.tags))
+        counted = Counter(kind for each in self.splits["train"] for *_, kind in entity_spans(each.tags))
         names = ", ".join(f"{count:,} x {kind}" for kind, count in counted.most_common())
         words = sum(len(each.tags) for each in self.splits["train"])
         outside = sum(tag == "O" for each in self.splits["train"] for tag in each.tags)
@@ -92,7 +92,7 @@ class Tagging:
         scores = score_entities([each.tags for each in sentences], found)
         loss = float(-np.log(np.maximum(right, 1e-12)).mean())
         return TaskScores(
-            {**scores.numbers(), "loss": loss}, len(sentences), [asdict(each) for each in scores.by_name]
+            {**scores.headline(), "loss": loss}, len(sentences), [asdict(each) for each in scores.by_type]
         )
 
 
@@ -189,6 +189,6 @@ def tagged(words: Sequence[str], labels: Sequence[str], shares: np.ndarray) -> T
     sure = [float(each) for each in shares.max(1)] if len(words) else []
     names = [
         NamedEntity(" ".join(words[first:after]), kind, first, after - 1, min(sure[first:after]))
-        for first, after, kind in entities(tags)
+        for first, after, kind in entity_spans(tags)
     ]
     return TaggedSentence(list(words), tags, sure, names)

@@ -15,7 +15,7 @@ from regard.data.parallel import ParallelCorpus
 from regard.decoding import BeamSearchConfig, LengthPolicy, TranslationPipeline
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, check_range
-from regard.metrics import Quality, by_length, measure
+from regard.metrics import Quality, bleu_by_length, score_translations
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
@@ -154,9 +154,9 @@ class Translator(TextModel):
         seconds = time.perf_counter() - begun
         tokenized = is_tokenized(self.recipe)
         return Evaluation(
-            quality=measure(translations, references, tokenized=tokenized),
+            quality=score_translations(translations, references, tokenized=tokenized),
             loss=fmean(mean_loss(self.recipe, each, self.vocabulary, pairs) for each in self.models),
-            by_length=by_length(sources, translations, references, tokenized=tokenized),
+            by_length=bleu_by_length(sources, translations, references, tokenized=tokenized),
             translations=translations,
             references=references,
             seconds=seconds,

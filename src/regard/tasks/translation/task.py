@@ -13,7 +13,7 @@ from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
 from regard.data.store import TokenStore, open_or_build, store_key
 from regard.decoding import BeamSearchConfig, TranslationPipeline
-from regard.metrics import Quality, measure
+from regard.metrics import Quality, score_translations
 from regard.nn.build import build
 from regard.storage import cache_folder
 from regard.tasks import training
@@ -152,7 +152,7 @@ def translate_and_measure(
     )
     translations = [each.text for each in found]
     references = [vocabulary.target.normalize(target) for _, target in pairs]
-    return measure(translations, references, tokenized=is_tokenized(recipe)), translations
+    return score_translations(translations, references, tokenized=is_tokenized(recipe)), translations
 
 
 def mean_loss(
