@@ -42,7 +42,7 @@ from regard.interop import by_transformers
 from regard.metrics import score_translations
 from regard.tasks.engines import EngineName, ExportedTranslator
 from regard.tasks.formats import write
-from regard.tasks.translation.export import logits_apart
+from regard.tasks.translation.export import max_logit_difference
 from regard.tasks.translation.model import Translator
 from regard.tasks.translation.task import is_tokenized
 
@@ -150,7 +150,8 @@ def measured(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) 
             note = f"{same:.1%} the same text, BLEU {bleu:.2f} ({bleu - own_bleu:+.2f})"
             if name == HUGGING_FACE:
                 opened = by_transformers.OpenedTranslator(Path(folder) / HUGGING_FACE)
-                note += f", logits differ by at most {logits_apart(loaded, opened.logits, sources, ours):.1e}"
+                difference = max_logit_difference(loaded, opened.logits, sources, ours)
+                note += f", logits differ by at most {difference:.1e}"
             return note
 
         for beam in BEAMS:

@@ -20,8 +20,8 @@ from regard.arithmetic import enable_reproducible_mkl
 from regard.config.schema import toml_value
 from regard.tasks.metrics_log import read_metrics
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.datastore_file import FILE
 from regard.tasks.translation.model import Translator
-from regard.tasks.translation.neighbours import FILE
 from regard.viz.figure import canvas, label, save_as
 
 SETTINGS: dict[str, object] = {"train.r_drop": 1, "train.weight_decay": 0.1}
@@ -80,7 +80,7 @@ def reached(out: Path, folder: Path, minutes: float, models: int) -> Reached:
     together = Translator.load(*runs)
     pairs = together.test_pairs()
     opened = [Translator.load(run) for run in runs]
-    trained = [Translator(each.folder, each.recipe, remembering=False) for each in opened]
+    trained = [Translator(each.folder, each.recipe, use_datastore=False) for each in opened]
     alone, before = ([each.evaluate(pairs).quality.bleu for each in some] for some in (opened, trained))
     bleu = together.evaluate(pairs).quality.bleu if models > 1 else alone[0]
     return Reached(minutes, bleu, alone, before, list(map(str, runs)))

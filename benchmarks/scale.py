@@ -25,7 +25,7 @@ from regard.data import picturebook
 from regard.data.store import open_or_build
 from regard.nn.build import build
 from regard.tasks.translation.config import TokenizerConfig, TranslationTrainConfig
-from regard.tasks.translation.vocabulary import learn
+from regard.tasks.translation.vocabulary import train_tokenizer
 from regard.tokenization import Tokenizer
 from regard.training import checkpoint
 from regard.training.objectives import Seq2SeqObjective
@@ -90,7 +90,9 @@ def measure(quick: bool) -> Measured:
 def stored_pairs(count: int) -> tuple[float, float, float]:
     """Pairs a second into a store, their tokens on one side, and the store's bytes a token."""
     texts = list(islice(picturebook.pairs("train", 40_000), 40_000))
-    tokenizer = learn(TokenizerConfig(size=8000), iter([text for pair in texts for text in pair]), None)
+    tokenizer = train_tokenizer(
+        TokenizerConfig(size=8000), iter([text for pair in texts for text in pair]), None
+    )
     many = [texts[number % len(texts)] for number in range(count)]
     with tempfile.TemporaryDirectory() as place:
         begun = time.perf_counter()

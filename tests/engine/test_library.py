@@ -91,7 +91,7 @@ def built() -> Path:
     return path
 
 
-def digest_of(path: Path) -> Path:
+def tokenizer_digest(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
 
 
@@ -507,15 +507,15 @@ def spoiled(path: Path, how: str) -> None:
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
     elif how == "digest missing":
-        digest_of(path).unlink()
+        tokenizer_digest(path).unlink()
     elif how == "digest of something else":
-        digest_of(path).write_text("0" * 64 + "\n")
+        tokenizer_digest(path).write_text("0" * 64 + "\n")
     elif how == "digest is not text":
-        digest_of(path).write_bytes(b"\xff\xfe")
+        tokenizer_digest(path).write_bytes(b"\xff\xfe")
     elif how == "digest writable by others":
-        digest_of(path).chmod(0o666)
+        tokenizer_digest(path).chmod(0o666)
     else:
-        os.chown(path if how == "another user's" else digest_of(path), 12345, -1)
+        os.chown(path if how == "another user's" else tokenizer_digest(path), 12345, -1)
 
 
 WAYS = [
@@ -615,7 +615,7 @@ def test_a_library_that_the_linker_refuses(
     cache.mkdir()
     foreign = cache / f"engine-generic-{key(compiler, GENERIC)}.so"
     foreign.write_bytes(b"not a library")
-    digest_of(foreign).write_text(locate.digest(foreign))  # so that only the linker notices
+    tokenizer_digest(foreign).write_text(locate.digest(foreign))  # so that only the linker notices
     assert locate.is_intact(foreign)
     path, sentence = find()
     assert path is None

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from regard.tasks.translation.memory import chosen
+from regard.tasks.translation.datastore import tune
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 SENTENCES = "drei\nzwei vier\nsieben eins sechs\n"
@@ -32,7 +32,7 @@ def test_remember_translate_forget(story: Path, run: Path, here: Command) -> Non
     alone = scores()
     done = here("remember", "mine", cwd=story)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3)
-    assert done.stdout.startswith("remembered: ")
+    assert done.stdout.startswith("datastore: ")
     assert "with them" in done.stdout
     with_neighbours = scores()
     assert with_neighbours != alone
@@ -85,7 +85,7 @@ def test_no_other_tool_has_neighbours(story: Path, run: Path, here: Command) -> 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--target", "n.en"], "--target goes with --source: the sentences and their translations"),
+        (["--target", "n.en"], "--target needs --source: give the sentences and their translations"),
         (["--forget", "--source", "n.de"], "--forget takes no files: all that the run remembers is forgotten"),
         (["--source", "nowhere.de", "--target", "n.en"], "nowhere.de"),
     ],
@@ -104,7 +104,7 @@ def test_a_run_that_does_not_translate_has_no_neighbours(story: Path, here: Comm
     here("train", "kernel", "--out", "curve", cwd=story)
     done = here("remember", "curve", cwd=story)
     assert done.returncode == 2
-    assert "only those that translate have neighbours" in done.stderr
+    assert "only translation runs can have a datastore" in done.stderr
 
 
 def damaged(name: str, tensor: torch.Tensor) -> Callable[[Path], None]:
@@ -123,13 +123,13 @@ def elsewhere(path: Path) -> None:
     ("damage", "sentence"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:5000]), "is damaged"),
-        (damaged("words", torch.full((7,), 99_999, dtype=torch.int32)), "with a word each"),
-        (damaged("keys", torch.zeros(3, 16, dtype=torch.float16)), "no vectors of 32 numbers"),
-        (damaged("numbers", torch.tensor([8.0, 1.5, 1.0])), "a say between 0 and 1, not 1.5"),
+        (damaged("words", torch.full((7,), 99_999, dtype=torch.int32)), "with one int32 token each"),
+        (damaged("keys", torch.zeros(3, 16, dtype=torch.float16)), "keys of width 32"),
+        (damaged("numbers", torch.tensor([8.0, 1.5, 1.0])), "weight 1.5 is not between 0 and 1"),
         (damaged("numbers", torch.tensor([9e9, 0.5, 1.0])), "cannot give"),
         (damaged("numbers", torch.tensor([float("inf"), 0.5, 1.0])), "is damaged"),
-        (damaged("words", torch.zeros(7, 2, dtype=torch.int32)), "with a word each"),
-        (damaged("made_with", torch.zeros(32, dtype=torch.uint8)), "it was made with another model"),
+        (damaged("words", torch.zeros(7, 2, dtype=torch.int32)), "with one int32 token each"),
+        (damaged("made_with", torch.zeros(32, dtype=torch.uint8)), "it was built with another model"),
         (elsewhere, "leads out of"),
     ],
     ids=range(9),
@@ -163,11 +163,11 @@ def test_neighbours_are_believed_as_far_as_they_are_right() -> None:
     distances = torch.rand(200, 32).sort(-1).values + 1
     probability = torch.full((200,), 0.5)
     always, never = torch.ones(200, 32, dtype=torch.bool), torch.zeros(200, 32, dtype=torch.bool)
-    loss, _, weight, _ = chosen(distances, always, probability)
+    loss, _, weight, _ = tune(distances, always, probability)
     assert (weight, round(loss, 2)) == (0.7, 0.16)  # -ln(0.3 * 0.5 + 0.7)
-    loss, _, weight, _ = chosen(distances, never, probability)
+    loss, _, weight, _ = tune(distances, never, probability)
     assert (weight, loss > 0.6932) == (0.05, True)
     nearest_only = torch.arange(32).expand(200, -1) == 0
-    _, count, _, sharpness = chosen(distances, nearest_only, probability)
+    _, count, _, sharpness = tune(distances, nearest_only, probability)
     assert count == 4
-    assert sharpness > chosen(distances, always, probability)[3]
+    assert sharpness > tune(distances, always, probability)[3]

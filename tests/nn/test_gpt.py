@@ -160,7 +160,7 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
             "model.max_length=1",
             "model.max_length: a window of one token has nothing to guess the next one from",
         ),
-        ("train.smoothing=0.1", "train.smoothing: the next token is the one that stands there"),
+        ("train.smoothing=0.1", "train.smoothing: label smoothing is not supported for language models"),
         ("tokenizer.kind=letters", 'tokenizer.kind: "letters" is not a choice'),
     ],
 )

@@ -48,7 +48,7 @@ def nearest_toy(found: np.ndarray) -> list[int]:
 
 def test_two_toys_are_painted_by_prompt(run) -> None:
     model = regard.load(run.folder)
-    found = model.paint(["a zero", "eine Eins", "0", "the digit one"], each=4, seed=3)
+    found = model.paint(["a zero", "eine Eins", "0", "the digit one"], count=4, seed=3)
     assert found.pictures.shape == (4, 4, SIDE, SIDE)
     right = np.equal(nearest_toy(found.pictures), np.repeat([0, 1, 0, 1], 4))
     assert right.mean() > 0.9
@@ -96,9 +96,9 @@ def test_the_command_writes_a_grid(run, tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("prompt", "told"),
     [
-        ("a qwxy zero", "the prompt 'a qwxy zero' has unknown words: 'qwxy'; this model knows 0, 1, a, "),
-        ("a sero and a xyz", "has unknown words: 'sero'; did you mean zero, 'and', 'xyz'; this model knows"),
-        ("  ", "a prompt is empty; to paint without one, set the guidance to 0"),
+        ("a qwxy zero", "the prompt 'a qwxy zero' has unknown words: 'qwxy'; allowed: 0, 1, a, "),
+        ("a sero and a xyz", "has unknown words: 'sero'; did you mean zero, 'and', 'xyz'; allowed:"),
+        ("  ", "a prompt is empty; for images without a prompt set the guidance scale to 0"),
     ],
 )
 def test_a_prompt_that_cannot_be_read_is_refused_in_a_sentence(run, prompt: str, told: str) -> None:
@@ -114,14 +114,14 @@ def test_capitals_and_composed_letters_are_the_same_word(run) -> None:
 
 
 def test_pictures_of_another_size_and_of_one_label_are_refused(pictures: Path, tmp_path: Path) -> None:
-    with pytest.raises(RegardError, match=r"model\.side: the pictures of .* are 8 x 8 pixels, not 16 x 16"):
+    with pytest.raises(RegardError, match=r"model\.side: the images of .* are 8 x 8 pixels, not 16 x 16"):
         train(pictures, tmp_path / "run", "model.side=16", "model.attend_at=[8]")
-    with pytest.raises(RegardError, match=r"data\.held_out: .* has 256 pictures; 256 cannot be held out"):
+    with pytest.raises(RegardError, match=r"data\.held_out: .* has 256 images; 256 cannot be held out"):
         train(pictures, tmp_path / "run", "data.held_out=256")
-    with pytest.raises(RegardError, match=r"paint\.steps: 200 steps are more than the 100 of the noise"):
+    with pytest.raises(RegardError, match=r"paint\.steps: 200 is more than model\.noise_steps = 100"):
         train(pictures, tmp_path / "run", "paint.steps=200")
     with pytest.raises(
-        RegardError, match=r"data\.path: this key is missing; it is the folder with the pictures"
+        RegardError, match=r"data\.path: this key is missing; set it to the folder with the images"
     ):
         regard.train("paint", tmp_path / "run")
     write_toys(tmp_path)

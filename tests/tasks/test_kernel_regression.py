@@ -140,9 +140,9 @@ MODELS = {
     "Classifier": "labels texts",
     "Tagger": "tags words",
     "QuestionAnswerer": "answers questions",
-    "LanguageModel": "goes on with a text",
-    "ImageClassifier": "labels images",
-    "ImageGenerator": "paints",
+    "LanguageModel": "generates text",
+    "ImageClassifier": "classifies images",
+    "ImageGenerator": "generates images",
 }
 
 

@@ -135,10 +135,10 @@ def test_counts_have_the_same_report_and_the_same_interface(place: Path, tmp_pat
     assert list(run.measured.scores) == ["loss", "bits_per_byte", "perplexity"]
     assert run.measured.scores["loss"] < 0.5
     assert loaded.generate(["the red ho"], GenerationConfig(tokens=8, beam=1)) == ["use is v"]
-    with pytest.raises(RegardError, match="it looks at nothing"):
+    with pytest.raises(RegardError, match="which has no attention"):
         loaded.attention("the")
     overrides = {"data.train": place / "text.txt", "train.device": "cuda", "train.steps": 1}
-    with pytest.raises(RegardError, match=r"train\.device: tokens are counted on the CPU, not on cuda"):
+    with pytest.raises(RegardError, match=r"train\.device: n-grams are counted on the CPU, not on cuda"):
         regard.train("ngram", tmp_path / "elsewhere", overrides=overrides)
     assert not (tmp_path / "elsewhere").exists()
     with pytest.raises(RegardError, match="nothing to resume"):
@@ -228,7 +228,11 @@ def test_the_language_loss_is_added_and_leaves_the_symbols_out() -> None:
     [
         ("", [], "is empty; it must hold at least one line"),
         ("\n\n", [], "holds no text"),
-        ("too short", [], "data.train has 9 tokens, fewer than a window of 64 and the one after it"),
+        (
+            "too short",
+            [],
+            "data.train has 9 tokens; a window of model.max_length = 64 needs one more than its size",
+        ),
     ],
 )
 def test_too_little_text_is_told(tmp_path: Path, content: str, more: list[str], sentence: str) -> None:
@@ -247,5 +251,5 @@ def test_characters_that_were_never_seen(written: Path, tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="'Ä', a character that is not in the model's vocabulary"):
         loaded.generate(["the Ä"])
     (tmp_path / "other.txt").write_text("the red Ääh\n")
-    with pytest.warns(UserWarning, match="2 characters that the model never saw"):
+    with pytest.warns(UserWarning, match="2 characters that are not in the model's vocabulary"):
         loaded.evaluate(tmp_path / "other.txt")

@@ -109,9 +109,7 @@ class Stopping:
 def test_coverage_needs_something_to_look_at() -> None:
     with pytest.raises(regard.RegardError) as refused:
         load_recipe("rnn", {"decode.coverage": 0.2})
-    assert 'decode.coverage: this counts what was looked at, and model.attention is "none"' in str(
-        refused.value
-    )
+    assert 'decode.coverage: this needs attention weights, and model.attention is "none"' in str(refused.value)
 
 
 def test_one_line_of_the_recipe_changes_the_model() -> None:

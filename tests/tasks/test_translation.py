@@ -208,7 +208,7 @@ def test_every_kind_of_vocabulary_trains(corpus: Path, tmp_path: Path, kind: str
     [
         ("tokenizer.joint=false", 'model.tie_embeddings: "all" needs one vocabulary for both languages'),
         ("model.heads=3", "model.heads: 3 heads do not divide d_model 32"),
-        ("tokenizer.dropout=0.1", "tokenizer.dropout: merges can be left out with kind"),
+        ("tokenizer.dropout=0.1", 'tokenizer.dropout: this is for kind = "bpe"'),
         ("model.start=nowhere", "there is no run folder nowhere"),
         ("data.target=other.en", "other.en"),
         ("train.schedule=noam", None),

@@ -12,7 +12,8 @@ from regard.interop.folders import expect, kind_of
 from regard.tasks.formats import words_of, write
 from regard.tasks.registry import load_recipe
 from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.model import Translator, options_for
+from regard.tasks.translation.model import Translator
+from regard.tasks.translation.task import search_options
 from regard.tasks.translation.vocabulary import Vocabulary
 
 EngineName = Literal["ctranslate2", "onnx"]
@@ -44,7 +45,7 @@ class ExportedTranslator:
 
     def options(self, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
         """The recipe's way of searching, with another beam or more results."""
-        return options_for(self.recipe, beam, nbest)
+        return search_options(self.recipe, beam, nbest)
 
 
 def open_engine(

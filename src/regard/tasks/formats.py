@@ -23,7 +23,7 @@ def write(
     quantization: Quantization | None = None,
 ) -> None:
     """All files but the card."""
-    if loaded.neighbours is not None:
+    if loaded.datastore is not None:
         raise RegardError(
             f"{loaded.folder.path} asks the sentences it remembers, which no other tool does; "
             f"`regard remember {loaded.folder.path} --forget` lets it translate as it was trained"

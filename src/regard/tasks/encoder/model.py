@@ -20,7 +20,7 @@ from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import TextFolder, embed_settings
 from regard.tasks.encoder.training import TaskScores, Work, asked, file_of
 from regard.tasks.loaded_model import TextModel
-from regard.tasks.translation.model import side
+from regard.tasks.translation.model import token_sequence
 from regard.viz.payload import AttentionMaps, Layer
 
 Texts = Sequence[str | tuple[str, str]]
@@ -102,7 +102,7 @@ class Encoder(TextModel):
         record = Recorder()
         self.body(ids, segments, record)
         whole = text if pair is None else f"{text}\n{pair}"
-        read = side("text" if pair is None else "texts", whole, self.tokenizer, example.ids.tolist())
+        read = token_sequence("text" if pair is None else "texts", whole, self.tokenizer, example.ids.tolist())
         layers = {name: Layer(read, read, weights[0].float().cpu().numpy()) for name, weights in record.items()}
         return AttentionMaps(read, read, layers)
 

@@ -1,4 +1,4 @@
-"""A Vision Transformer exported, and whether it says what the run says: both get the same images."""
+"""Export of a Vision Transformer, checked by comparing predictions of the run and the export."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ from regard.tasks.spec import ExportOptions
 
 
 def export(loaded: ImageClassifier, options: ExportOptions) -> Check:
-    """Write the model, and give both the same images."""
+    """Write the model, and compare predictions of the run and the export."""
     recipe, to, folder = loaded.recipe, options.format, options.folder
     refuse_fewer_tokens(loaded.folder.path, loaded.model.vit.reduction)
     images = images_of(loaded, options.source)
@@ -33,20 +33,20 @@ def export(loaded: ImageClassifier, options: ExportOptions) -> Check:
         raise RegardError(
             f"{loaded.folder.path} holds {recipe.model}; it can be exported to onnx or huggingface, not {to}"
         )
-    found = saw_the_same(loaded, to, folder, images)
-    storage.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, found))
-    return found
+    check = compare(loaded, to, folder, images)
+    storage.write_text(folder / "README.md", reader_card(recipe.task, recipe.model, to, check))
+    return check
 
 
 def images_of(loaded: ImageClassifier, source: str | Path | None) -> Tensor:
-    """Images to check with, from 0 to 1: those of a folder, or the run's own."""
+    """Images for the check, from 0 to 1: those of a folder, or the run's own."""
     images: Images = loaded.images(None if source is None else Path(source))
     return as_numbers(images.load(range(min(MOST, len(images.labels)))))
 
 
 @torch.inference_mode()
-def saw_the_same(loaded: ImageClassifier, to: Format, folder: Path, pixels: Tensor) -> Check:
-    """The model and the export side by side."""
+def compare(loaded: ImageClassifier, to: Format, folder: Path, pixels: Tensor) -> Check:
+    """Compare labels and scores of run and export."""
     theirs: Callable[[Tensor], Tensor]
     if to == "onnx":
         theirs = reader = onnx.OnnxReader(folder)
@@ -56,7 +56,8 @@ def saw_the_same(loaded: ImageClassifier, to: Format, folder: Path, pixels: Tens
         name = opened.name
     else:
         name, theirs = by_transformers.MISSING, vit.read(folder).model.eval()
-    ours = loaded.model(pixels.to(next(loaded.model.parameters()).device)).cpu()
-    others = theirs(pixels)
-    same = int((ours.argmax(-1) == others.argmax(-1)).sum())
-    return Check(name, len(pixels), {"labels": same}, "scores", float((ours - others).abs().max()))
+    scores = loaded.model(pixels.to(next(loaded.model.parameters()).device)).cpu()
+    exported_scores = theirs(pixels)
+    same = int((scores.argmax(-1) == exported_scores.argmax(-1)).sum())
+    difference = float((scores - exported_scores).abs().max())
+    return Check(name, len(pixels), {"labels": same}, "scores", difference)

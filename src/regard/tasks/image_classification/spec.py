@@ -1,4 +1,4 @@
-"""Labels for images by a Vision Transformer."""
+"""Image classification with a Vision Transformer."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ImageClassificationSpec(TaskSpec[ImageClassificationRecipe, "ImageClassifier"]):
-    """Labels for images by a Vision Transformer."""
+    """Image classification with a Vision Transformer."""
 
     name = "image-classification"
     recipe = ImageClassificationRecipe

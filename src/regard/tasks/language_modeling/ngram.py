@@ -1,4 +1,4 @@
-"""Counts of tokens as a run: the baseline that models of language start from, with the same report."""
+"""Training of an n-gram model, the baseline of language modeling."""
 
 import json
 import time
@@ -22,68 +22,72 @@ from regard.tokenization import Tokenizer
 
 
 class CountedWork(Work, Protocol):
-    """The work of a language recipe."""
+    """A language modeling task, which has windows of tokens."""
 
     def windows(self, tokenizer: Tokenizer, split: str) -> Windows: ...
 
 
 def count(
     recipe: LanguageModelingRecipe,
-    work: CountedWork,
+    task: CountedWork,
     out: Path,
     listener: ProgressListener | None,
     *,
     resume: bool,
 ) -> TaskRun:
-    """Count into the folder `out`, and measure on the test file or on the validation text."""
+    """Count n-grams into the folder `out`, and evaluate on the test file or the validation text."""
     if resume:
-        raise RegardError("counting is done in one go; there is nothing to resume")
+        raise RegardError("an n-gram model is counted in one pass; there is nothing to resume")
     if recipe.train.device not in ("auto", "cpu"):
-        raise RegardError(f"train.device: tokens are counted on the CPU, not on {recipe.train.device}")
-    listener, begun = listener or NullListener(), time.perf_counter()
+        raise RegardError(
+            f"train.device: n-grams are counted on the CPU, not on {recipe.train.device}; remove it"
+        )
+    listener, start = listener or NullListener(), time.perf_counter()
     folder = RunFolder.create(out)
     with folder.alone():
-        read_splits(work, recipe.data)
-        for sentence in work.tell():
-            listener.log(sentence)
+        read_splits(task, recipe.data)
+        for line in task.tell():
+            listener.log(line)
         folder.write_recipe(recipe)
-        tokenizer = learned(recipe.tokenizer, work.texts())
+        tokenizer = learned(recipe.tokenizer, task.texts())
         tokenizer.save(folder.path / JOINT)
-        model = counts_of(recipe, work, tokenizer)
-        listener.log(f"runs: {runs_in(model):,} of up to {model.order} tokens")
+        model = count_split(recipe, task, tokenizer)
+        listener.log(f"n-grams: {num_ngrams(model):,} of up to {model.order} tokens")
         folder.write_weights(model)
-        split = "test" if "test" in work.splits else "valid"
-        measured = work.measure(model, tokenizer, split)
+        split = "test" if "test" in task.splits else "valid"
+        measured = task.measure(model, tokenizer, split)
         on = "test" if split == "test" else "validation"
-        minutes = (time.perf_counter() - begun) / 60
-        result = TaskRun(folder.path, recipe.task, on, measured, minutes, 0, runs_in(model))
+        minutes = (time.perf_counter() - start) / 60
+        result = TaskRun(folder.path, recipe.task, on, measured, minutes, 0, num_ngrams(model))
         folder.write("metrics.jsonl", json.dumps({"kind": "valid", "step": 0, **measured.scores}) + "\n")
         folder.write("README.md", card(recipe, result))
         folder.write_config(recipe)
     return result
 
 
-def counts_of(recipe: LanguageModelingRecipe, work: CountedWork, tokenizer: Tokenizer) -> Ngram:
+def count_split(recipe: LanguageModelingRecipe, task: CountedWork, tokenizer: Tokenizer) -> Ngram:
     assert isinstance(recipe.model, NgramConfig)
-    windows = work.windows(tokenizer, "train")
+    windows = task.windows(tokenizer, "train")
     return counted(windows.rows, tokenizer.size, recipe.model.order, recipe.model.discount)
 
 
-def runs_in(model: Ngram) -> int:
+def num_ngrams(model: Ngram) -> int:
     return sum(len(runs.keys) for runs in model.runs)
 
 
-def open_counts(folder: RunFolder, tokenizer: Tokenizer) -> Ngram:
-    """The counts of a finished run."""
+def load_ngrams(folder: RunFolder, tokenizer: Tokenizer) -> Ngram:
+    """The n-gram model of a finished run."""
     try:
         return from_tensors(folder.weights(), tokenizer.size)
     except ValueError as problem:
-        raise RegardError(f"{folder.file('model.safetensors')} does not hold counts: {problem}") from None
+        raise RegardError(
+            f"{folder.file('model.safetensors')} does not hold n-gram counts: {problem}"
+        ) from None
 
 
 def card(recipe: LanguageModelingRecipe, result: TaskRun) -> str:
     facts: dict[str, Any] = {
-        "runs": result.parameters,
+        "n-grams": result.parameters,
         "measured on": f"{result.measured.examples:,} {result.on} tokens",
     }
     data = recipe.data
@@ -91,8 +95,8 @@ def card(recipe: LanguageModelingRecipe, result: TaskRun) -> str:
     return text_card(recipe.task, files, str(recipe.model), facts, result.measured.scores, [])
 
 
-def measured_counts(model: nn.Module, windows: Windows) -> tuple[float, int]:
-    """Nats of all tokens but the first of each row, and how many they are."""
+def ngram_loss(model: nn.Module, windows: Windows) -> tuple[float, int]:
+    """Total loss in nats, and the number of tokens that it is over."""
     assert isinstance(model, Ngram)
-    costs = [model.nats(row) for row in windows.rows if len(row)]
-    return float(sum(each.sum() for each in costs)), sum(map(len, costs))
+    losses = [model.nats(row) for row in windows.rows if len(row)]
+    return float(sum(loss.sum() for loss in losses)), sum(map(len, losses))

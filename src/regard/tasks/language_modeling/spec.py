@@ -1,4 +1,4 @@
-"""Language models: a GPT, or counts of tokens."""
+"""Language models: GPT or n-gram."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LanguageModelingSpec(TextTaskSpec[LanguageModelingRecipe, "LanguageModel"]):
-    """Language models: a GPT, or counts of tokens."""
+    """Language models: GPT or n-gram."""
 
     name = "language-modeling"
     recipe = LanguageModelingRecipe

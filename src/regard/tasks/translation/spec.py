@@ -1,4 +1,4 @@
-"""Translation by an encoder-decoder."""
+"""Translation with an encoder-decoder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
-    """Translation by an encoder-decoder."""
+    """Translation with an encoder-decoder."""
 
     name = "translation"
     recipe = TranslationRecipe

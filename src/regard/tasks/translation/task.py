@@ -1,13 +1,12 @@
-"""Translation from recipe to run folder: read, split into tokens, train, measure, write the card."""
+"""Training of a translation model: from recipe to run folder with data, vocabulary, scores and model card."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from regard.config.decoding import DecodeConfig
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
@@ -36,7 +35,7 @@ DIGEST_BYTES = 32
 
 @dataclass(frozen=True)
 class TranslationRun:
-    """What `regard train` made of a translation recipe."""
+    """The result of training a translation model."""
 
     folder: Path
     quality: Quality
@@ -63,12 +62,12 @@ class TranslationRun:
 def train(
     recipe: TranslationRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TranslationRun | None:
-    """Train into the folder `out` and measure on the test split; with `resume`, go on from its checkpoint."""
-    return training.train(Translation(recipe), out, listener, resume=resume)
+    """Train into the folder `out` and evaluate on the test split; `resume` continues from its checkpoint."""
+    return training.train(TranslationTask(recipe), out, listener, resume=resume)
 
 
-class Translation:
-    """The task of a translation recipe."""
+class TranslationTask:
+    """Data, vocabulary, objective, validation and result of a translation recipe."""
 
     def __init__(self, recipe: TranslationRecipe) -> None:
         self.recipe, self.settings, self.width = recipe, recipe.train, recipe.model.width
@@ -95,7 +94,7 @@ class Translation:
         self.corpus, self.vocabulary = corpus, vocabulary
         listener.log(f"vocabulary: {vocabulary}")
         self.store = token_store(corpus, vocabulary, fingerprint)
-        corpus.close()  # the store has the training pairs from here on
+        corpus.close()  # training reads the token store
         model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
         if recipe.model.start:
             RunFolder.open(Path(recipe.model.start)).load_weights(model)
@@ -112,9 +111,9 @@ class Translation:
         return Validation(self.recipe, self.vocabulary, self.corpus.valid, logger)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TranslationRun:
-        """Measure the best weights on the test split and complete the folder."""
+        """Evaluate the best weights on the test split and complete the folder."""
         recipe, vocabulary, corpus = self.recipe, self.vocabulary, self.corpus
-        quality, _ = translate_and_measure(recipe, model, vocabulary, corpus.test, recipe.decode.beam)
+        quality, _ = translate_and_score(recipe, model, vocabulary, corpus.test, recipe.decode.beam)
         loss = mean_loss(recipe, model, vocabulary, corpus.test)
         result = TranslationRun(
             folder.path, quality, loss, training.seconds / 60, training.step, count_parameters(model)
@@ -126,7 +125,7 @@ class Translation:
 
 
 class Validation:
-    """Loss over all validation pairs, BLEU of greedy translations of some, a few of them as samples."""
+    """Loss over all validation pairs, BLEU of greedy translations of the first ones, and some samples."""
 
     def __init__(
         self, recipe: TranslationRecipe, vocabulary: Vocabulary, pairs: Sequence[Pair], logger: MetricsLogger
@@ -135,22 +134,23 @@ class Validation:
 
     def __call__(self, model: nn.Module, step: int) -> Scores:
         loss = mean_loss(self.recipe, model, self.vocabulary, self.pairs)
-        some = self.pairs[: self.recipe.train.validate_sentences]
-        quality, translations = translate_and_measure(self.recipe, model, self.vocabulary, some, beam=1)
-        first = step * SAMPLES  # other sentences each time
-        chosen = [(first + number) % len(some) for number in range(min(SAMPLES, len(some)))]
-        self.logger.samples = [(some[number][0], translations[number]) for number in chosen]
+        pairs = self.pairs[: self.recipe.train.validate_sentences]
+        quality, translations = translate_and_score(self.recipe, model, self.vocabulary, pairs, beam=1)
+        first = step * SAMPLES  # other sentences at each validation
+        numbers = [(first + offset) % len(pairs) for offset in range(min(SAMPLES, len(pairs)))]
+        self.logger.samples = [(pairs[number][0], translations[number]) for number in numbers]
         return {"loss": loss, "bleu": quality.bleu, "chrf": quality.chrf}
 
 
-def translate_and_measure(
+def translate_and_score(
     recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair], beam: int
 ) -> tuple[Quality, list[str]]:
-    translator = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.max_length)
-    found = translator.translate(
-        [source for source, _ in pairs], options_of(recipe.decode, beam), batch_size=recipe.decode.batch_size
+    """Scores of a model's translations of the pairs, and the translations."""
+    pipeline = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.max_length)
+    results = pipeline.translate(
+        [source for source, _ in pairs], search_options(recipe, beam), batch_size=recipe.decode.batch_size
     )
-    translations = [each.text for each in found]
+    translations = [result.text for result in results]
     references = [vocabulary.target.normalize(target) for _, target in pairs]
     return score_translations(translations, references, tokenized=is_tokenized(recipe)), translations
 
@@ -158,7 +158,7 @@ def translate_and_measure(
 def mean_loss(
     recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair]
 ) -> float:
-    """The training loss a token, without dropout, over all pairs."""
+    """The training loss per token over all pairs, without dropout."""
     objective = Seq2SeqObjective(model, vocabulary.target.padding, recipe.train.smoothing)
     total, tokens = 0.0, 0
     with torch.no_grad():
@@ -171,24 +171,27 @@ def mean_loss(
 
 
 def quality_lines(quality: Quality, loss: float, note: str = "") -> tuple[str, str]:
-    """The scores in one line, and the signature that makes them comparable."""
+    """The scores in one line, and sacreBLEU's signature."""
     notes = ", ".join([f"{quality.sentences:,} test sentences", *([note] if note else [])])
     scores = f"BLEU {quality.bleu:.2f}   chrF {quality.chrf:.2f}   TER {quality.ter:.2f}   loss {loss:.3f}"
     return f"{scores}   ({notes})", f"signature: {quality.signature}"
 
 
-def options_of(decode: DecodeConfig, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
-    return BeamSearchConfig(
+def search_options(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
+    """The recipe's beam search settings; the beam size is at least `nbest`."""
+    decode = recipe.decode
+    options = BeamSearchConfig(
         beam=decode.beam if beam is None else beam,
         nbest=nbest,
         length_penalty=decode.length_penalty,
         coverage=decode.coverage,
         no_repeat=decode.no_repeat,
     )
+    return replace(options, beam=max(options.beam, nbest))
 
 
 def is_tokenized(recipe: TranslationRecipe) -> bool:
-    """Whether the text comes tokenized, so that BLEU takes its tokens as they are."""
+    """Whether the text is tokenized already, so that BLEU does not tokenize it again."""
     return recipe.tokenizer.tokenized or recipe.tokenizer.kind == "space"
 
 
