@@ -33,7 +33,7 @@ def test_remember_translate_forget(story: Path, run: Path, here: Command) -> Non
     done = here("remember", "mine", cwd=story)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3)
     assert done.stdout.startswith("datastore: ")
-    assert "with them" in done.stdout
+    assert "with the datastore" in done.stdout
     with_neighbours = scores()
     assert with_neighbours != alone
     assert here("translate", "mine", cwd=story, input="drei\n").stdout == "three\n"

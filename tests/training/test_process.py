@@ -78,7 +78,7 @@ def test_a_signal_handler_that_python_did_not_install_stays(monkeypatch: pytest.
     real = signal.getsignal
     monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else real(number))
     interrupt, terminate = real(signal.SIGINT), real(signal.SIGTERM)
-    with asked_to_stop() as asked:
-        assert real(signal.SIGINT) == asked.note
+    with asked_to_stop() as stop:
+        assert real(signal.SIGINT) == stop.note
         assert real(signal.SIGTERM) is terminate
     assert (real(signal.SIGINT), real(signal.SIGTERM)) == (interrupt, terminate)
