@@ -155,7 +155,7 @@ def test_words_out_of_range_are_not_believed(story: Path, run: Path, here: Comma
         words[5] = wrong
         save_file({**held, "words": words}, path)
         done = here("translate", "mine", cwd=story, input="drei\n")
-        assert (done.returncode, "words that the model does not know" in done.stderr) == (2, True)
+        assert (done.returncode, "token ids outside the vocabulary" in done.stderr) == (2, True)
 
 
 def test_neighbours_are_believed_as_far_as_they_are_right() -> None:
