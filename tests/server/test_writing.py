@@ -40,7 +40,7 @@ def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, r
     prompts = ["line 3", "small", "of"]
     for name, folder in runs.items():
         config = GenerationConfig(30, SamplingConfig(5, 0.8, top_k=9), stop=("xx",))
-        whole = regard.load(folder).write(prompts, config)
+        whole = regard.load(folder).complete(prompts, config)
         expected = [each.text for each in whole]
         body = {"model": name, "tokens": 30, "seed": 5, "temperature": 0.8, "top_k": 9, "stop": ["xx"]}
         with found.client() as client:
