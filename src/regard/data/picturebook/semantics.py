@@ -1,10 +1,9 @@
-"""What a sentence says, before either language says it."""
+"""Meanings of sentences, independent of language."""
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from regard.data.picturebook.entries import Adjective, Noun, Preposition, Verb
-from regard.data.picturebook.words import (
+from regard.data.picturebook.function_words import (
     BARE,
     HE,
     IT_F,
@@ -18,10 +17,11 @@ from regard.data.picturebook.words import (
     Modal,
     Pronoun,
 )  # fmt: skip
+from regard.data.picturebook.lexical_entries import Adjective, Noun, Preposition, Verb
 
 
 class Tense(Enum):
-    """When it happens; TIMELESS is the English simple present that follows `if` and `as soon as`."""
+    """Tense; TIMELESS is the English simple present after `if` and `as soon as`."""
 
     PRESENT = auto()
     PAST = auto()
@@ -29,27 +29,27 @@ class Tense(Enum):
 
 
 class Front(Enum):
-    """What stands before the finite verb of a German main clause."""
+    """The constituent before the finite verb of a German main clause (the prefield)."""
 
     SUBJECT = auto()
     TIME = auto()
-    PLACE = auto()
-    NOTHING = auto()  # a subordinate clause came first and fills the place
+    LOCATION = auto()
+    NONE = auto()  # a preceding subordinate clause fills the prefield
 
 
 class Gap(Enum):
-    """Which part of a relative clause its head plays."""
+    """The role of the head within its relative clause."""
 
     SUBJECT = auto()
     OBJECT = auto()
     RECIPIENT = auto()
-    PLACE = auto()
+    LOCATION = auto()
     OWNER = auto()
 
 
 @dataclass(slots=True)
 class NounPhrase:
-    """A noun with all that agrees with it or hangs on it."""
+    """A noun with its determiner, number, adjectives, possessor and relative clause."""
 
     noun: Noun
     determiner: Determiner = THE
@@ -64,7 +64,7 @@ class NounPhrase:
 class Coordination:
     """Two noun phrases joined by `und`."""
 
-    parts: tuple[NounPhrase, ...]
+    conjuncts: tuple[NounPhrase, ...]
 
 
 Nominal = NounPhrase | Coordination | Pronoun
@@ -72,7 +72,7 @@ Nominal = NounPhrase | Coordination | Pronoun
 
 @dataclass(slots=True)
 class PrepositionalPhrase:
-    """A noun phrase under a preposition, which gives it its case."""
+    """A preposition with the noun phrase it governs."""
 
     preposition: Preposition
     noun_phrase: NounPhrase | Pronoun
@@ -80,17 +80,17 @@ class PrepositionalPhrase:
 
 @dataclass(slots=True)
 class Predicate:
-    """What `sein` ascribes: a quality, a comparison with `than`, an equation with `like`, or a trade."""
+    """The complement of `sein`: an adjective (compared by `than` or `like`), or a noun for an occupation."""
 
     adjective: Adjective | None = None
     than: NounPhrase | None = None
     like: NounPhrase | None = None
-    trade: NounPhrase | None = None
+    noun: NounPhrase | None = None
 
 
 @dataclass(slots=True)
 class Clause:
-    """Who does what to whom, where, when and how; a missing subject is the `es` of the weather."""
+    """A predicate with its arguments and adjuncts; `oblique` is a prepositional argument or a companion."""
 
     subject: Nominal
     verb: Verb
@@ -98,8 +98,8 @@ class Clause:
     modal: Modal | None = None
     object: NounPhrase | Coordination | Pronoun | None = None
     recipient: NounPhrase | Pronoun | None = None
-    about: PrepositionalPhrase | None = None
-    place: PrepositionalPhrase | None = None
+    oblique: PrepositionalPhrase | None = None
+    location: PrepositionalPhrase | None = None
     direction: PrepositionalPhrase | None = None
     time: Adverb | PrepositionalPhrase | None = None
     manner: Adverb | None = None
@@ -109,7 +109,7 @@ class Clause:
 
 @dataclass(slots=True)
 class Relative:
-    """A relative clause whose `gap` slot holds the head again, bare, so that agreement can be read off it."""
+    """A relative clause whose `gap` slot holds the bare head, from which agreement is computed."""
 
     clause: Clause
     gap: Gap
@@ -125,14 +125,14 @@ class Simple:
 
 @dataclass(slots=True)
 class Existential:
-    """A scene: `Auf dem Tisch liegt ein Buch`, `There is a book lying on the table`."""
+    """An existential: `Auf dem Tisch liegt ein Buch`, `There is a book lying on the table`."""
 
     clause: Clause
 
 
 @dataclass(slots=True)
 class Subordination:
-    """A main clause with a verb-final clause behind or before it."""
+    """A main clause with a subordinate clause after or before it."""
 
     main: Clause
     conjunction: Adverb
@@ -142,8 +142,8 @@ class Subordination:
 
 
 @dataclass(slots=True)
-class Sequence:
-    """Two main clauses; when the second has the same subject it is left out."""
+class ClauseCoordination:
+    """Two coordinated main clauses; a shared subject is left out of the second."""
 
     first: Clause
     conjunction: Adverb
@@ -153,18 +153,18 @@ class Sequence:
 
 @dataclass(slots=True)
 class InfinitiveClause:
-    """A main clause with `zu` and infinitive behind it, or with `um ... zu` when it gives the purpose."""
+    """A main clause with a `zu` infinitive, or with `um ... zu` where that is the purpose."""
 
     main: Clause
     infinitive: Clause
     purpose: bool
 
 
-Sentence = Simple | Existential | Subordination | Sequence | InfinitiveClause
+Sentence = Simple | Existential | Subordination | ClauseCoordination | InfinitiveClause
 
 
 def pronoun_for(nominal: Nominal) -> Pronoun:
-    """The pronoun that takes up a nominal again."""
+    """The pronoun that refers to a nominal."""
     if isinstance(nominal, Pronoun):
         return nominal
     if isinstance(nominal, Coordination) or nominal.plural:
@@ -177,13 +177,13 @@ def pronoun_for(nominal: Nominal) -> Pronoun:
     return {"m": IT_M, "f": IT_F, "n": IT_N}[noun.gender]
 
 
-def bare(head: NounPhrase) -> NounPhrase:
-    """The head as it stands in the gap of its own relative clause."""
+def gap_phrase(head: NounPhrase) -> NounPhrase:
+    """The bare head, for the gap of its relative clause."""
     return replace(head, determiner=BARE, adjectives=(), possessor=None, owner=None, relative=None)
 
 
 def without_gap(relative: Relative) -> Clause:
-    """The relative clause without the part its head plays; a subject stays, since the verb agrees with it."""
+    """The relative clause without the head's slot; a subject stays, since the verb agrees with it."""
     clause = relative.clause
     match relative.gap:
         case Gap.SUBJECT:
@@ -192,8 +192,8 @@ def without_gap(relative: Relative) -> Clause:
             return replace(clause, object=None)
         case Gap.RECIPIENT:
             return replace(clause, recipient=None)
-        case Gap.PLACE:
-            return replace(clause, place=None)
+        case Gap.LOCATION:
+            return replace(clause, location=None)
         case Gap.OWNER:
             if not isinstance(clause.subject, NounPhrase):
                 raise TypeError("a relative clause with Gap.OWNER needs a noun phrase as its subject")

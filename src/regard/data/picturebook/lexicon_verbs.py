@@ -1,15 +1,15 @@
-"""The verbs of the picture book: forms in both languages, frame, and what may accompany them.
+"""Lexicon of verbs: forms in both languages, frame, and flags for the adjuncts they allow.
 
 Row: `infinitive, third person, participle, sein ; English, past, -ing ; subjects > object case tags ; flags`.
 Flags that change the forms: stative (simple present in English), self (reflexive in German), oneself (in
 English too), body (`sich die Hände waschen`), played (an instrument, without article), done (perfect only),
 unwilled (no modal but the future), garment (worn one each), creates (no adjectives), many (plural only),
-single (singular only), unowned (no possessive), asleep (not while doing
-something else), present (no perfect: `gehört` is also that of hören).
-Flags that name what may accompany the verb are explained where they are drawn, in `circumstances`.
+single (singular only), unowned (no possessive), asleep (not while doing something else), present (no perfect:
+`gehört` is also the perfect of hören).
+Flags that name adjuncts are read in `adjuncts`.
 """
 
-from regard.data.picturebook.entries import Verb, lines, verb
+from regard.data.picturebook.lexical_entries import Verb, parse_verb, table_rows
 
 _INTRANSITIVE = """
 schlafen, schläft, geschlafen ; sleep, slept ; person baby runner farm > ; anywhere asleep
@@ -77,7 +77,7 @@ fressen, frisst, gefressen ; eat, ate ; grazer > acc feed ; farmland
 fressen, frisst, gefressen ; eat, ate ; predator > acc prey ;
 trinken, trinkt, getrunken ; drink, drank ; person > acc drink ; anywhere
 saufen, säuft, gesoffen ; drink, drank ; runner > acc plain ;
-lesen, liest, gelesen ; read, read ; person > acc text told ; anywhere
+lesen, liest, gelesen ; read, read ; person > acc text narrative ; anywhere
 schreiben, schreibt, geschrieben ; write, wrote ; person > acc written ; anywhere creates
 malen ; paint ; person > acc drawn plant animal building ; anywhere care
 zeichnen ; draw, drew ; person > acc vehicle tree flyer runner drawn ; care
@@ -89,7 +89,7 @@ suchen ; look for ; person > acc portable toy pet clothes ; anywhere
 finden, findet, gefunden ; find, found ; person > acc portable toy pet jewel ; outside done
 sehen, sieht, gesehen ; see, saw ; person > acc person animal vehicle building ; stative outside
 hören ; hear, heard ; person > acc animal person vehicle ; stative
-lieben ; love ; person > acc person pet told ; stative
+lieben ; love ; person > acc person pet narrative ; stative
 kennen, kennt, gekannt ; know, knew ; person > acc person ; stative
 brauchen ; need ; person > acc portable clothes vehicle instrument ; stative
 haben, hat, gehabt ; have, had ; person > acc pet vehicle portable toy jewel instrument ; stative unowned
@@ -177,8 +177,8 @@ zeigen ; show ; person > both drawn toy text portable building ; anywhere
 bringen, bringt, gebracht ; bring, brought ; person > both food drink dish toy ;
 schicken ; send, sent ; person > both text toy ;
 leihen, leiht, geliehen ; lend, lent ; person > both cycle gear text ;
-erzählen ; tell, told ; person > both told ; anywhere
-vor|lesen, liest, gelesen ; read, read ; parent kin > both text told ; anywhere
+erzählen ; tell, told ; person > both narrative ; anywhere
+vor|lesen, liest, gelesen ; read, read ; parent kin > both text narrative ; anywhere
 an|bieten, bietet, geboten ; offer ; person > both food drink ; indoors
 warten ; wait ; person > auf+acc/for person public ; outside
 spielen ; play ; person > mit+dat/with toy pet kin ; anywhere
@@ -220,9 +220,9 @@ beschließen, beschließt, beschlossen ; decide ; person > ; done
 """
 
 ACTIONS: tuple[Verb, ...] = tuple(
-    verb(line) for table in (_INTRANSITIVE, _TRANSITIVE, _INDIRECT) for line in lines(table)
+    parse_verb(line) for table in (_INTRANSITIVE, _TRANSITIVE, _INDIRECT) for line in table_rows(table)
 )
-CLAUSAL: tuple[Verb, ...] = tuple(verb(line) for line in lines(_CLAUSAL))
-WEATHER: tuple[Verb, ...] = tuple(verb(line) for line in lines(_WEATHER))
-INFINITIVAL: tuple[Verb, ...] = tuple(verb(line) for line in lines(_INFINITIVAL))
-BE: Verb = verb("sein, ist, gewesen, sein ; be, was, being ; > ; stative")
+CLAUSAL: tuple[Verb, ...] = tuple(parse_verb(line) for line in table_rows(_CLAUSAL))
+WEATHER: tuple[Verb, ...] = tuple(parse_verb(line) for line in table_rows(_WEATHER))
+INFINITIVAL: tuple[Verb, ...] = tuple(parse_verb(line) for line in table_rows(_INFINITIVAL))
+BE: Verb = parse_verb("sein, ist, gewesen, sein ; be, was, being ; > ; stative")

@@ -1,4 +1,4 @@
-"""The kinds of lexicon entries, and the readers of the tables they are written in."""
+"""Types of lexicon entries, and parsers of the lexicon tables."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Noun:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Preposition:
-    """A preposition with the case it asks for and its only translation."""
+    """A preposition with the case it governs and its translation."""
 
     german: str
     case: Case
@@ -39,7 +39,7 @@ class Preposition:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Place:
-    """A place noun with the prepositions for being there and for going there."""
+    """A place noun with its locative and its directional preposition."""
 
     noun: Noun
     located: Preposition
@@ -48,7 +48,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Adjective:
-    """An adjective, the noun tags it fits, and its comparatives where it has natural ones."""
+    """An adjective with the noun tags it fits and, where it is gradable, its comparatives."""
 
     german: str
     english: str
@@ -58,13 +58,13 @@ class Adjective:
     excluded: frozenset[str]
 
     def fits(self, noun: Noun) -> bool:
-        """Whether a noun can have this quality."""
+        """Whether the adjective can modify this noun."""
         return not self.tags.isdisjoint(noun.tags) and self.excluded.isdisjoint(noun.tags)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verb:
-    """A verb in both languages with its frame: who does it, to what, and what may go with it."""
+    """A verb in both languages with its frame: tags of subjects and objects, object case, flags."""
 
     german: str
     prefix: str
@@ -82,14 +82,14 @@ class Verb:
 
     @property
     def name(self) -> str:
-        """Both dictionary forms, with reflexive and preposition, which tell homonyms apart."""
+        """Both dictionary forms, with reflexive and preposition to distinguish homonyms."""
         reflexive = "sich etwas " if "body" in self.flags else "sich " if "self" in self.flags else ""
         governed = f" {self.preposition.german}" if self.preposition else ""
         return f"{reflexive}{self.prefix}{self.german}{governed} {self.english}"
 
 
-def noun(line: str, tags: str) -> Noun:
-    """Read `der Junge*, Jungen | boy | extra tags`; a star marks weak masculines, `-` mass nouns."""
+def parse_noun(line: str, tags: str) -> Noun:
+    """Parse `der Junge*, Jungen | boy | extra tags`; a star marks weak masculines, `-` mass nouns."""
     german, english, *extra = (cell.strip() for cell in line.split("|"))
     singular, german_plural = german.split(", ")
     article, word = singular.split(" ")
@@ -105,10 +105,10 @@ def noun(line: str, tags: str) -> Noun:
     )
 
 
-def place(line: str, tags: str) -> Place:
-    """Read `der Garten, Gärten | garden | in in | in into`, the last two being there and going there."""
+def parse_place_noun(line: str, tags: str) -> Place:
+    """Parse `der Garten, Gärten | garden | in in | in into`: noun, locative and directional prepositions."""
     german, english, located, entered = (cell.strip() for cell in line.split("|"))
-    entry = noun(f"{german} | {english}", tags)
+    entry = parse_noun(f"{german} | {english}", tags)
     entered_german, entered_english = entered.split(" ", 1)
     located_german, located_english = located.split(" ", 1)
     return Place(
@@ -118,22 +118,22 @@ def place(line: str, tags: str) -> Place:
     )
 
 
-def adjective(line: str) -> Adjective:
-    """Read `alt, älter | old, older | person -child`; a minus excludes a tag."""
+def parse_adjective(line: str) -> Adjective:
+    """Parse `alt, älter | old, older | person -child`; a minus excludes a tag."""
     german, english, tags = (cell.strip().split(", ") for cell in line.split("|"))
-    wanted = tags[0].split()
+    tag_cells = tags[0].split()
     return Adjective(
         german=german[0],
         english=english[0],
         german_comparative=german[1] if len(german) > 1 else "",
         english_comparative=english[1] if len(english) > 1 else "",
-        tags=frozenset(tag for tag in wanted if not tag.startswith("-")),
-        excluded=frozenset(tag[1:] for tag in wanted if tag.startswith("-")),
+        tags=frozenset(tag for tag in tag_cells if not tag.startswith("-")),
+        excluded=frozenset(tag[1:] for tag in tag_cells if tag.startswith("-")),
     )
 
 
-def verb(line: str) -> Verb:
-    """Read `auf|heben, hebt, gehoben, sein ; pick up, picked ; person > acc toy ; flags`."""
+def parse_verb(line: str) -> Verb:
+    """Parse `auf|heben, hebt, gehoben, sein ; pick up, picked ; person > acc toy ; flags`."""
     german, english, frame, flags = (cell.strip() for cell in line.split(";"))
     infinitive, *irregular = german.split(", ")
     prefix, _, base = infinitive.rpartition("|")
@@ -153,12 +153,12 @@ def verb(line: str) -> Verb:
         subjects=tuple(subjects.split()),
         object_case=_object_case(governs),
         objects=tuple(objects),
-        preposition=_governed(governs),
+        preposition=_parse_governed_preposition(governs),
         flags=frozenset(flags.split()),
     )
 
 
-def lines(table: str) -> Iterator[str]:
+def table_rows(table: str) -> Iterator[str]:
     """The rows of a table, without blank lines."""
     return (line.strip() for line in table.splitlines() if line.strip())
 
@@ -171,8 +171,8 @@ def _object_case(governs: str) -> Literal["", "acc", "dat", "both", "prep"]:
             return "prep"
 
 
-def _governed(governs: str) -> Preposition | None:
-    """Read `aus+dat/out_of`, the preposition a verb governs and its English counterpart, `-` for none."""
+def _parse_governed_preposition(governs: str) -> Preposition | None:
+    """Parse `aus+dat/out_of`: the preposition a verb governs and its English counterpart, `-` for none."""
     if "+" not in governs:
         return None
     german, rest = governs.split("+")
@@ -186,17 +186,17 @@ def _regular_german(infinitive: str) -> tuple[str, str]:
     linked = stem.endswith(("t", "d", "chn", "ffn"))
     third = stem + ("et" if linked else "t")
     # the inseparable prefixes and the verbs in -ieren form their participle without ge-
-    bare = stem.endswith("ier") or (
-        stem.startswith(("be", "ver", "er", "zer", "um", "ent")) and stem not in _PLAIN
+    unprefixed = stem.endswith("ier") or (
+        stem.startswith(("be", "ver", "er", "zer", "um", "ent")) and stem not in _NOT_PREFIXED
     )
-    return third, third if bare else "ge" + third
+    return third, third if unprefixed else "ge" + third
 
 
-_PLAIN = ("bell", "ernt")
+_NOT_PREFIXED = ("bell", "ernt")
 
 
 def _english_forms(forms: list[str]) -> tuple[str, str]:
-    """Past tense and -ing form, each from the table or by rule, with any particle kept behind."""
+    """Past tense and -ing form, from the table or by rule, followed by the verb's particle."""
     head, _, particle = forms[0].partition(" ")
     past = forms[1] if len(forms) > 1 else _regular_past(head)
     progressive = forms[2] if len(forms) > 2 else _regular_progressive(head)

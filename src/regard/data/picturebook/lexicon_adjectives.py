@@ -1,6 +1,6 @@
-"""The adjectives of the picture book, each with the kinds of nouns it fits."""
+"""Lexicon of adjectives, each with the tags of the nouns it fits."""
 
-from regard.data.picturebook.entries import Adjective, adjective, lines
+from regard.data.picturebook.lexical_entries import Adjective, parse_adjective, table_rows
 
 _TABLE = """
 rot | red | clothes toy vehicle bloom fruit dish
@@ -24,8 +24,8 @@ klein, kleiner | small, smaller | little baby animal toy vehicle furniture porta
 alt, älter | old, older | -child -young person animal clothes vehicle furniture portable tree building
 jung, jünger | young, younger | -parent -young person animal
 neu | new | -nature clothes vehicle furniture portable toy building instrument
-lang, länger | long, longer | length told
-kurz, kürzer | short, shorter | length told
+lang, länger | long, longer | length narrative
+kurz, kürzer | short, shorter | length narrative
 hoch, höher | high, higher | barrier
 schön, schöner | beautiful, more beautiful | clothes jewel bloom outdoors building instrument
 hässlich | ugly | clothes building
@@ -73,7 +73,7 @@ klug, klüger | clever, cleverer | person pet
 reich, reicher | rich, richer | -child person
 arm, ärmer | poor, poorer | person
 berühmt | famous | trade tale building
-lustig, lustiger | funny, funnier | person told
+lustig, lustiger | funny, funnier | person narrative
 nervös | nervous | person
 stolz | proud | person
 wild, wilder | wild, wilder | beast
@@ -81,11 +81,11 @@ gefährlich, gefährlicher | dangerous, more dangerous | beast
 zahm | tame | pet
 dick, dicker | fat, fatter | pet farm
 hübsch, hübscher | pretty, prettier | clothes jewel bloom
-spannend, spannender | exciting, more exciting | gripping told
-langweilig, langweiliger | boring, more boring | gripping told
+spannend, spannender | exciting, more exciting | gripping narrative
+langweilig, langweiliger | boring, more boring | gripping narrative
 wertvoll, wertvoller | valuable, more valuable | jewel instrument
 ruhig, ruhiger | quiet, quieter | outdoors room
 modern | modern | building vehicle
 """
 
-ADJECTIVES: tuple[Adjective, ...] = tuple(adjective(line) for line in lines(_TABLE))
+ADJECTIVES: tuple[Adjective, ...] = tuple(parse_adjective(line) for line in table_rows(_TABLE))

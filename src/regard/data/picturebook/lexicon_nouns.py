@@ -1,8 +1,126 @@
-"""The things of the picture book: clothes, food, toys, vehicles, furniture, tools, plants, weather."""
+"""Lexicon of nouns: people, animals, things and places.
 
-from regard.data.picturebook.entries import Noun, lines, noun
+A table row is read by `parse_noun`, or for places by `parse_place_noun`. The tags select the nouns that a verb
+takes as subject or object, and the adjectives that fit.
+"""
 
-_TABLES: dict[str, str] = {
+from regard.data.picturebook.lexical_entries import Noun, Place, parse_noun, parse_place_noun, table_rows
+
+_PEOPLE = """
+der Mann, Männer | man, men | beard
+die Frau, Frauen | woman, women
+das Kind, Kinder | child, children | child little
+der Junge*, Jungen | boy | child little
+das Mädchen, Mädchen | girl | she child little
+der Lehrer, Lehrer | teacher | trade
+die Ärztin, Ärztinnen | doctor | trade
+die Krankenschwester, Krankenschwestern | nurse | trade
+der Koch, Köche | cook | trade
+der Bäcker, Bäcker | baker | trade
+der Bauer*, Bauern | farmer | trade
+der Fischer, Fischer | fisherman, fishermen | trade
+der Polizist*, Polizisten | policeman, policemen | trade
+der Feuerwehrmann, Feuerwehrmänner | fireman, firemen | trade
+die Verkäuferin, Verkäuferinnen | saleswoman, saleswomen | trade
+der Gärtner, Gärtner | gardener | trade
+der Maler, Maler | painter | trade
+die Sängerin, Sängerinnen | singer | trade
+die Tänzerin, Tänzerinnen | dancer | trade
+der Fußballspieler, Fußballspieler | soccer player | trade
+der Nachbar*, Nachbarn | neighbor | kin
+der Freund, Freunde | friend | kin
+die Mutter, Mütter | mother | kin parent
+der Vater, Väter | father | kin parent beard
+der Bruder, Brüder | brother | kin little
+die Schwester, Schwestern | sister | kin little
+die Großmutter, Großmütter | grandmother | kin parent
+der Großvater, Großväter | grandfather | kin parent beard
+die Tante, Tanten | aunt | kin
+der Onkel, Onkel | uncle | kin
+der König, Könige | king | tale beard
+die Königin, Königinnen | queen | tale
+der Prinz*, Prinzen | prince | tale
+die Prinzessin, Prinzessinnen | princess | tale
+der Clown, Clowns | clown | trade
+der Zauberer, Zauberer | magician | trade
+die Hexe, Hexen | witch | tale
+der Pirat*, Piraten | pirate | tale beard
+der Ritter, Ritter | knight | tale
+der Matrose*, Matrosen | sailor | trade
+der Student*, Studenten | student
+der Schüler, Schüler | pupil | child
+der Tourist*, Touristen | tourist
+der Busfahrer, Busfahrer | bus driver | trade
+der Briefträger, Briefträger | mailman, mailmen | trade
+der Zahnarzt, Zahnärzte | dentist | trade
+die Fotografin, Fotografinnen | photographer | trade
+der Schneider, Schneider | tailor | trade
+der Jäger, Jäger | hunter | trade
+der Wanderer, Wanderer | hiker
+der Cowboy, Cowboys | cowboy
+der Riese*, Riesen | giant | tale
+der Zwerg, Zwerge | dwarf, dwarfs | tale little
+"""
+
+# runner, flyer, swimmer, crawler: how it moves; grazer, predator: what it eats; pet, farm, wild: its home
+_ANIMALS = """
+der Hund, Hunde | dog | runner predator pet dog
+die Katze, Katzen | cat | runner predator pet cat
+das Pferd, Pferde | horse | runner grazer farm mount
+die Kuh, Kühe | cow | runner grazer farm cow
+das Schwein, Schweine | pig | runner farm
+das Schaf, Schafe | sheep, sheep | runner grazer farm
+die Ziege, Ziegen | goat | runner grazer farm cow
+der Esel, Esel | donkey | runner grazer farm mount
+der Hase*, Hasen | hare | runner grazer wild
+das Kaninchen, Kaninchen | rabbit | runner grazer pet
+die Maus, Mäuse | mouse, mice | runner small caught
+der Hamster, Hamster | hamster | runner pet small
+der Löwe*, Löwen | lion | runner predator wild beast
+der Tiger, Tiger | tiger | runner predator wild beast
+der Elefant*, Elefanten | elephant | runner grazer wild
+der Affe*, Affen | monkey | runner wild
+der Bär*, Bären | bear | runner predator wild beast
+der Wolf, Wölfe | wolf, wolves | runner predator wild beast
+der Fuchs, Füchse | fox | runner predator wild
+das Reh, Rehe | deer, deer | runner grazer wild
+das Kamel, Kamele | camel | runner grazer mount
+die Giraffe, Giraffen | giraffe | runner grazer wild
+das Zebra, Zebras | zebra | runner grazer wild
+das Krokodil, Krokodile | crocodile | predator wild crawler beast
+die Schildkröte, Schildkröten | turtle | crawler pet
+der Igel, Igel | hedgehog | runner wild small
+das Eichhörnchen, Eichhörnchen | squirrel | runner wild small
+der Frosch, Frösche | frog | hopper small caught
+die Schlange, Schlangen | snake | crawler wild beast
+der Vogel, Vögel | bird | flyer wild songbird
+die Ente, Enten | duck | flyer farm
+die Gans, Gänse | goose, geese | flyer farm
+das Huhn, Hühner | chicken | farm
+der Hahn, Hähne | rooster | farm
+der Schwan, Schwäne | swan | flyer
+die Eule, Eulen | owl | flyer wild
+der Adler, Adler | eagle | flyer wild
+der Papagei, Papageien | parrot | flyer pet
+der Rabe*, Raben | raven | flyer
+die Taube, Tauben | pigeon | flyer
+der Storch, Störche | stork | flyer
+der Pinguin, Pinguine | penguin | swimmer
+der Fisch, Fische | fish, fish | swimmer caught
+der Delfin, Delfine | dolphin | swimmer
+der Hai, Haie | shark | swimmer beast
+der Schmetterling, Schmetterlinge | butterfly | flyer small caught
+die Biene, Bienen | bee | flyer small
+die Schnecke, Schnecken | snail | crawler small
+der Welpe*, Welpen | puppy | young runner pet predator dog
+das Kätzchen, Kätzchen | kitten | young runner pet predator cat
+das Lamm, Lämmer | lamb | young runner farm grazer
+das Kalb, Kälber | calf, calves | young runner farm grazer
+das Küken, Küken | chick | young farm small
+das Fohlen, Fohlen | foal | young runner farm grazer
+"""
+
+_THINGS: dict[str, str] = {
     "clothes worn hung sold": """
         der Hut, Hüte | hat | headwear
         das Hemd, Hemden | shirt | dressed
@@ -90,7 +208,7 @@ _TABLES: dict[str, str] = {
         die Zeitschrift, Zeitschriften | magazine | sold gripping
         das Bilderbuch, Bilderbücher | picture book | sold gripping
     """,
-    "told": """
+    "narrative": """
         das Gedicht, Gedichte | poem | written
         das Märchen, Märchen | fairy tale
         die Geschichte, Geschichten | story | written
@@ -222,4 +340,67 @@ _TABLES: dict[str, str] = {
     """,
 }
 
-THINGS: tuple[Noun, ...] = tuple(noun(line, tags) for tags, table in _TABLES.items() for line in lines(table))
+_PLACES: dict[str, str] = {
+    "place outdoors": """
+        der Garten, Gärten | garden | in in | in into
+        der Park, Parks | park | in in | in into
+        der Wald, Wälder | forest | in in | in into
+        das Dorf, Dörfer | village | in in | in into
+        die Stadt, Städte | city | in in | in into
+        der Zoo, Zoos | zoo | in at | in into
+        der Strand, Strände | beach | an on | an to
+        der See, Seen | lake | an by | an to
+        der Fluss, Flüsse | river | an by | an to
+        das Ufer, Ufer | shore | an on | an to
+        der Hügel, Hügel | hill | auf on | auf onto
+        die Wiese, Wiesen | meadow | auf in | auf into
+        das Feld, Felder | field | auf in | auf into
+        die Straße, Straßen | street | auf on | auf onto
+        die Brücke, Brücken | bridge | auf on | auf onto
+        der Marktplatz, Marktplätze | market square | auf in | auf into
+        der Spielplatz, Spielplätze | playground | auf on | auf onto
+        der Bauernhof, Bauernhöfe | farm | auf on | auf to
+        der Hof, Höfe | yard | in in | in into
+        die Insel, Inseln | island | auf on | auf to
+    """,
+    "place building": """
+        das Haus, Häuser | house | in in | in into
+        die Schule, Schulen | school | in in | in into
+        die Bibliothek, Bibliotheken | library | in in | in into
+        der Laden, Läden | shop | in in | in into
+        das Café, Cafés | café | in in | in into
+        das Museum, Museen | museum | in in | in into
+        das Theater, Theater | theater | in in | in into
+        das Krankenhaus, Krankenhäuser | hospital | in in | zu to
+        die Kirche, Kirchen | church | in in | in into
+        der Bahnhof, Bahnhöfe | train station | an at | zu to
+        der Flughafen, Flughäfen | airport | an at | zu to
+        der Stall, Ställe | barn | in in | in into
+        das Schloss, Schlösser | castle | in in | in into
+        der Turm, Türme | tower | in in | in into
+        die Bäckerei, Bäckereien | bakery | in in | in into
+        die Werkstatt, Werkstätten | workshop | in in | in into
+        das Schwimmbad, Schwimmbäder | swimming pool | in at | in to
+    """,
+    "place room": """
+        die Küche, Küchen | kitchen | in in | in into
+        das Zimmer, Zimmer | room | in in | in into
+        das Wohnzimmer, Wohnzimmer | living room | in in | in into
+        das Schlafzimmer, Schlafzimmer | bedroom | in in | in into
+        das Klassenzimmer, Klassenzimmer | classroom | in in | in into
+        der Keller, Keller | cellar | in in | in into
+        das Büro, Büros | office | in in | in into
+    """,
+}
+
+CREATURES: tuple[Noun, ...] = (
+    *(parse_noun(row, "person") for row in table_rows(_PEOPLE)),
+    parse_noun("das Baby, Babys | baby", "baby"),
+    *(parse_noun(row, "animal") for row in table_rows(_ANIMALS)),
+)
+THINGS: tuple[Noun, ...] = tuple(
+    parse_noun(row, tags) for tags, table in _THINGS.items() for row in table_rows(table)
+)
+PLACES: tuple[Place, ...] = tuple(
+    parse_place_noun(row, tags) for tags, table in _PLACES.items() for row in table_rows(table)
+)

@@ -1,9 +1,9 @@
-"""The closed classes: pronouns, determiners, modals, prepositions, adverbs, conjunctions."""
+"""Lexicon of closed classes: pronouns, determiners, modals, prepositions, adverbials, conjunctions."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.data.picturebook.entries import Preposition
+from regard.data.picturebook.lexical_entries import Preposition
 
 Person = Literal["first", "third", "plural"]
 
@@ -43,7 +43,7 @@ THEY = Pronoun("plural", "sie", "sie", "ihnen", "ihr", *_THIRD, "they", "them", 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Determiner:
-    """What opens a noun phrase; `declension` names the German endings of it and of the adjectives."""
+    """A determiner; `declension` selects its German endings and those of the adjectives."""
 
     german: str
     english: str
@@ -58,10 +58,10 @@ BARE = Determiner("", "", "bare")
 NO = Determiner("kein", "a", "ein", "any")
 THIS = Determiner("dies", "this", "dieser", "these", definite=True)
 EVERY = Determiner("jed", "every", "dieser", definite=True)
-OWN = Determiner("", "", "ein", definite=True)  # the stem comes from the possessor
-BODY = Determiner("der", "", "der", definite=True)  # `sich die Hände waschen`, English takes a possessive
-TRADE = Determiner("", "a", "bare")  # `Er ist Lehrer`, `He is a teacher`
-PLAYED = Determiner("", "the", "bare")  # `Klavier spielen`, `play the piano`
+OWN = Determiner("", "", "ein", definite=True)  # possessive; its stem is the possessor's
+BODY_PART = Determiner("der", "", "der", definite=True)  # `sich die Hände waschen`, English takes a possessive
+OCCUPATION = Determiner("", "a", "bare")  # `Er ist Lehrer`, `He is a teacher`
+INSTRUMENT = Determiner("", "the", "bare")  # `Klavier spielen`, `play the piano`
 QUANTIFIERS = (
     Determiner("viel", "many", "viele", "many"),
     Determiner("einig", "some", "viele", "some"),
@@ -85,7 +85,7 @@ NUMERALS = tuple(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Modal:
-    """A verb that sends the main verb to the end as an infinitive; `english_kind` is how English negates."""
+    """A modal verb; `english_kind` is the English construction, on which negation depends."""
 
     german: str
     first: str
