@@ -138,7 +138,7 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
 
     def step(batch: TextBatch) -> None:
         logits = forward(input_ids=batch.ids.padded(0), use_cache=False).logits
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.marks.flatten())
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.token_labels.flatten())
         peer_update(model, optimizer, loss)
 
     return steps_by_turns(step, batches(size), TURN[size], compiling=compiling)

@@ -23,7 +23,7 @@ from harness.updates import updates
 
 from regard.config.models import TransformerConfig
 from regard.data.batches import Batch, Batches
-from regard.data.store import open_or_build
+from regard.data.token_store import open_or_build
 from regard.nn.build import build
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.tokenization import Tokenizer
@@ -84,7 +84,7 @@ def corpus(pairs: int) -> dict[str, float]:
         built, held = time.perf_counter() - start, memory()
         step, start = training_step(), time.perf_counter()
         batches = Batches(store, tokens=2048)
-        batches.per_epoch()
+        batches.batches_per_epoch()
         stream = batches.stream()
         step(next(stream)[0])
         begun = time.perf_counter() - start

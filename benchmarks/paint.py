@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.images import Stored
-from regard.data.prompts import NUMBERS
+from regard.data.images import IdxImages
+from regard.data.prompted_images import NUMBERS
 from regard.tasks.diffusion.model import ImageGenerator
 from regard.tasks.image_classification.model import ImageClassifier
 from regard.tasks.image_classification.task import measure
@@ -54,7 +54,7 @@ def recognised(
     painted = painter.paint([prompt for _, prompt in asked], each, seed, options)
     pixels = np.round(painted.pictures * 255).astype(np.uint8).reshape(-1, *painted.pictures.shape[2:])
     labels = [digit for digit, _ in asked for _ in range(each)]
-    found = measure(judge.model, Stored(Path("painted"), pixels, labels), judge.labels)
+    found = measure(judge.model, IdxImages(Path("painted"), pixels, labels), judge.labels)
     return {
         "merge": options.merge,
         "steps": options.steps,

@@ -22,7 +22,7 @@ from harness.updates import StrictWatcher, training_of
 
 from regard.config.models import TransformerConfig
 from regard.data import picturebook
-from regard.data.store import open_or_build
+from regard.data.token_store import open_or_build
 from regard.nn.build import build
 from regard.tasks.translation.config import TokenizerConfig, TranslationTrainConfig
 from regard.tasks.translation.vocabulary import learn

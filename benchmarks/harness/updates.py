@@ -18,7 +18,7 @@ LR = 5e-5
 class NoBatches:
     """The data of a training whose batches come from the benchmark: one batch an epoch."""
 
-    def per_epoch(self) -> int:
+    def batches_per_epoch(self) -> int:
         return 1
 
 

@@ -6,7 +6,7 @@ RegardError           the command ends with its one sentence and exit code 2
 ├── TrainingError     a training cannot go on: not a finite loss, no memory; exit code 1
 ├── OutOfMemory       memory did not suffice; exit code 1
 ├── Stopped           a training was asked to stop, and saved; exit code 128 + the signal
-├── CorpusError       a corpus file cannot be read as text or as pairs (regard.data.lines)
+├── CorpusError       a corpus file cannot be read as text or as pairs (regard.data.text_files)
 ├── DownloadError     no mirror gave the file (regard.data.download)
 └── ArchiveError      an archive is damaged or hostile (regard.data.archive)
 """

@@ -3,10 +3,9 @@
 import numpy as np
 import torch
 
-from regard.data.diffusion import PaintBatches
-from regard.data.images import Stored
-from regard.data.prompts import prompts_for, vocabulary_texts
-from regard.data.stream import Cursor
+from regard.data.batch_order import Cursor
+from regard.data.images import IdxImages
+from regard.data.prompted_images import PromptedImageBatches, prompts_for, vocabulary_texts
 
 
 def test_digits_have_prompts_in_two_languages() -> None:
@@ -24,19 +23,19 @@ def test_other_labels_are_called_by_their_names() -> None:
     assert len(vocabulary_texts(["shirt", "coat"])) == 2 * len(prompts_for("shirt"))
 
 
-def batches(tmp_path, **changed) -> PaintBatches:
+def batches(tmp_path, **changed) -> PromptedImageBatches:
     pixels = np.arange(50 * 16, dtype=np.int64).astype(np.uint8).reshape(50, 4, 4)
     labels = [str(number % 2) for number in range(50)]
-    images = Stored(tmp_path, pixels, labels)
+    images = IdxImages(tmp_path, pixels, labels)
     prompts = {"0": [[4, 1], [5, 6, 1]], "1": [[7, 1]]}
-    return PaintBatches(images, labels, prompts, [1], 2, **{"count": 8, "pool": 20, **changed})
+    return PromptedImageBatches(images, labels, prompts, [1], 2, **{"count": 8, "pool": 20, **changed})
 
 
 def test_a_picture_comes_with_a_prompt_of_its_label(tmp_path) -> None:
     made = batches(tmp_path)
     seen = []
     for batch in made.once():
-        for member, picture, ids in zip(batch.sentences, batch.pictures, batch.prompts.tolist(), strict=True):
+        for member, picture, ids in zip(batch.sentences, batch.images, batch.prompts.tolist(), strict=True):
             seen.append(member)
             assert ids[0] in ((4, 5) if member % 2 == 0 else (7,))
             wanted = torch.from_numpy(made.images.load([member])[0]).float() / 127.5 - 1
@@ -47,13 +46,15 @@ def test_a_picture_comes_with_a_prompt_of_its_label(tmp_path) -> None:
 
 
 def test_of_some_pictures_nothing_is_said(tmp_path) -> None:
-    silent = sum(int((batch.prompts[:, 0] == 1).sum()) for batch in batches(tmp_path, silent=0.5).once())
+    silent = sum(
+        int((batch.prompts[:, 0] == 1).sum()) for batch in batches(tmp_path, prompt_dropout=0.5).once()
+    )
     assert 10 < silent < 40
     assert all((batch.prompts[:, 0] != 1).all() for batch in batches(tmp_path).once())
 
 
 def test_batches_go_on_from_any_cursor_and_are_shared_out(tmp_path) -> None:
-    made = batches(tmp_path, silent=0.3)
+    made = batches(tmp_path, prompt_dropout=0.3)
     stream = made.stream()
     first = [next(stream) for _ in range(12)]
     again = made.stream(first[4][1])
@@ -63,8 +64,10 @@ def test_batches_go_on_from_any_cursor_and_are_shared_out(tmp_path) -> None:
         assert batch.sentences == other.sentences
         assert cursor == after
     assert first[-1][1].epoch == 1
-    halves = [next(batches(tmp_path, silent=0.3, share=(rank, 2)).stream(Cursor()))[0] for rank in (0, 1)]
+    halves = [
+        next(batches(tmp_path, prompt_dropout=0.3, shard=(rank, 2)).stream(Cursor()))[0] for rank in (0, 1)
+    ]
     whole = first[0][0]
     assert sorted(halves[0].sentences + halves[1].sentences) == sorted(whole.sentences)
     assert halves[0].num_targets == whole.num_targets
-    assert torch.equal(halves[0].pictures, whole.pictures[::2])
+    assert torch.equal(halves[0].images, whole.images[::2])

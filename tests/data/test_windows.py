@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from regard import tokenization
+from regard.data.batch_order import Cursor
 from regard.data.examples import TextBatches
-from regard.data.lines import CorpusError
-from regard.data.store import open_or_build
-from regard.data.stream import Cursor
-from regard.data.windows import RunningText, Windows
+from regard.data.language_modeling import TextRange, TokenWindows
+from regard.data.text_files import CorpusError
+from regard.data.token_store import open_or_build
 
 LINES = [f"line {number} of a text, größer as it goes on\n" * (number % 3 + 1) for number in range(60)]
 WHOLE = "".join(LINES)
@@ -24,7 +24,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def windows(running: RunningText, folder: Path, length: int, part: int = 1_000_000) -> Windows:
+def windows(running: TextRange, folder: Path, length: int, part: int = 1_000_000) -> TokenWindows:
     tokenizer = tokenization.train("characters", running)
     store = open_or_build(
         folder,
@@ -34,14 +34,14 @@ def windows(running: RunningText, folder: Path, length: int, part: int = 1_000_0
         (tokenizer.size, 0),
         part,
     )
-    return Windows(store, length)
+    return TokenWindows(store, length)
 
 
 def test_a_text_and_its_parts_are_exact(file: Path) -> None:
-    running = RunningText.of(file)
+    running = TextRange.of_file(file)
     assert "".join(running) == WHOLE
     assert (len(running), running.bytes) == (len(WHOLE), len(WHOLE.encode()))
-    kept, out = running.parted(0.1)
+    kept, out = running.split(0.1)
     assert ("".join(kept), "".join(out)) == (WHOLE[: int(len(WHOLE) * 0.9)], WHOLE[int(len(WHOLE) * 0.9) :])
     assert kept.bytes + out.bytes == running.bytes
     assert len({each.fingerprint for each in (running, kept, out)}) == 3
@@ -49,19 +49,19 @@ def test_a_text_and_its_parts_are_exact(file: Path) -> None:
 
 @pytest.mark.parametrize("part", [1, 1_000_000])
 def test_windows_are_neighbours_and_ask_for_what_follows(file: Path, tmp_path: Path, part: int) -> None:
-    found = windows(RunningText.of(file), tmp_path / "store", 32, part)
+    found = windows(TextRange.of_file(file), tmp_path / "store", 32, part)
     assert found.tokens == len(WHOLE)
     assert len(found.parts()) == len(found.rows) == (1 if part > 1 else len(found.rows))
     for each in found.load(np.arange(len(found)), np.random.default_rng(3)):
         assert len(each.ids) == 32
-        assert each.marks is not None
-        assert np.array_equal(each.ids[1:], each.marks[:-1])
-    asked = sum(len(each.ids) for each in found.in_order())
+        assert each.token_labels is not None
+        assert np.array_equal(each.ids[1:], each.token_labels[:-1])
+    asked = sum(len(each.ids) for each in found.non_overlapping())
     assert asked == len(WHOLE) - len(found.rows)
 
 
 def test_an_epoch_goes_through_the_text_and_the_next_one_begins_elsewhere(file: Path, tmp_path: Path) -> None:
-    found = windows(RunningText.of(file), tmp_path / "store", 16)
+    found = windows(TextRange.of_file(file), tmp_path / "store", 16)
     batches = TextBatches(found, sentences=4, seed=1)
     first = [
         batch for batch, cursor in some(batches, Cursor()) if cursor.epoch == 0 or cursor == Cursor(1, 0, 0)
@@ -79,7 +79,7 @@ def test_an_epoch_goes_through_the_text_and_the_next_one_begins_elsewhere(file: 
 
 def some(batches: TextBatches, cursor: Cursor) -> list:
     stream = batches.stream(cursor)
-    return [next(stream) for _ in range(batches.per_epoch())]
+    return [next(stream) for _ in range(batches.batches_per_epoch())]
 
 
 def begin_of(row: list[int], ids: list[int]) -> int:
@@ -92,10 +92,10 @@ def begin_of(row: list[int], ids: list[int]) -> int:
 def test_a_file_without_text_is_told(tmp_path: Path, content: str, sentence: str) -> None:
     (tmp_path / "text.txt").write_text(content, encoding="utf-8")
     with pytest.raises(CorpusError, match=sentence):
-        RunningText.of(tmp_path / "text.txt")
+        TextRange.of_file(tmp_path / "text.txt")
 
 
 def test_a_text_too_short_to_hold_some_out_is_told(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a")
-    with pytest.raises(CorpusError, match="too short a text"):
-        RunningText.of(tmp_path / "text.txt").parted(0.6)
+    with pytest.raises(CorpusError, match="too short to hold some out"):
+        TextRange.of_file(tmp_path / "text.txt").split(0.6)

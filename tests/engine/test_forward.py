@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.config.models import BertConfig, GptConfig, RnnConfig, TransformerConfig
 from regard.data.batches import Batches
-from regard.data.examples import NOTHING, Example, TextBatch, all_batches
+from regard.data.examples import IGNORE_INDEX, Example, TextBatch, all_batches
 from regard.engine.forward import bert_hidden_at, run, run_tokens, seq2seq_hidden
 from regard.nn import Packed
 from regard.nn.bert import BertReader
@@ -38,7 +38,7 @@ def texts() -> TextBatch:
     chance = np.random.default_rng(3)
     examples = []
     for number, length in enumerate((9, 4, 1, 7, 4)):
-        marks = np.where(chance.random(length) < 0.5, chance.integers(0, 4, length), NOTHING)
+        marks = np.where(chance.random(length) < 0.5, chance.integers(0, 4, length), IGNORE_INDEX)
         labels = (number % 2, min(2, length - 1))
         examples.append(Example(number, chance.integers(3, WORDS - 3, length), min(3, length), labels, marks))
     (batch,) = all_batches(examples, 1000)
@@ -98,7 +98,7 @@ def test_losses_of_packed_texts_equal_those_of_the_padded_modules(
     model, batch = make().eval(), texts()
     if isinstance(objective(model), SpanObjective | LanguageObjective):
         batch = TextBatch(
-            batch.ids, batch.segments, batch.labels.clamp(max=0), batch.marks.clamp(min=0), 25, 25, 5, ()
+            batch.ids, batch.segments, batch.labels.clamp(max=0), batch.token_labels.clamp(min=0), 25, 25, 5, ()
         )
     with plain():
         expected = loss_and_gradients(objective(model), model, batch)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.curve import curve
+from regard.data.regression_points import curve
 from regard.nn.kernel_regression import KernelRegression
 
 

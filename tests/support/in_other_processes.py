@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from regard import storage
-from regard.data.store import open_or_build
+from regard.data.token_store import open_or_build
 
 PAIRS = [(" ".join(["a"] * (1 + i % 7)), " ".join(["b"] * (1 + i % 5))) for i in range(103)]
 SIZES = (20, 20)

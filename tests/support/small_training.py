@@ -6,7 +6,7 @@ import torch
 
 from regard.config.models import TransformerConfig
 from regard.data.batches import Batches
-from regard.data.store import TokenStore
+from regard.data.token_store import TokenStore
 from regard.nn.transformer import Transformer
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training import checkpoint

@@ -12,7 +12,7 @@ import pytest
 import regard
 from regard.config.data import PairDataConfig
 from regard.config.schema import parse_assignments
-from regard.data import lines
+from regard.data import text_files
 from regard.data.parallel import ParallelCorpus
 
 SMALL = [
@@ -26,13 +26,13 @@ SMALL = [
 def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file of a corpus is opened."""
     counts: Counter[str] = Counter()
-    open_file = lines._open
+    open_file = text_files._open
 
     def counted(path: Path):  # type: ignore[no-untyped-def]
         counts[path.name] += 1
         return open_file(path)
 
-    monkeypatch.setattr(lines, "_open", counted)
+    monkeypatch.setattr(text_files, "_open", counted)
     return counts
 
 

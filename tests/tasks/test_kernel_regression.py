@@ -10,7 +10,7 @@ import torch
 import regard
 from regard.config.data import CurveDataConfig
 from regard.config.schema import parse_assignments
-from regard.data.curve import curve, points
+from regard.data.regression_points import curve, load_points
 from regard.errors import RegardError
 from regard.tasks.kernel_regression import task as kernel
 from regard.tasks.spec import EvaluateOptions, ExportOptions
@@ -22,13 +22,13 @@ def run(tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_data_are_the_texts() -> None:
-    x, y = points(CurveDataConfig(samples=20000), seed=0)
+    x, y = load_points(CurveDataConfig(samples=20000), seed=0)
     assert float(x.min()) >= 0
     assert float(x.max()) < 5
     noise = y - (2 * torch.sin(x) + x**0.8)
     assert float(noise.mean()) == pytest.approx(0, abs=0.02)
     assert float(noise.std()) == pytest.approx(0.5, abs=0.02)
-    assert torch.equal(y, points(CurveDataConfig(samples=20000), seed=0)[1])
+    assert torch.equal(y, load_points(CurveDataConfig(samples=20000), seed=0)[1])
 
 
 def test_learning_beats_the_fixed_kernel_and_that_beats_averaging(run) -> None:

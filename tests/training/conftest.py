@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.small_training import encode
 
-from regard.data.store import TokenStore, open_or_build
+from regard.data.token_store import TokenStore, open_or_build
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from support.small_training import go, same, training
 
 from regard import storage, tensor_files
-from regard.data.store import TokenStore
+from regard.data.token_store import TokenStore
 from regard.errors import DiskError, TrainingError
 from regard.training import checkpoint
 from regard.training.state import Training

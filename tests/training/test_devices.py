@@ -117,7 +117,7 @@ def test_bfloat16_where_the_device_has_it(accelerate: Accelerate) -> None:
 def test_batches_are_pinned_for_devices_with_memory_of_their_own(kind: str, pins: bool) -> None:
     weight = SimpleNamespace(device=torch.device(kind))
     model = SimpleNamespace(parameters=lambda: iter([weight]))
-    batch = SimpleNamespace(pinned=lambda: "pinned")
+    batch = SimpleNamespace(pin_memory=lambda: "pinned")
     prepared, _ = loop.pinned(model)((batch, None))  # type: ignore[arg-type]
     assert prepared == ("pinned" if pins else batch)
 

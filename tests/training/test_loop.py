@@ -10,7 +10,7 @@ import torch
 from support.small_training import PAD, Notes, go, same, training
 
 from regard.data.batches import Batches
-from regard.data.store import TokenStore
+from regard.data.token_store import TokenStore
 from regard.errors import Stopped, TrainingError
 from regard.training import checkpoint
 from regard.training.ema import copy_of

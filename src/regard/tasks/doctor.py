@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.config.models import RnnConfig, TransformerConfig
 from regard.data.batches import Batch, Batches
-from regard.data.store import TokenStore, open_or_build
+from regard.data.token_store import TokenStore, open_or_build
 from regard.decoding import BeamSearchConfig, DecodingConstraints, search
 from regard.engine import describe, find_library
 from regard.metrics import measure

@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.data.filters import Report
+from regard.data.filters import FilterReport
 from regard.metrics import Quality
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary
@@ -16,7 +16,7 @@ def translation_card(
     quality: Quality,
     loss: float,
     training: Training,
-    report: Report,
+    report: FilterReport,
     vocabulary: Vocabulary,
 ) -> str:
     """The README.md of a translation run."""

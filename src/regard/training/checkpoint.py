@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from regard import storage
-from regard.data.stream import Cursor
+from regard.data.batch_order import Cursor
 from regard.errors import DiskError, TrainingError
 from regard.tensor_files import write_tensors
 from regard.training.ema import fill

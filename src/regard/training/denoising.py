@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from regard.data.diffusion import PaintBatch
+from regard.data.prompted_images import PromptedImageBatch
 from regard.nn.noise import Noise
 from regard.nn.unet import Unet
 
@@ -23,14 +23,14 @@ class NoiseObjective:
         self.device = next(model.parameters()).device
         self.weights = weights_of(model.noise, most_signal).to(self.device)
 
-    def __call__(self, batch: PaintBatch) -> Tensor:
+    def __call__(self, batch: PromptedImageBatch) -> Tensor:
         batch = batch.to(self.device)
-        times = spread_times(len(batch.pictures), self.model.noise.steps).to(self.device)
-        return self.loss(batch, times, torch.randn_like(batch.pictures))
+        times = spread_times(len(batch.images), self.model.noise.steps).to(self.device)
+        return self.loss(batch, times, torch.randn_like(batch.images))
 
-    def loss(self, batch: PaintBatch, times: Tensor, noise: Tensor) -> Tensor:
+    def loss(self, batch: PromptedImageBatch, times: Tensor, noise: Tensor) -> Tensor:
         """The loss for this noise in the pictures, after these steps (pictures,)."""
-        noised = self.model.noise.noised(batch.pictures, times, noise)
+        noised = self.model.noise.noised(batch.images, times, noise)
         with self.autocast():
             told = self.model(noised, times, self.model.read(batch.prompts)).float()
         errors = (told - noise).square().flatten(1).mean(1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.stream import Cursor
+from regard.data.batch_order import Cursor
 from regard.errors import Stopped
 from regard.training.prefetch import ahead
 from regard.training.state import Objective, Training, Validate, Watcher
@@ -62,7 +62,7 @@ def pinned(model: nn.Module) -> Callable[[tuple[Any, Cursor]], tuple[Any, Cursor
     MPS shares its memory with the CPU.
     """
     pins = next(model.parameters()).device.type not in ("cpu", "mps")
-    return lambda item: (item[0].pinned(), item[1]) if pins else item
+    return lambda item: (item[0].pin_memory(), item[1]) if pins else item
 
 
 def validation(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.data.examples import NOTHING, TextBatch
+from regard.data.examples import IGNORE_INDEX, TextBatch
 from regard.engine.forward import Inputs, gpt_hidden, is_changed, last_tokens, padded_inputs, run, run_tokens
 from regard.engine.loss import linear_cross_entropy
 from regard.engine.token_loss import language_model_loss
@@ -67,9 +67,9 @@ class TagObjective(HeadObjective):
         scores = run_tokens(self.model, batch.ids, batch.segments).values.float()
         return functional.cross_entropy(
             scores,
-            batch.marks,
+            batch.token_labels,
             reduction="sum",
-            ignore_index=NOTHING,
+            ignore_index=IGNORE_INDEX,
             label_smoothing=self.smoothing,
         )
 
@@ -94,12 +94,14 @@ class PretrainingObjective(HeadObjective):
 
     def parts(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
         """Both losses, each summed over its own decisions."""
-        positions = (batch.marks != NOTHING).nonzero().squeeze(1)
+        positions = (batch.token_labels != IGNORE_INDEX).nonzero().squeeze(1)
         hidden, scores = run(self.model, batch.ids, batch.segments, positions)
         weight, bias = cast(Any, self.model).output
-        words = linear_cross_entropy(hidden.float(), weight, bias, batch.marks.index_select(0, positions))
+        words = linear_cross_entropy(
+            hidden.float(), weight, bias, batch.token_labels.index_select(0, positions)
+        )
         following = functional.cross_entropy(
-            scores.float(), batch.labels[:, 0], reduction="sum", ignore_index=NOTHING
+            scores.float(), batch.labels[:, 0], reduction="sum", ignore_index=IGNORE_INDEX
         )
         return words, following
 
@@ -110,13 +112,13 @@ class LanguageObjective(HeadObjective):
     def loss(self, batch: TextBatch) -> Tensor:
         if is_changed(self.model):  # its hooks run where the model is called
             scores = run_tokens(self.model, batch.ids).values.float()
-            return functional.cross_entropy(scores, batch.marks, reduction="sum")
+            return functional.cross_entropy(scores, batch.token_labels, reduction="sum")
         if self.precision == torch.float32:
-            loss = language_model_loss(self.model, batch.ids, batch.marks)
+            loss = language_model_loss(self.model, batch.ids, batch.token_labels)
             if loss is not None:
                 return loss
         hidden = gpt_hidden(cast(Any, self.model).gpt, batch.ids)
-        return next_token_loss(self.model, hidden.values, batch.marks)
+        return next_token_loss(self.model, hidden.values, batch.token_labels)
 
 
 class GptClassObjective(ClassObjective):

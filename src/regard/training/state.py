@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.config.training import TrainConfig
-from regard.data.stream import Cursor
+from regard.data.batch_order import Cursor
 from regard.training.distributed import World
 from regard.training.ema import Average
 from regard.training.optimizers import make_optimizer, make_schedule
@@ -37,10 +37,10 @@ class Batch(Protocol):
     def sentences(self) -> tuple[int, ...]:
         """Which examples these are."""
 
-    def stand_in(self) -> Self:
+    def placeholder(self) -> Self:
         """One example of nothing, for a process that has no row but must compute with the others."""
 
-    def pinned(self) -> Self:
+    def pin_memory(self) -> Self:
         """The same in page-locked memory, from which a GPU copies while it computes."""
 
 
@@ -49,7 +49,7 @@ class Batches(Protocol):
 
     def stream(self, cursor: Cursor) -> Iterator[tuple[Any, Cursor]]: ...
 
-    def per_epoch(self) -> int: ...
+    def batches_per_epoch(self) -> int: ...
 
 
 Objective = Callable[[Any], Tensor]
@@ -150,7 +150,7 @@ class Training:
         self.sharded = is_sharded(self.model)
         self.optimizer = make_optimizer(self.model, self.settings)
         self.average = Average(self.model, self.settings, self.kept)
-        self.per_epoch = max(1, math.ceil(self.batches.per_epoch() / self.settings.grad_accum))
+        self.per_epoch = max(1, math.ceil(self.batches.batches_per_epoch() / self.settings.grad_accum))
 
     def done(self) -> float:
         """Share of the budget used; training ends at 1."""

@@ -67,7 +67,7 @@ def one_update(
     for batch in batches:
         if not batch.rows:  # fewer rows than processes
             if training.sharded:  # its part of the weights is asked for all the same
-                (objective(batch.stand_in()) * 0).backward()  # type: ignore[no-untyped-call]
+                (objective(batch.placeholder()) * 0).backward()  # type: ignore[no-untyped-call]
             continue
         with memory_error_named(training, batch):
             loss = objective(batch)

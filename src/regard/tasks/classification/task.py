@@ -9,8 +9,15 @@ import numpy as np
 from torch import nn
 
 from regard.config.models import GptConfig
-from regard.data.examples import Example, Ready
-from regard.data.labelled import Columns, Labelled, balance, check_labels, labels_of, read_labelled
+from regard.data.examples import Example, FixedExamples
+from regard.data.labelled_text import (
+    LabelledColumns,
+    LabelledText,
+    check_labels,
+    distinct_labels,
+    label_distribution,
+    read_labelled,
+)
 from regard.metrics import score_labels
 from regard.nn.build import Head
 from regard.tasks.classification.config import ClassificationRecipe
@@ -40,24 +47,24 @@ class Classification:
             self.objective = partial(GptClassObjective, language=recipe.train.language_loss)
         self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []
-        self.splits: dict[str, list[Labelled]] = {}
+        self.splits: dict[str, list[LabelledText]] = {}
 
     def open(self, split: str, path: Path) -> None:
         self.splits[split] = self.read_file(path)
-        self.labels = self.labels or labels_of(self.splits[split], path)
+        self.labels = self.labels or distinct_labels(self.splits[split], path)
         check_labels(self.splits[split], self.labels, path)
 
-    def key(self, item: Labelled) -> str:
+    def key(self, item: LabelledText) -> str:
         return item.text
 
     def tell(self) -> Iterator[str]:
         told = ", ".join(f"{len(examples):,} for {split}" for split, examples in self.splits.items())
         yield f"examples: {told}"
-        yield f"labels: {balance(self.splits['train'])}"
+        yield f"labels: {label_distribution(self.splits['train'])}"
 
-    def read_file(self, path: Path) -> list[Labelled]:
+    def read_file(self, path: Path) -> list[LabelledText]:
         data = self.data
-        return list(read_labelled(path, Columns(data.text, data.pair, data.label), pairs=data.pairs))
+        return list(read_labelled(path, LabelledColumns(data.text, data.pair, data.label), pairs=data.pairs))
 
     def texts(self) -> Iterable[str]:
         for each in self.splits["train"]:
@@ -65,11 +72,13 @@ class Classification:
             if each.pair is not None:
                 yield each.pair
 
-    def encode(self, tokenizer: BertTokenizer | MarkedTokenizer, tell: Callable[[str], object]) -> Ready:
+    def encode(
+        self, tokenizer: BertTokenizer | MarkedTokenizer, tell: Callable[[str], object]
+    ) -> FixedExamples:
         examples, cut = self.examples(tokenizer, "train")
         if cut:
             tell(f"{cut:,} of {len(examples):,} examples are longer than {self.max_length} tokens, and cut")
-        return Ready(examples)
+        return FixedExamples(examples)
 
     def examples(self, tokenizer: BertTokenizer | MarkedTokenizer, split: str) -> tuple[list[Example], int]:
         examples = self.splits[split]

@@ -9,9 +9,8 @@ from torch import nn
 
 from regard import tokenization
 from regard.config.models import UnetConfig, VitConfig
-from regard.data.diffusion import PaintBatches
-from regard.data.images import Images, Part, labels_of, open_images
-from regard.data.prompts import prompts_for, usual_prompt, vocabulary_texts
+from regard.data.images import Images, ImageSubset, distinct_labels, open_images
+from regard.data.prompted_images import PromptedImageBatches, prompts_for, usual_prompt, vocabulary_texts
 from regard.decoding.diffusion import DiffusionConfig, paint
 from regard.errors import RecipeError, RegardError
 from regard.nn import Packed
@@ -55,7 +54,7 @@ class PaintTask:
         self.recipe, self.settings, self.width = recipe, recipe.train, recipe.model.width
         self.path = Path(recipe.data.path or "")
         self.splits = open_splits(self.path, recipe)
-        self.labels = labels_of(self.splits["train"], self.path)
+        self.labels = distinct_labels(self.splits["train"], self.path)
         self.tokenizer: Tokenizer
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
@@ -71,23 +70,23 @@ class PaintTask:
             world.wait()
         return build_unet(self.recipe.model, self.tokenizer)
 
-    def batches(self, world: World) -> PaintBatches:
+    def batches(self, world: World) -> PromptedImageBatches:
         by_pixels = self.settings.batch_tokens // self.recipe.model.side**2
         count = self.settings.batch_sentences or max(1, by_pixels)
         return self.cut("train", count, (world.rank, world.size))
 
-    def cut(self, split: str, count: int, share: tuple[int, int] = (0, 1)) -> PaintBatches:
+    def cut(self, split: str, count: int, share: tuple[int, int] = (0, 1)) -> PromptedImageBatches:
         """The pictures of a split in batches."""
-        return PaintBatches(
+        return PromptedImageBatches(
             self.splits[split],
             self.splits[split].labels,
             {label: said(self.tokenizer, prompts_for(label)) for label in self.labels},
             [self.tokenizer.end],
             self.tokenizer.padding,
             count,
-            silent=self.recipe.train.drop_prompt,
+            prompt_dropout=self.recipe.train.drop_prompt,
             seed=self.settings.seed,
-            share=share,
+            shard=share,
         )
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> NoiseObjective:
@@ -157,10 +156,10 @@ def open_splits(folder: Path, recipe: DiffusionRecipe) -> dict[str, Images]:
         order = np.random.default_rng(1).permutation(every)
         whole = found["train"]
         found["train"], found["valid"] = (
-            Part(whole, np.sort(each)) for each in (order[held_out:], order[:held_out])
+            ImageSubset(whole, np.sort(each)) for each in (order[held_out:], order[:held_out])
         )
     if "test" in found:
-        found["test"] = Part(found["test"], np.arange(min(MEASURED, len(found["test"].labels))))
+        found["test"] = ImageSubset(found["test"], np.arange(min(MEASURED, len(found["test"].labels))))
     return found
 
 

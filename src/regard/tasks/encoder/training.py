@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from regard.config.data import Files
 from regard.config.models import NgramConfig
-from regard.data.examples import Example, Source, TextBatch, TextBatches, all_batches
-from regard.data.lines import CorpusError
+from regard.data.examples import Example, ExampleSource, TextBatch, TextBatches, all_batches
+from regard.data.text_files import CorpusError
 from regard.engine import run
 from regard.errors import RecipeError
 from regard.nn import kept_share
@@ -154,7 +154,7 @@ class Work(Protocol):
     def texts(self) -> Iterable[str]:
         """What a vocabulary may be learned from."""
 
-    def encode(self, tokenizer: Any, tell: Callable[[str], object]) -> Source:
+    def encode(self, tokenizer: Any, tell: Callable[[str], object]) -> ExampleSource:
         """The training examples; what became of long ones is told."""
 
     def measure(self, model: nn.Module, tokenizer: Any, split: str) -> TaskScores:
@@ -170,7 +170,7 @@ class TextTask:
         self.width = self.model.width
         self.settings = settled_by_worth(recipe.train, reduction_of(recipe))
         self.tokenizer: Any  # as the model has it
-        self.source: Source
+        self.source: ExampleSource
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         if (folder.path / LABELS).exists():
@@ -208,7 +208,7 @@ class TextTask:
             tokens=self.settings.batch_tokens,
             sentences=self.settings.batch_sentences,
             seed=self.settings.seed,
-            share=(world.rank, world.size),
+            shard=(world.rank, world.size),
         )
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> HeadObjective:

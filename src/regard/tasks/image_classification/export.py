@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard import storage
-from regard.data.image_batches import as_numbers
+from regard.data.image_batches import pixels_to_float
 from regard.data.images import Images
 from regard.errors import RegardError
 from regard.interop import by_transformers, onnx, vit
@@ -41,7 +41,7 @@ def export(loaded: ImageClassifier, options: ExportOptions) -> Check:
 def images_of(loaded: ImageClassifier, source: str | Path | None) -> Tensor:
     """Images to check with, from 0 to 1: those of a folder, or the run's own."""
     images: Images = loaded.images(None if source is None else Path(source))
-    return as_numbers(images.load(range(min(MOST, len(images.labels)))))
+    return pixels_to_float(images.load(range(min(MOST, len(images.labels)))))
 
 
 @torch.inference_mode()

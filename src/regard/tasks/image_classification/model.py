@@ -7,9 +7,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.image_batches import as_numbers
-from regard.data.images import Images, InFolders, check_labels, open_images, open_set
-from regard.data.pictures import look_at, read_picture
+from regard.data.image_batches import pixels_to_float
+from regard.data.images import (
+    FolderImages,
+    Images,
+    check_labels,
+    open_images,
+    open_test_images,
+    read_image,
+    read_image_header,
+)
 from regard.errors import RegardError
 from regard.nn import Merging, Recorder
 from regard.tasks.classification.task import LabelPrediction, judged
@@ -37,8 +44,8 @@ class ImageClassifier(LoadedModel):
         model, paths = self.recipe.model, [Path(each) for each in images]
         if not paths:
             return []
-        pictures = [look_at(path) for path in paths]
-        found = InFolders(Path(), pictures, [""] * len(paths), model.height, model.width, model.channels)
+        pictures = [read_image_header(path) for path in paths]
+        found = FolderImages(Path(), pictures, [""] * len(paths), model.height, model.width, model.channels)
         return [judged(self.labels, each) for each in probabilities(self.model, found)]
 
     def evaluate(self, folder: Path | None = None) -> TaskScores:
@@ -48,7 +55,7 @@ class ImageClassifier(LoadedModel):
     def images(self, folder: Path | None = None) -> Images:
         """Images to measure on."""
         if folder is not None:
-            images = open_set(folder, self.recipe.model)
+            images = open_test_images(folder, self.recipe.model)
         else:
             if self.recipe.data.path is None:
                 raise RegardError(f"{self.folder.path} has no images of its own: give a folder with --data")
@@ -104,8 +111,8 @@ class ImageClassifier(LoadedModel):
     def pixels(self, image: str | Path) -> Tensor:
         """An image file as the model reads it: (1, channels, height, width)."""
         model = self.recipe.model
-        read = read_picture(Path(image), model.height, model.width, model.channels)
-        return as_numbers(read[None]).to(next(self.model.parameters()).device)
+        read = read_image(Path(image), model.height, model.width, model.channels)
+        return pixels_to_float(read[None]).to(next(self.model.parameters()).device)
 
     @torch.no_grad()
     def attention(self, image: str | Path) -> AttentionMaps:

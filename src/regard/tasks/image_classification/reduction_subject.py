@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.image_batches import as_numbers
-from regard.data.images import Part
+from regard.data.image_batches import pixels_to_float
+from regard.data.images import ImageSubset
 from regard.engine import run
 from regard.nn import Merging, Pruning, Reducer, TokenCounts
 from regard.nn.vit import Vit
@@ -25,12 +25,12 @@ class ImageSubject:
     def __init__(self, loaded: ImageClassifier, data: Path | None, most: int) -> None:
         images = loaded.images(data)
         self.loaded, self.config = loaded, loaded.recipe.model
-        self.images = Part(images, np.arange(len(images.labels))[spread(len(images.labels), most)])
+        self.images = ImageSubset(images, np.arange(len(images.labels))[spread(len(images.labels), most)])
         self.body: Vit = loaded.model.vit
         self.examples, self.length = len(self.images.labels), float(self.config.tokens)
         self.timed = min(self.examples, max(1, TIMED // self.config.tokens))
         self.first_only = self.config.read == "class"
-        self.pixels = as_numbers(self.images.load(range(self.timed)))
+        self.pixels = pixels_to_float(self.images.load(range(self.timed)))
 
     def score(self, by: Reducer) -> float:
         self.body.reduction = cast(Merging | Pruning, by)

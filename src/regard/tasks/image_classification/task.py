@@ -10,8 +10,15 @@ import torch
 from torch import nn
 
 from regard.config.models import VitConfig
-from regard.data.image_batches import ImageBatches, as_numbers
-from regard.data.images import Images, Part, balance, check_labels, labels_of, open_images
+from regard.data.image_batches import ImageBatches, pixels_to_float
+from regard.data.images import (
+    Images,
+    ImageSubset,
+    check_labels,
+    distinct_labels,
+    label_distribution,
+    open_images,
+)
 from regard.engine import run
 from regard.errors import RecipeError, RegardError
 from regard.metrics import score_labels
@@ -62,7 +69,7 @@ class VisionTask:
         self.settings = settled_by_worth(recipe.train, recipe.reduce)
         self.path = Path(recipe.data.path or "")
         self.splits = splits
-        self.labels = labels_of(splits["train"], self.path)
+        self.labels = distinct_labels(splits["train"], self.path)
         for images in splits.values():
             check_labels(images, self.labels, self.path)
         if "valid" not in splits:
@@ -73,7 +80,7 @@ class VisionTask:
             self.labels = read_labels(folder.path)
         told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
         listener.log(f"images: {told}")
-        listener.log(f"labels: {balance(self.splits['train'])}")
+        listener.log(f"labels: {label_distribution(self.splits['train'])}")
         if world.first:
             folder.write_recipe(self.recipe)
             write_labels(folder, self.labels)
@@ -92,7 +99,7 @@ class VisionTask:
             self.settings.batch_sentences or max(1, self.settings.batch_tokens // tokens),
             self.recipe.data,
             seed=self.settings.seed,
-            share=(world.rank, world.size),
+            shard=(world.rank, world.size),
         )
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> ImageObjective:
@@ -106,7 +113,7 @@ class VisionTask:
         if not learns(self.recipe.reduce):
             return scores
         valid = self.splits["valid"]
-        pixels = as_numbers(valid.load(range(min(SAMPLE, len(valid.labels)))))
+        pixels = pixels_to_float(valid.load(range(min(SAMPLE, len(valid.labels)))))
         vit: Any = model.vit
         with torch.no_grad():
             kept = kept_share(vit.reduced(pixels.to(vit.mean.device), vit.reduction).counts)
@@ -189,7 +196,7 @@ def held_out(images: Images, share: float, path: Path) -> tuple[Images, Images]:
         raise RegardError(
             f"{path}: too few images to hold some out for validation; give more, or a folder valid"
         )
-    return Part(images, kept), Part(images, out)
+    return ImageSubset(images, kept), ImageSubset(images, out)
 
 
 def numbers_of(images: Images, labels: list[str]) -> np.ndarray:
@@ -207,7 +214,7 @@ def probabilities(model: nn.Module, images: Images) -> np.ndarray:
     for first in range(0, len(images.labels), count):
         some = images.load(range(first, min(first + count, len(images.labels))))
         with torch.no_grad():
-            found.append(run(model, as_numbers(some).to(place)).float().softmax(-1).cpu().numpy())
+            found.append(run(model, pixels_to_float(some).to(place)).float().softmax(-1).cpu().numpy())
     return np.concatenate(found)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.data.curve import curve, points
+from regard.data.regression_points import curve, load_points
 from regard.nn import Recorder
 from regard.nn.kernel_regression import KernelRegression
 from regard.tasks.kernel_regression.config import KernelRegressionRecipe
@@ -65,7 +65,7 @@ def train(recipe: KernelRegressionRecipe, out: Path) -> KernelRun:
     """Fit the recipe's kernel, measure it beside averaging and the fixed kernel, and write the run folder."""
     choose_device(recipe.train.device)  # refused before a folder is made
     folder = RunFolder.create(out)
-    x, y = points(recipe.data, recipe.train.seed)
+    x, y = load_points(recipe.data, recipe.train.seed)
     model = KernelRegression.on(x, y, recipe.model.kernel, recipe.model.sharpness)
     before = weights_of(model)
     steps = learn(model, recipe) if recipe.model.kernel == "learned" else []

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from regard.config.models import NgramConfig
-from regard.data.windows import Windows
+from regard.data.language_modeling import TokenWindows
 from regard.errors import RegardError
 from regard.nn.ngram import Ngram, counted, from_tensors
 from regard.tasks.encoder.run_folder import learned
@@ -24,7 +24,7 @@ from regard.tokenization import Tokenizer
 class CountedWork(Work, Protocol):
     """The work of a language recipe."""
 
-    def windows(self, tokenizer: Tokenizer, split: str) -> Windows: ...
+    def windows(self, tokenizer: Tokenizer, split: str) -> TokenWindows: ...
 
 
 def count(
@@ -91,7 +91,7 @@ def card(recipe: LanguageModelingRecipe, result: TaskRun) -> str:
     return text_card(recipe.task, files, str(recipe.model), facts, result.measured.scores, [])
 
 
-def measured_counts(model: nn.Module, windows: Windows) -> tuple[float, int]:
+def measured_counts(model: nn.Module, windows: TokenWindows) -> tuple[float, int]:
     """Nats of all tokens but the first of each row, and how many they are."""
     assert isinstance(model, Ngram)
     costs = [model.nats(row) for row in windows.rows if len(row)]

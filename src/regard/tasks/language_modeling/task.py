@@ -10,8 +10,8 @@ from torch import nn
 
 from regard.config.models import NgramConfig
 from regard.data.examples import all_batches
-from regard.data.store import TokenStore, open_or_build, store_key
-from regard.data.windows import RunningText, Windows
+from regard.data.language_modeling import TextRange, TokenWindows
+from regard.data.token_store import TokenStore, open_or_build, store_key
 from regard.errors import RegardError
 from regard.nn.build import Head
 from regard.nn.ngram import Ngram
@@ -51,13 +51,13 @@ class Language:
         self.data = recipe.data
         self.max_length = 1 if isinstance(recipe.model, NgramConfig) else recipe.model.max_length
         self.labels: list[str] = []
-        self.splits: dict[str, RunningText] = {}
+        self.splits: dict[str, TextRange] = {}
 
     def open(self, split: str, path: Path) -> None:
         """A file as a split; where validation has no file of its own, the end of the text is held out."""
-        whole = RunningText.of(path)
+        whole = TextRange.of_file(path)
         if split == "train" and self.data.valid is None:
-            self.splits["train"], self.splits["valid"] = whole.parted(self.data.held_out)
+            self.splits["train"], self.splits["valid"] = whole.split(self.data.held_out)
         else:
             self.splits[split] = whole
 
@@ -71,7 +71,7 @@ class Language:
     def texts(self) -> Iterable[str]:
         return iter(self.splits["train"])
 
-    def encode(self, tokenizer: Tokenizer, tell: Callable[[str], object]) -> Windows:
+    def encode(self, tokenizer: Tokenizer, tell: Callable[[str], object]) -> TokenWindows:
         found = self.windows(tokenizer, "train")
         if not len(found):
             raise RegardError(
@@ -84,8 +84,8 @@ class Language:
                 tell(f"data.{split}: {unknown:,} characters do not occur in the training text")
         return found
 
-    def windows(self, tokenizer: Tokenizer, split: str) -> Windows:
-        return Windows(self.store(tokenizer, split), self.max_length)
+    def windows(self, tokenizer: Tokenizer, split: str) -> TokenWindows:
+        return TokenWindows(self.store(tokenizer, split), self.max_length)
 
     def store(self, tokenizer: Tokenizer, split: str) -> TokenStore:
         """A split as ids, in a token store that is built where it is not there yet."""
@@ -112,7 +112,7 @@ class Language:
             nats, tokens = ngram.measured_counts(model, windows)
             return TaskScores(self.scores(nats, tokens, windows.tokens, split), tokens, [])
         objective = LanguageObjective(model)
-        in_order, total, asked, count = windows.in_order(), 0.0, 0, 0
+        in_order, total, asked, count = windows.non_overlapping(), 0.0, 0, 0
         with torch.no_grad():
             while some := list(islice(in_order, WINDOWS)):
                 count += len(some)

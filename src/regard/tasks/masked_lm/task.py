@@ -7,11 +7,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.data.documents import Documents, Hiding, Symbols
-from regard.data.examples import NOTHING, TextBatch, all_batches
-from regard.data.lines import CorpusError
-from regard.data.plaintext import PlainText
-from regard.data.store import TokenStore, open_or_build, store_key
+from regard.data.examples import IGNORE_INDEX, TextBatch, all_batches
+from regard.data.masked_lm import DocumentFile, MaskedLmExamples, MaskingSymbols, TokenMasking
+from regard.data.text_files import CorpusError
+from regard.data.token_store import TokenStore, open_or_build, store_key
 from regard.engine import run
 from regard.errors import RegardError
 from regard.nn.bert import BertPretrainer
@@ -51,18 +50,18 @@ class Pretraining:
         self.data, self.seed = recipe.data, recipe.train.seed
         self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []
-        self.splits: dict[str, PlainText] = {}
-        self.opened: dict[str, Documents] = {}
+        self.splits: dict[str, DocumentFile] = {}
+        self.opened: dict[str, MaskedLmExamples] = {}
 
     def open(self, split: str, path: Path) -> None:
         """A file as a split; where validation has no file of its own, some documents are held out for it."""
         held_out = split == "train" and self.data.valid is None
         share = self.data.held_out
         if held_out:
-            self.splits["valid"] = PlainText(path, lambda first: bucket(first) < share)
-            self.splits["train"] = PlainText(path, lambda first: bucket(first) >= share)
+            self.splits["valid"] = DocumentFile(path, lambda first: bucket(first) < share)
+            self.splits["train"] = DocumentFile(path, lambda first: bucket(first) >= share)
         else:
-            self.splits[split] = PlainText(path)
+            self.splits[split] = DocumentFile(path)
         for each in ("train", "valid") if held_out else (split,):
             self.check(path, each, held_out)
 
@@ -92,22 +91,24 @@ class Pretraining:
     def texts(self) -> Iterable[str]:
         return (sentence for _, sentence in self.splits["train"])
 
-    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Documents:
+    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> MaskedLmExamples:
         found = self.documents(tokenizer, "train")
-        if self.data.next_sentence and not found.several:
+        if self.data.next_sentence and not found.several_documents:
             raise RegardError(
                 "data.train: learning what follows needs two documents with several sentences in a text of "
                 f"{self.max_length} tokens; set data.next_sentence=false"
             )
-        tell(f"texts of {self.max_length} tokens: {len(found):,}, {len(found.followed):,} of them in two parts")
+        tell(f"texts of {self.max_length} tokens: {len(found):,}, {len(found.pairable):,} of them in two parts")
         return found
 
-    def documents(self, tokenizer: BertTokenizer, split: str) -> Documents:
+    def documents(self, tokenizer: BertTokenizer, split: str) -> MaskedLmExamples:
         """The documents of a split as ids, in a token store that is built where it is not there yet."""
         if split not in self.opened:
             store = sentence_store(self.splits[split], tokenizer)
-            hiding = Hiding(self.data.mask, self.data.whole_words)
-            found = Documents(store, self.max_length, symbols_of(tokenizer), hiding, self.data.next_sentence)
+            hiding = TokenMasking(self.data.mask, self.data.whole_words)
+            found = MaskedLmExamples(
+                store, self.max_length, symbols_of(tokenizer), hiding, self.data.next_sentence
+            )
             if not len(found):
                 raise RegardError(f"data.{split}: no text is left of these documents")
             self.opened[split] = found
@@ -134,20 +135,20 @@ class Pretraining:
 def counted(model: BertPretrainer, objective: PretrainingObjective, batch: TextBatch) -> np.ndarray:
     """Hidden words, those guessed, their loss; texts in two parts, those told right, their loss."""
     word_loss, loss = objective.parts(batch)
-    positions = (batch.marks != NOTHING).nonzero().squeeze(1)
+    positions = (batch.token_labels != IGNORE_INDEX).nonzero().squeeze(1)
     hidden, scores = run(model, batch.ids, batch.segments, positions)
     weight, bias = model.output
-    words = batch.marks.index_select(0, positions)
+    words = batch.token_labels.index_select(0, positions)
     guessed = torch.cat([(part @ weight.T + bias).argmax(-1) for part in hidden.split(512)])
     labels = batch.labels[:, 0]
-    right = (scores.argmax(-1) == labels) & (labels != NOTHING)
+    right = (scores.argmax(-1) == labels) & (labels != IGNORE_INDEX)
     numbers = [
-        len(words), (guessed == words).sum(), word_loss, (labels != NOTHING).sum(), right.sum(), loss
+        len(words), (guessed == words).sum(), word_loss, (labels != IGNORE_INDEX).sum(), right.sum(), loss
     ]  # fmt: skip
     return np.array([float(each) for each in numbers])
 
 
-def sentence_store(text: PlainText, tokenizer: BertTokenizer) -> TokenStore:
+def sentence_store(text: DocumentFile, tokenizer: BertTokenizer) -> TokenStore:
     """Sentences as ids, each with the number of its document."""
     key = store_key("sentences", text.fingerprint, tokenizer.library.to_str())
     return open_or_build(
@@ -159,6 +160,8 @@ def sentence_store(text: PlainText, tokenizer: BertTokenizer) -> TokenStore:
     )
 
 
-def symbols_of(tokenizer: BertTokenizer) -> Symbols:
+def symbols_of(tokenizer: BertTokenizer) -> MaskingSymbols:
     ordinary = np.array([one for one in range(tokenizer.size) if one not in tokenizer.specials], np.int64)
-    return Symbols(tokenizer.begin, tokenizer.end, tokenizer.mask, ordinary, np.array(tokenizer.continues()))
+    return MaskingSymbols(
+        tokenizer.begin, tokenizer.end, tokenizer.mask, ordinary, np.array(tokenizer.continues())
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from regard.data.examples import Example, Ready
+from regard.data.examples import Example, FixedExamples
 from regard.data.squad import Answer, Question, read_squad
 from regard.errors import RegardError
 from regard.metrics import score_answers
@@ -61,11 +61,11 @@ class Answering:
             yield each.question
         yield from dict.fromkeys(each.context for each in self.splits["train"])
 
-    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Ready:
+    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> FixedExamples:
         windows = self.windows(tokenizer, "train")
         empty = sum(each.example.labels == NOWHERE for each in windows)
         tell(f"windows of {self.max_length} tokens: {len(windows):,}, {empty:,} of them without the answer")
-        return Ready([each.example for each in windows])
+        return FixedExamples([each.example for each in windows])
 
     def windows(self, tokenizer: BertTokenizer, split: str) -> list["Window"]:
         questions = self.splits[split]

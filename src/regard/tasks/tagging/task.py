@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.data.conll import Tagged, check_tags, read_conll, tags_of
-from regard.data.examples import NOTHING, Example, Ready
+from regard.data.conll import ConllSentence, check_tags, distinct_tags, read_conll
+from regard.data.examples import IGNORE_INDEX, Example, FixedExamples
 from regard.engine.forward import run_tokens
 from regard.metrics import entities, score_entities
 from regard.nn.build import Head
@@ -39,14 +39,14 @@ class Tagging:
         self.data = recipe.data
         self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []
-        self.splits: dict[str, list[Tagged]] = {}
+        self.splits: dict[str, list[ConllSentence]] = {}
 
     def open(self, split: str, path: Path) -> None:
         self.splits[split] = list(read_conll(path))
-        self.labels = self.labels or tags_of(self.splits[split], path)
+        self.labels = self.labels or distinct_tags(self.splits[split], path)
         check_tags(self.splits[split], self.labels, path)
 
-    def key(self, item: Tagged) -> str:
+    def key(self, item: ConllSentence) -> str:
         return " ".join(item.words)
 
     def tell(self) -> Iterator[str]:
@@ -61,7 +61,7 @@ class Tagging:
     def texts(self) -> Iterable[str]:
         return (" ".join(each.words) for each in self.splits["train"])
 
-    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Ready:
+    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> FixedExamples:
         stretches = self.stretches(tokenizer, "train")
         more = len(stretches) - len({each.sentence for each in stretches})
         if more:
@@ -69,7 +69,7 @@ class Tagging:
                 f"sentences longer than {self.max_length} tokens are read in parts, "
                 f"{more:,} more than sentences"
             )
-        return Ready([each.example for each in stretches])
+        return FixedExamples([each.example for each in stretches])
 
     def stretches(self, tokenizer: BertTokenizer, split: str) -> list["Stretch"]:
         sentences = self.splits[split]
@@ -124,7 +124,7 @@ def encode_words(
             ]
             words = [pieces.words[place] for place in starts]
             places = [place - first + 1 for place in starts]
-            marks = np.full(len(ids), NOTHING, np.int64)
+            marks = np.full(len(ids), IGNORE_INDEX, np.int64)
             marks[places] = [tags[number][word] for word in words] if tags is not None else 0
             example = Example(len(found), ids, len(ids), (), marks)
             found.append(Stretch(number, words, places, example))

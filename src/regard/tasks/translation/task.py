@@ -11,7 +11,7 @@ from regard.config.decoding import DecodeConfig
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
-from regard.data.store import TokenStore, open_or_build, store_key
+from regard.data.token_store import TokenStore, open_or_build, store_key
 from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.metrics import Quality, measure
 from regard.nn.build import build
@@ -213,5 +213,5 @@ def batches_of(
         seed=recipe.train.seed,
         max_length=recipe.model.max_length,
         resample=vocabulary.resample(recipe.tokenizer.dropout) if recipe.tokenizer.dropout else None,
-        share=share,
+        shard=share,
     )

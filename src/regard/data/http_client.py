@@ -1,4 +1,4 @@
-"""Opening an address safely: HTTPS only, no downgrade on the way, passwords never shown, failures in words."""
+"""HTTP GET for downloads: HTTPS only, also after redirects; credentials never appear in messages."""
 
 import base64
 import http.client
@@ -13,11 +13,11 @@ from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
-_WORTH_RETRYING = {408, 425, 429, 500, 502, 503, 504}
+_TRANSIENT_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 
 class Response(Protocol):
-    """What is used of urllib's answer."""
+    """The part of urllib's response that is used."""
 
     status: int | None
     headers: Message
@@ -28,11 +28,11 @@ class Response(Protocol):
 
 
 @dataclass(eq=False)
-class WebFailure(Exception):
-    """An address that did not answer as hoped; ``passing`` when trying again may help."""
+class HttpError(Exception):
+    """A failed request; ``transient`` if a retry may succeed."""
 
     reason: str
-    passing: bool = False
+    transient: bool = False
     status: int | None = None
 
     def __str__(self) -> str:
@@ -40,9 +40,13 @@ class WebFailure(Exception):
 
 
 def open_url(url: str, *, headers: Mapping[str, str] | None = None, timeout: float = 30.0) -> Response:
-    """The answer to a GET; a name and password inside the address are sent to its own host only."""
+    """The response to a GET request; credentials in the URL are sent to its own host only.
+
+    Raises:
+        HttpError: The URL is not HTTPS, or the request failed.
+    """
     _refuse_insecure(url)
-    plain, authorization = _without_password(url)
+    plain, authorization = _split_credentials(url)
     request = urllib.request.Request(plain, headers={"User-Agent": "regard", **(headers or {})})
     if authorization:
         request.add_unredirected_header("Authorization", authorization)
@@ -50,48 +54,48 @@ def open_url(url: str, *, headers: Mapping[str, str] | None = None, timeout: flo
     try:
         response: Response = opener.open(request, timeout=timeout)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise failure(error) from error
+        raise http_error(error) from error
     return response
 
 
-def shown(url: str) -> str:
-    """The address as it may appear in a message: without name, password, query and fragment."""
+def redacted(url: str) -> str:
+    """The URL for messages: without credentials, query and fragment."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def failure(error: Exception) -> WebFailure:
-    """What urllib, the socket or the protocol raised, as a few words and whether to try again."""
+def http_error(error: Exception) -> HttpError:
+    """An exception of urllib, the socket or the protocol as an HttpError."""
     match error:
-        case WebFailure():
+        case HttpError():
             return error
         case urllib.error.HTTPError():
             error.close()
-            return WebFailure(f"HTTP {error.code} {error.reason}", error.code in _WORTH_RETRYING, error.code)
+            return HttpError(f"HTTP {error.code} {error.reason}", error.code in _TRANSIENT_STATUS, error.code)
         case urllib.error.URLError(reason=Exception() as reason):
-            return failure(reason)
+            return http_error(reason)
         case socket.gaierror():
-            return WebFailure("the host name is not known here")
+            return HttpError("the host name cannot be resolved")
         case ssl.SSLError():
-            return WebFailure(f"the secure connection failed ({error.reason or error})")
+            return HttpError(f"the secure connection failed ({error.reason or error})")
         case TimeoutError():
-            return WebFailure("no answer in time", passing=True)
+            return HttpError("no answer in time", transient=True)
         case ConnectionRefusedError() | FileNotFoundError() | PermissionError():
-            return WebFailure((error.strerror or str(error)).lower())
+            return HttpError((error.strerror or str(error)).lower())
         case OSError() | http.client.HTTPException():
-            return WebFailure(f"the connection broke ({str(error) or type(error).__name__})", passing=True)
-    return WebFailure(str(error))
+            return HttpError(f"the connection broke ({str(error) or type(error).__name__})", transient=True)
+    return HttpError(str(error))
 
 
 def _refuse_insecure(url: str) -> None:
     parts = urlsplit(url)
     secure = parts.scheme in ("https", "file") or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
     if not secure:
-        raise WebFailure(f"{parts.scheme or 'no scheme'} is not allowed, only https")
+        raise HttpError(f"{parts.scheme or 'no scheme'} is not allowed, only https")
 
 
-def _without_password(url: str) -> tuple[str, str | None]:
-    """The address without ``name:password@``, and the header that carries them instead."""
+def _split_credentials(url: str) -> tuple[str, str | None]:
+    """The URL without ``name:password@``, and the Authorization header for them."""
     parts = urlsplit(url)
     account, at, host = parts.netloc.rpartition("@")
     plain = urlunsplit((parts.scheme, host, parts.path, parts.query, ""))
@@ -103,12 +107,12 @@ def _without_password(url: str) -> tuple[str, str | None]:
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows redirects as usual, but never from https to anything less."""
+    """Follows redirects, but never from HTTPS to an insecure scheme."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
         _refuse_insecure(newurl)
         if urlsplit(newurl).scheme == "file":
-            raise WebFailure("redirected to a local file, which is not allowed")
+            raise HttpError("redirected to a local file, which is not allowed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -1,10 +1,10 @@
-"""Token ids of a corpus in memory-mapped files: built once, keyed by content, opened in no time.
+"""Token ids of a corpus in memory-mapped files: built once and keyed by content.
 
-A store lies in parts of a million pairs. Processes that need the same one build it together, each the parts
-that nobody else is at; what was built before an interruption is not built again.
+A store consists of parts of a million pairs. Processes that need the same one build it together, each the parts
+that no other is building; complete parts survive an interruption.
 
-Files may be damaged after they were written, and an id beyond the vocabulary would index memory beyond a table.
-So a part's offsets and ids are checked when it is opened, before any of them is used.
+Files may be damaged after they were written, and an id beyond the vocabulary would index memory out of bounds.
+Therefore a part's offsets and ids are checked when it is opened, before any of them is used.
 """
 
 import hashlib
@@ -20,30 +20,30 @@ import numpy as np
 
 from regard import storage
 from regard.data.corpus import Pair
-from regard.data.lines import CorpusError
+from regard.data.text_files import CorpusError
 from regard.errors import DiskError
 
 Encode = Callable[[list[str]], list[list[int]]]
-"""Texts to ids, many at a time."""
+"""Function from texts to their ids."""
 
 Sizes = tuple[int, int]
-"""Vocabulary sizes of source and target: every id is below."""
+"""Vocabulary sizes of source and target; every id is smaller."""
 
 PART = 1_000_000
-"""Pairs in a part of a store, but for the last one."""
+"""Pairs per part of a store; the last part may have fewer."""
 
 CHUNK = 10_000
-"""Pairs encoded at a time: memory stays flat however long the corpus is."""
+"""Pairs encoded at a time, so that memory does not grow with the corpus."""
 
 OPEN = 32
-"""Parts held open at a time."""
+"""Parts that are memory-mapped at a time."""
 
 SIDES = ("source", "target")
 VERSION = 3
 
 
 def store_key(*parts: str) -> str:
-    """A name for a store from everything its content depends on."""
+    """Name of a store: a hash of everything its content depends on."""
     return hashlib.sha256("\0".join((*parts, str(VERSION))).encode()).hexdigest()[:20]
 
 
@@ -57,8 +57,19 @@ def open_or_build(
 ) -> "TokenStore":
     """Open the store in `folder`; build it if it is missing, rebuild its damaged parts.
 
-    The first `OPEN` parts are checked here, so that opening a large store stays fast; damage in a later one
+    Only the first `OPEN` parts are checked here, so that a large store opens fast; damage in a later part
     raises CorpusError when it is read.
+
+    Args:
+        folder: Folder of the store.
+        pairs: Opens the corpus from its beginning.
+        source: Encodes source texts.
+        target: Encodes target texts.
+        sizes: Vocabulary sizes.
+        part: Pairs per part.
+
+    Raises:
+        DiskError: The store cannot be written.
     """
     store = open_undamaged(folder, sizes)
     if store is None:
@@ -71,8 +82,8 @@ def open_or_build(
 
 
 def open_undamaged(folder: Path, sizes: Sizes) -> "TokenStore | None":
-    """The store, or None if it is missing or damage is found."""
-    if not whole(folder):
+    """The store, or None if it is missing or damaged."""
+    if not is_complete(folder):
         return None
     try:
         store = TokenStore(folder, sizes)
@@ -81,17 +92,17 @@ def open_undamaged(folder: Path, sizes: Sizes) -> "TokenStore | None":
     return None if store.damaged() else store
 
 
-def whole(folder: Path) -> bool:
-    """Whether the store is there and its files are as long as they were."""
+def is_complete(folder: Path) -> bool:
+    """Whether the store is complete and its files have their recorded sizes."""
     try:
-        told = json.loads((folder / "store.json").read_text("utf-8"))
-        return told["version"] == VERSION and not damaged(folder, told["bytes"])
+        contents = json.loads((folder / "store.json").read_text("utf-8"))
+        return contents["version"] == VERSION and not damaged(folder, contents["bytes"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
 def damaged(folder: Path, sizes: dict[str, int]) -> list[str]:
-    """Files that are not as long as they were, or gone."""
+    """Files that are missing or do not have their recorded size."""
     paths = {name: folder / name for name in sizes}
     return [
         name for name, size in sizes.items() if not paths[name].is_file() or paths[name].stat().st_size != size
@@ -99,7 +110,7 @@ def damaged(folder: Path, sizes: dict[str, int]) -> list[str]:
 
 
 class Builder:
-    """Writes a store part by part, beside other processes that write the same one."""
+    """Writes a store part by part; several processes may build the same store."""
 
     def __init__(
         self,
@@ -114,23 +125,25 @@ class Builder:
     def build(self) -> None:
         with storage.file_lock(self.folder / ".lock"):
             self.clear_damage()
-        left = []
+        postponed = []
         stream = iter(self.pairs())
         for number in count():
             part = islice(stream, self.size)
             if (first := next(part, None)) is None:
                 break
-            with storage.file_lock(self.lock(number), wait=False) as mine:
-                if mine:
+            with storage.file_lock(self.lock(number), wait=False) as acquired:
+                if acquired:
                     self.write_part(number, chain([first], part))
                 else:
-                    left.append(number)
-            for _ in part:  # what was not written is passed over
+                    postponed.append(number)
+            for _ in part:  # skip the pairs that were not written
                 pass
-        for other in left:  # another process is at it: wait, and do it where that one died
-            with storage.file_lock(self.lock(other)):
-                begin = other * self.size
-                self.write_part(other, islice(self.pairs(), begin, begin + self.size))
+        for (
+            locked
+        ) in postponed:  # built by another process: wait for it, and build the part if that process died
+            with storage.file_lock(self.lock(locked)):
+                begin = locked * self.size
+                self.write_part(locked, islice(self.pairs(), begin, begin + self.size))
         with storage.file_lock(self.folder / ".lock"):
             self.write_contents(number)
 
@@ -140,43 +153,43 @@ class Builder:
     def clear_damage(self) -> None:
         """Remove damaged parts, to be built again.
 
-        Without store.json building was interrupted, and the parts are whole: each appears when it is complete.
+        Without store.json the build was interrupted; its parts are whole, since each is written atomically.
         """
         try:
-            told = json.loads((self.folder / "store.json").read_text("utf-8"))
-            names = {Path(name).parent.name for name in damaged(self.folder, told["bytes"])}
+            contents = json.loads((self.folder / "store.json").read_text("utf-8"))
+            names = {Path(name).parent.name for name in damaged(self.folder, contents["bytes"])}
             names.update(part_name(number) for number in TokenStore(self.folder, self.sizes).damaged())
-            names = {name for name in names if name.isdecimal()}  # store.json may name anything
+            names = {name for name in names if name.isdecimal()}  # store.json may contain any name
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError, CorpusError):
             names = {part.name for part in self.folder.glob("[0-9]*")}
-        if names:  # none, if another process rebuilt them meanwhile
+        if names:  # empty if another process has rebuilt them
             storage.remove(self.folder / "store.json")
             for name in names:
                 storage.remove(self.folder / name)
 
     def write_part(self, number: int, pairs: Iterable[Pair]) -> None:
-        """A part of the store, whole or not there; it may be there already."""
-        place = self.folder / part_name(number)
-        if not place.is_dir():
-            with storage.atomic_path(place) as part:
+        """Write a part atomically, unless it exists."""
+        path = self.folder / part_name(number)
+        if not path.is_dir():
+            with storage.atomic_path(path) as part:
                 part.mkdir()
                 write_part(part, pairs, self.encoders)
 
     def write_contents(self, parts: int) -> None:
-        """What the store has, last of all."""
+        """Write store.json, which marks the store as complete."""
         names = [part_name(number) for number in range(parts)]
         files = [path for name in names for path in sorted((self.folder / name).iterdir())]
         sizes = {f"{path.parent.name}/{path.name}": path.stat().st_size for path in files}
         starts = [sizes[f"{name}/source.starts"] for name in names]
-        told = {
+        contents = {
             "version": VERSION,
             "pairs": sum(size // 8 - 1 for size in starts),
             "part": self.size,
             "bytes": sizes,
         }
-        storage.write_text(self.folder / "store.json", json.dumps(told) + "\n")
+        storage.write_text(self.folder / "store.json", json.dumps(contents) + "\n")
         for number in range(parts):
             storage.remove(self.lock(number))
 
@@ -186,7 +199,7 @@ def part_name(number: int) -> str:
 
 
 def write_part(folder: Path, pairs: Iterable[Pair], encoders: tuple[Encode, Encode]) -> None:
-    """Write ids (uint32), where each sentence begins, and the text itself for BPE-dropout."""
+    """Write ids (uint32), sentence offsets, and the text, which BPE-dropout needs."""
     stream = iter(pairs)
     sides = [SideWriter(folder, name, encode) for name, encode in zip(SIDES, encoders, strict=True)]
     while chunk := list(islice(stream, CHUNK)):
@@ -197,7 +210,7 @@ def write_part(folder: Path, pairs: Iterable[Pair], encoders: tuple[Encode, Enco
 
 
 class SideWriter:
-    """One language of a part, appended to chunk by chunk."""
+    """Writer of one language of a part."""
 
     def __init__(self, folder: Path, name: str, encode: Encode) -> None:
         self.encode = encode
@@ -208,15 +221,15 @@ class SideWriter:
 
     def write(self, texts: list[str]) -> None:
         encoded = self.encode(texts)
-        lengths = np.array([len(each) for each in encoded], dtype=np.int64)
+        lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         flat = np.fromiter(
-            (token for each in encoded for token in each), dtype=np.uint32, count=int(lengths.sum())
+            (token for ids in encoded for token in ids), dtype=np.uint32, count=int(lengths.sum())
         )
         self.files["ids"].write(flat.tobytes())
         self.files["starts"].write((self.ids + lengths.cumsum() - lengths).tobytes())
         self.ids += int(lengths.sum())
         raw = [text.encode() for text in texts]
-        sizes = np.array([len(each) for each in raw], dtype=np.int64)
+        sizes = np.array([len(text) for text in raw], dtype=np.int64)
         self.files["text"].write(b"".join(raw))
         self.files["text-starts"].write((self.bytes + sizes.cumsum() - sizes).tobytes())
         self.bytes += int(sizes.sum())
@@ -229,11 +242,11 @@ class SideWriter:
 
 
 class TokenStore:
-    """Sentence pairs as ids, read from disk only where they are touched.
+    """Sentence pairs as memory-mapped ids.
 
     Args:
-        folder: where `open_or_build` put it.
-        sizes: the vocabulary sizes that ids are checked against.
+        folder: Folder of a store that `open_or_build` made.
+        sizes: Vocabulary sizes that ids are checked against.
 
     Raises:
         CorpusError: store.json is damaged; or, when a part is first read, one of its files is.
@@ -242,13 +255,13 @@ class TokenStore:
     def __init__(self, folder: Path, sizes: Sizes) -> None:
         path = folder / "store.json"
         try:
-            told = json.loads(path.read_text("utf-8"))
-            self.pairs, self.part = int(told["pairs"]), int(told["part"])
-            parts = len({Path(name).parent for name in told["bytes"]})
+            contents = json.loads(path.read_text("utf-8"))
+            self.pairs, self.part = int(contents["pairs"]), int(contents["part"])
+            parts = len({Path(name).parent for name in contents["bytes"]})
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as problem:
             raise damage(path, str(problem)) from None
         if self.pairs < 0 or self.part < 1 or -(-self.pairs // self.part) != parts:
-            raise damage(path, f"{self.pairs:,} pairs, of which a part has {self.part:,}, in {parts:,} parts")
+            raise damage(path, f"{self.pairs:,} pairs, {self.part:,} per part, in {parts:,} parts")
         self.source, self.target = (
             Side(folder, name, size, self.parts()) for name, size in zip(SIDES, sizes, strict=True)
         )
@@ -257,11 +270,11 @@ class TokenStore:
         return self.pairs
 
     def parts(self) -> list[range]:
-        """The numbers of the pairs in each part."""
+        """Ranges of the pairs in each part."""
         return [range(first, min(first + self.part, self.pairs)) for first in range(0, self.pairs, self.part)]
 
     def damaged(self) -> list[int]:
-        """Which of the first `OPEN` parts have damaged files."""
+        """Numbers of those among the first `OPEN` parts that have damaged files."""
 
         def is_damaged(number: int) -> bool:
             try:
@@ -275,7 +288,7 @@ class TokenStore:
 
 
 class Side:
-    """One language of an open store; parts are opened when they are asked for."""
+    """One language of an open store; parts are opened on first use."""
 
     def __init__(self, folder: Path, name: str, vocabulary: int, parts: list[range]) -> None:
         self.folder, self.name, self.vocabulary, self.parts = folder, name, vocabulary, parts
@@ -284,7 +297,7 @@ class Side:
         self._checked: set[int] = set()
 
     def open_part(self, number: int) -> "SidePart":
-        """Map a part's files; the first time, check what they hold."""
+        """Map a part's files, and check their content the first time."""
         part = SidePart.open(self.folder / part_name(number), self.name)
         if number not in self._checked:
             part.check(len(self.parts[number]), self.vocabulary)
@@ -297,20 +310,20 @@ class Side:
         return self.part(part).sentence(row)
 
     def text(self, number: int) -> str:
-        """One sentence as it was read."""
+        """The text of one sentence."""
         part, row = divmod(number, self.size)
         return self.part(part).text(row)
 
     def lengths(self, part: range) -> np.ndarray:
-        """How many ids each sentence of a part has."""
+        """Number of ids of each sentence of a part."""
         return np.diff(self.part(part.start // self.size).starts)
 
     def flat(self, part: range) -> np.ndarray:
-        """The ids of all sentences of a part, one after another."""
+        """The concatenated ids of a part."""
         return self.part(part.start // self.size).ids
 
     def damage(self, part: range, what: str) -> CorpusError:
-        """The error for offsets of a part that a reader finds wrong."""
+        """The error for wrong offsets in a part."""
         return damage(self.folder / part_name(part.start // self.size) / f"{self.name}.starts", what)
 
 
@@ -331,8 +344,8 @@ class SidePart:
             path = folder / f"{name}.{kind}"
             try:
                 if not path.stat().st_size:
-                    return np.zeros(0, dtype)  # an empty file cannot be mapped
-                return np.memmap(path, dtype, mode="r").view(np.ndarray)  # whose slices are made faster
+                    return np.zeros(0, dtype)  # an empty file cannot be memory-mapped
+                return np.memmap(path, dtype, mode="r").view(np.ndarray)  # faster to slice than a memmap
             except (OSError, ValueError) as problem:
                 raise damage(path, str(problem)) from None
 
@@ -346,14 +359,14 @@ class SidePart:
         )
 
     def check(self, sentences: int, vocabulary: int) -> None:
-        """Raise CorpusError unless the offsets lie within the data, in order, and the ids in the vocabulary."""
+        """Raise CorpusError unless offsets are ordered and within the data, and ids within the vocabulary."""
         self.check_offsets("starts", self.starts, sentences, len(self.ids))
         self.check_offsets("text-starts", self.text_starts, sentences, len(self.raw))
         if len(self.ids) and self.ids.max() >= vocabulary:
-            place = int(np.argmax(self.ids >= vocabulary))
+            position = int(np.argmax(self.ids >= vocabulary))
             raise damage(
                 self.folder / f"{self.name}.ids",
-                f"token id {self.ids[place]:,} at position {place:,}, the vocabulary has {vocabulary:,}",
+                f"token id {self.ids[position]:,} at position {position:,}, the vocabulary has {vocabulary:,}",
             )
 
     def check_offsets(self, kind: str, offsets: np.ndarray, sentences: int, end: int) -> None:
@@ -364,9 +377,9 @@ class SidePart:
             raise damage(path, f"offsets from {offsets[0]:,} to {offsets[-1]:,}, the data is from 0 to {end:,}")
         decreasing = offsets[1:] < offsets[:-1]
         if decreasing.any():
-            place = int(np.argmax(decreasing)) + 1
+            position = int(np.argmax(decreasing)) + 1
             raise damage(
-                path, f"offset {offsets[place]:,} at position {place:,} follows {offsets[place - 1]:,}"
+                path, f"offset {offsets[position]:,} at position {position:,} follows {offsets[position - 1]:,}"
             )
 
     def sentence(self, row: int) -> np.ndarray:
@@ -386,5 +399,5 @@ def damage(path: Path, what: str) -> CorpusError:
     """The error for a damaged file of a store."""
     store = path.parent if path.name == "store.json" else path.parent.parent
     return CorpusError(
-        f"{path} is damaged: {what}. Delete {store} and start again; it is rebuilt from the corpus."
+        f"{path} is damaged: {what}; delete {store} and start again, which rebuilds it from the corpus"
     )
