@@ -70,7 +70,7 @@ def test_lessons_leave_the_random_state() -> None:
     from regard.lessons import bottleneck
 
     before = torch.get_rng_state().tolist()
-    bottleneck.measure(longest=4, size=8, steps=2, lines=4)
+    bottleneck.measure(max_length=4, size=8, steps=2, lines=4)
     assert torch.get_rng_state().tolist() == before
 
 

@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.arguments import AsJson, Beam, Source, Target
 from regard.errors import RegardError
-from regard.lessons.lesson import Table
+from regard.lessons import Table
 
 if TYPE_CHECKING:
     from regard.tasks.comparison import Comparison

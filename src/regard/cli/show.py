@@ -10,7 +10,7 @@ from regard.errors import RegardError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.lessons.lesson import Lesson
+    from regard.lessons import Lesson
 
 app = typer.Typer(
     name="show",
@@ -51,7 +51,7 @@ def positions(
     length: Annotated[int, typer.Option(min=2, max=1024, help="Positions 0, 1 ... to show.")] = 64,
     d_model: Annotated[int, typer.Option(min=2, max=1024, help="Components; an even number.")] = 64,
 ) -> None:
-    """Sinusoidal positions beside binary counting, their likeness by distance, three equal ways to compute."""
+    """Sinusoidal positions beside binary counting, their similarity by distance, three equal ways to compute."""
     if d_model % 2:
         raise RegardError(f"--d-model is {d_model}; sines and cosines come in pairs, so it must be even.")
     check_folder(out)
@@ -104,7 +104,9 @@ def bottleneck(
     from regard.cli.output import log
     from regard.lessons import bottleneck as lesson
 
-    result = lesson.measure(task, longest=longest, size=size, steps=steps, lines=lines, seed=seed, progress=log)
+    result = lesson.measure(
+        task, max_length=longest, size=size, steps=steps, lines=lines, seed=seed, progress=log
+    )
     present("bottleneck", result, lesson.draw(result), out, json)
 
 
@@ -122,7 +124,7 @@ def smoothing(
 
     chosen = sorted(set(smoothing)) if smoothing else [0.0, 0.1, 0.2, 0.4]
     shown = next((value for value in chosen if value > 0), 0.0)
-    result = lesson.compute(chosen, shown=shown)
+    result = lesson.compute(chosen, target_smoothing=shown)
     present("smoothing", result, lesson.draw(result), out, json)
 
 

@@ -206,7 +206,7 @@ class MaskedLmExamples:
                     return second
 
     def fitting(self, begin: int, max_tokens: int) -> np.ndarray:
-        """The sentences of one document from `begin` on, as many as fit; the first is truncated to `max_tokens`."""
+        """The sentences of one document from `begin` on, as many as fit; the first may be truncated."""
         document, sentences, used = self.store.target.sentence(begin)[0], [], 0
         for number in range(begin, len(self.store)):
             ids = self.store.source.sentence(number)
@@ -225,7 +225,7 @@ class MaskedLmExamples:
 
 
 def spans(lengths: np.ndarray, documents: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int, int]]:
-    """Spans of neighbouring sentences of one document that fit into `max_tokens` tokens; longer sentences are split.
+    """Spans of neighbouring sentences of one document with at most `max_tokens` tokens; longer sentences are split.
 
     Yields:
         The fields of SPAN: first sentence, skipped tokens of it, number of sentences.
