@@ -51,7 +51,7 @@ def positions(
     length: Annotated[int, typer.Option(min=2, max=1024, help="Positions 0, 1 ... to show.")] = 64,
     d_model: Annotated[int, typer.Option(min=2, max=1024, help="Components; an even number.")] = 64,
 ) -> None:
-    """Sinusoidal positions beside binary counting, their similarity by distance, three equal ways to compute."""
+    """Sinusoidal and binary positions, similarity by distance, three ways to compute the encoding."""
     if d_model % 2:
         raise RegardError(f"--d-model is {d_model}; sines and cosines come in pairs, so it must be even.")
     check_folder(out)

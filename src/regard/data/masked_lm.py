@@ -225,7 +225,7 @@ class MaskedLmExamples:
 
 
 def spans(lengths: np.ndarray, documents: np.ndarray, max_tokens: int) -> Iterator[tuple[int, int, int]]:
-    """Spans of neighbouring sentences of one document with at most `max_tokens` tokens; longer sentences are split.
+    """Spans of neighbouring sentences of one document with at most `max_tokens` tokens; longer ones are split.
 
     Yields:
         The fields of SPAN: first sentence, skipped tokens of it, number of sentences.

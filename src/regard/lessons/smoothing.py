@@ -92,8 +92,8 @@ class Smoothing:
         curve = turning[0]
         return (
             f"With smoothing {curve.smoothing:g} the loss is minimal ({curve.least:.3f}) at "
-            f"p = {curve.best:.3f} and rises again to {curve.at(0.999):.3f} at p = 0.999: overconfidence is penalized; without "
-            "smoothing the loss falls to the end."
+            f"p = {curve.best:.3f} and rises again to {curve.at(0.999):.3f} at p = 0.999: overconfidence is "
+            "penalized; without smoothing the loss falls to the end."
         )
 
     def as_json(self) -> dict[str, Any]:
