@@ -1,4 +1,4 @@
-"""Store and batches: every pair once an epoch, in an order that can be repeated and continued."""
+"""Store and batches: every pair once per epoch, in an order that is reproducible and can be resumed."""
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor

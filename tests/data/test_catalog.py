@@ -1,4 +1,4 @@
-"""Named data sets: found by name, from a folder or by download, in either direction, with splits that do not leak."""
+"""Named data sets: from a folder or by download, in either direction, with splits that do not leak."""
 
 import gzip
 import hashlib

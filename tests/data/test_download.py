@@ -1,4 +1,4 @@
-"""Downloads against a real server that breaks off, lies, forgets and moves."""
+"""Downloads from a real server with broken connections, wrong content, missing files and redirects."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""Pairs are dropped together, for a reason that is counted and said."""
+"""Pairs are dropped as a whole, and the reasons are counted."""
 
 import pytest
 from hypothesis import given

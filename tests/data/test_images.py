@@ -1,4 +1,4 @@
-"""Images from idx files and folders: what is read, what is changed by chance, and what is refused."""
+"""Images from idx files and folders: reading, augmentation and errors."""
 
 import gzip
 import os
@@ -100,7 +100,7 @@ def test_a_broken_image_is_named(tmp_path: Path) -> None:
     assert "\n" not in told
 
 
-def test_folders_without_anything_to_tell_apart(tmp_path: Path) -> None:
+def test_folders_without_two_labels_are_refused(tmp_path: Path) -> None:
     assert refused(lambda: open_images(tmp_path / "none", ANY)).startswith("no such folder")
     (tmp_path / "empty").mkdir()
     assert "has no folders with images" in refused(lambda: open_images(tmp_path / "empty", ANY))
@@ -131,7 +131,7 @@ def test_damaged_idx_files(content: bytes, told: str, tmp_path: Path) -> None:
     assert "cannot be read" in refused(lambda: read_idx(packed, 3))
 
 
-def test_a_set_to_measure_on_is_the_test_images(tmp_path: Path) -> None:
+def test_evaluation_uses_the_test_images(tmp_path: Path) -> None:
     assert len(open_test_images(write_idx(tmp_path, 20, 10), ANY).labels) == 10
 
 
@@ -140,7 +140,7 @@ def batches(folder: Path, **options) -> ImageBatches:
     return ImageBatches(train, np.array([int(each) for each in train.labels]), 10, 8, **options)
 
 
-def test_batches_hold_every_image_once_an_epoch_and_go_on_anywhere(tmp_path: Path) -> None:
+def test_batches_hold_every_image_once_per_epoch_and_resume_at_any_cursor(tmp_path: Path) -> None:
     made = batches(
         write_idx(tmp_path, 30, 5), augmentation=ImageDataConfig(shift=0.2, rotate=20.0, crop=0.2, flip=True)
     )
@@ -155,7 +155,7 @@ def test_batches_hold_every_image_once_an_epoch_and_go_on_anywhere(tmp_path: Pat
     assert not torch.equal(batch.pixels, pixels_to_float(made.images.load(batch.sentences)))  # they are changed
 
 
-def test_processes_share_a_batch_with_its_changes(tmp_path: Path) -> None:
+def test_processes_get_shards_of_one_augmented_batch(tmp_path: Path) -> None:
     folder, augmentation = write_idx(tmp_path, 30, 5), ImageDataConfig(shift=0.2)
     whole, _ = next(batches(folder, augmentation=augmentation).stream())
     parts = [next(batches(folder, augmentation=augmentation, shard=(rank, 2)).stream())[0] for rank in (0, 1)]
@@ -171,7 +171,7 @@ def test_processes_share_a_batch_with_its_changes(tmp_path: Path) -> None:
         (ImageDataConfig(rotate=0.0), None),
     ],
 )
-def test_changes(data: ImageDataConfig, expected) -> None:
+def test_augmentation(data: ImageDataConfig, expected) -> None:
     maps = augmentation_maps(data, 40, (1, 2))
     if expected is None:
         assert maps is None
@@ -181,7 +181,7 @@ def test_changes(data: ImageDataConfig, expected) -> None:
     assert found == {tuple(np.array(each, float).flatten().tolist()) for each in expected}
 
 
-def test_a_shift_moves_by_at_most_its_share() -> None:
+def test_a_shift_moves_by_at_most_its_fraction() -> None:
     image = torch.zeros(200, 1, 20, 20)
     image[:, :, 10, 10] = 1
     places = warp(image, augmentation_maps(ImageDataConfig(shift=0.1), 200, (3,))).flatten(1).argmax(1)

@@ -1,4 +1,4 @@
-"""Texts with labels, words with tags, questions with answers: read from what people have, refused by file and line."""
+"""Labelled texts, tagged words, questions with answers: reading, and errors with file and line."""
 
 import gzip
 import json

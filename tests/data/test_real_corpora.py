@@ -1,4 +1,4 @@
-"""The readers against data that nobody here wrote."""
+"""The readers on published data."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The copy of a corpus: what was written is read, any number of times, and the memory stays flat."""
+"""The spooled copy of a corpus: repeated reads return the same pairs, in constant memory."""
 
 import errno
 import tracemalloc

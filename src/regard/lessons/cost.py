@@ -173,7 +173,7 @@ class Cost:
         return {
             "d_model": self.d_model,
             "time": "processor seconds of one thread, forward and backward, best of several runs",
-            "memory": "bytes of distinct storages kept for the backward pass, parameters apart",
+            "memory": "bytes of distinct storages saved for the backward pass, without parameters",
             "fitted_over": FITTED_LENGTHS,
             "layers": [
                 {

@@ -123,7 +123,7 @@ def rate_text(rate: float) -> str:
 
 
 def draw(result: Schedules) -> Figure:
-    """The paper's schedule at several sizes and warm-ups, and the kinds side by side."""
+    """The paper's schedule at several sizes and warm-ups, and all kinds of schedules."""
     figure, (paper, kinds) = canvas(2, height=4.4)
     label(paper, "The paper's schedule", "step", "learning rate")
     lines(paper, result.paper)

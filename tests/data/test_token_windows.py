@@ -1,4 +1,4 @@
-"""Any text as windows: exact, packed, anew in each epoch, and every token asked for once when measured."""
+"""Token windows: exact, without padding, at another offset in each epoch, every token once in evaluation."""
 
 import gzip
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_a_file_without_text_is_told(tmp_path: Path, content: str, sentence: str
         TextRange.of_file(tmp_path / "text.txt")
 
 
-def test_a_text_too_short_to_hold_some_out_is_told(tmp_path: Path) -> None:
+def test_a_text_too_short_to_hold_some_out_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a")
     with pytest.raises(CorpusError, match="too short to hold some out"):
         TextRange.of_file(tmp_path / "text.txt").split(0.6)

@@ -1,4 +1,4 @@
-"""What is said of a picture, and batches in which it is said."""
+"""Prompts for labels, and batches of images with prompts."""
 
 import numpy as np
 import torch
