@@ -56,7 +56,7 @@ def server(run: Path, into: Path) -> None:
         try:
             page.goto(serving.stdout.readline().strip())
             page.select_option("#nbest", "3")
-            page.fill("#typed", f"{SENTENCE}\n{OTHER}")
+            page.fill("#source-text", f"{SENTENCE}\n{OTHER}")
             words = page.locator("#translation .word")
             words.first.wait_for()
             page.wait_for_timeout(1000)  # until the second sentence is there too, with its alternatives

@@ -16,12 +16,12 @@ from regard.config.schema import parse_assignments
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nowhere"], "a run is measured on sentences: give them with --source"),
+        (["nowhere"], "decoding speed is measured on a file of sentences: use --source"),
         (["nowhere", "--source", "no.txt"], "no.txt: there is no such file"),
-        (["a", "b", "--source", "lines.txt"], "one run is measured, not 2: a, b"),
-        (["nowhere", "--data", "lines.txt"], "--data is for a bench of `reduction`"),
-        (["paint"], "name the run to measure: regard bench paint RUN"),
-        (["paint", "a", "--source", "lines.txt"], "--source is for a bench of a run that translates"),
+        (["a", "b", "--source", "lines.txt"], "expected one run, got 2: a, b"),
+        (["nowhere", "--data", "lines.txt"], "--data is only for benchmarks of token reduction"),
+        (["paint"], "the run is missing; usage: regard bench paint RUN"),
+        (["paint", "a", "--source", "lines.txt"], "--source is only for benchmarks of translation runs"),
         (["nowhere", "--source", "lines.txt"], "nowhere"),
     ],
 )

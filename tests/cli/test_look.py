@@ -34,11 +34,11 @@ def test_in_the_terminal(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _, heading, sides, *picture = out.split("\n")
     assert first == "three �[31mfour."
     assert heading == "decoder.0.cross, mean of 2 heads"
-    assert sides == "translation, from top to bottom, looks at source"
+    assert sides == "translation, from top to bottom, attends to source"
     assert "█" in out
     assert max(map(len, picture)) <= 40
     _, out, _ = look("drei vier.", "--layer", "encoder.0.self", "--head", "1")
-    assert "encoder.0.self, head 1\nsource, from top to bottom, looks at source" in out
+    assert "encoder.0.self, head 1\nsource, from top to bottom, attends to source" in out
 
 
 def read(path: str) -> AttentionMaps:

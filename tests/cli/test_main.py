@@ -8,7 +8,7 @@ from support.console import Command
 
 from regard.cli import main
 
-SHARED = {"__init__", "main", "arguments", "lines", "output", "terminal"}
+SHARED = {"__init__", "main", "arguments", "lines", "terminal"}
 HEAVY = (
     "torch",
     "matplotlib",

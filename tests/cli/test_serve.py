@@ -17,9 +17,8 @@ import pytest
 from support.quick_command import QuickProcess
 from support.small_models import transformer, write_run
 
-from regard.cli.serve import folders_by_name, read_token, serve
+from regard.cli.serve import bound_socket, folders_by_name, read_token, serve
 from regard.errors import RegardError
-from regard.server.places import bound_socket
 
 Start = Callable[..., QuickProcess]
 WITHOUT_EXTRA = "import sys; sys.modules['uvicorn'] = None"
@@ -103,7 +102,7 @@ def test_a_stop_under_load_loses_no_request(run: Path, number: signal.Signals) -
     answered = sum(what in (200, 503) for _, what in ended)
     assert err.splitlines()[-1] == f"regard: stopped: {answered:,} requests were answered"
     assert "Traceback" not in err
-    assert "anyone who reaches" not in err
+    assert "anyone who can reach" not in err
     assert "eins" not in err
 
 
@@ -120,7 +119,7 @@ def test_a_busy_port_is_one_sentence(run: Path, start: Start) -> None:
         printed, err = refused.communicate(timeout=60)
     assert (refused.returncode, printed) == (2, "")
     assert (
-        err == f"regard: port {port} of 127.0.0.1 is taken; choose another with --port, or 0 for a free one\n"
+        err == f"regard: port {port} of 127.0.0.1 is in use; choose another with --port, or 0 for a free one\n"
     )
 
 
@@ -130,7 +129,7 @@ def test_users_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
     bytes_file.write_bytes(b"\xff\xfe")
     for runs, options, sentence in (
         (["nowhere"], {}, "there is no run folder nowhere"),
-        (["a/b", "c/b"], {}, "2 runs are named b; tell them apart with NAME=RUN"),
+        (["a/b", "c/b"], {}, "2 runs are named b; name them with NAME=RUN"),
         (["=run"], {}, "a model needs a name: NAME=RUN"),
         (
             ["run"],
@@ -138,9 +137,9 @@ def test_users_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Mon
             f"--token-file {tmp_path}/none cannot be read: no such file",
         ),
         (["run"], {"token_file": bytes_file}, f"--token-file {bytes_file} cannot be read: it is not text"),
-        (["run"], {"token_file": empty}, f"{empty} holds no token: one word of ASCII"),
+        (["run"], {"token_file": empty}, f"{empty} holds no token; expected one word of ASCII"),
         (["run"], {"host": "no such host"}, "--host no such host: there is no such address"),
-        (["run"], {"host": "192.0.2.1"}, "port 0 of 192.0.2.1 cannot be listened at: "),
+        (["run"], {"host": "192.0.2.1"}, "cannot listen on port 0 of 192.0.2.1: "),
     ):
         with pytest.raises(RegardError) as caught:
             serve(runs, port=0, **options)
@@ -168,7 +167,7 @@ def test_without_the_extra_it_says_what_to_install(run: Path, start: Start) -> N
     refused = start(str(run), first=WITHOUT_EXTRA)
     err = refused.communicate(timeout=60)[1]
     assert refused.returncode == 2
-    assert err == "regard: serving needs uvicorn: pip install 'regard[serve]'\n"
+    assert err == "regard: `regard serve` needs uvicorn: pip install 'regard[serve]'\n"
 
 
 def test_a_host_that_others_reach_is_warned_about(run: Path, start: Start) -> None:
@@ -178,4 +177,6 @@ def test_a_host_that_others_reach_is_warned_about(run: Path, start: Start) -> No
         assert httpx.get(f"{here}/models").json()["models"][0]["name"] == "mine"
         process.terminate()
         err = process.communicate(timeout=20)[1]
-    assert "regard: anyone who reaches 0.0.0.0 may use this server; --token-file asks them for a token" in err
+    assert (
+        "regard: anyone who can reach 0.0.0.0 may use this server; --token-file makes it require a token" in err
+    )

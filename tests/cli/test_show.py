@@ -90,7 +90,7 @@ def mistake(*arguments: str) -> str:
 def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("mine")
-    assert mistake("schedule", "--out", str(file)).endswith("is a file; give a folder for the pictures.")
+    assert mistake("schedule", "--out", str(file)).endswith("is a file; give a folder for the pictures")
     assert "cannot be written to" in mistake("schedule", "--out", str(file / "below"))
     assert file.read_text() == "mine"
 

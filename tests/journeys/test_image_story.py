@@ -50,13 +50,13 @@ def test_looking(bars: Path, regard: Command) -> None:
         assert told.stdout.startswith("0001.png: standing, ")
         assert (bars / name).stat().st_size > 500
     shades = regard("look", "run", "bars/standing/0001.png", cwd=bars).stdout
-    assert "encoder.1.self, mean of the heads: what the class token looked at" in shades
+    assert "encoder.1.self, mean of the heads: attention of the class token" in shades
 
 
 MISTAKES = [
     (["classify", "run", "nowhere.png"], "There is no file nowhere.png."),
     (["classify", "run", "broken.png"], "broken.png is a broken image: "),
-    (["classify", "run"], "run labels images: give their files"),
+    (["classify", "run"], "run classifies images; give image files"),
     (["classify", "run", "bars/lying/0002.png", "--merge", "half"], "'half' is no number of tokens to merge"),
     (["classify", "run", "bars/lying/0002.png", "--merge", "1.5"], "'1.5' is no number of tokens to merge"),
     (["look", "run", "bars"], "bars is a folder; an image file is needed"),
@@ -64,7 +64,7 @@ MISTAKES = [
     (["train", "vit", "data.path=one"], "one: all images have the label 'only'; telling them apart needs two labels."),
     (["train", "vit", "data.path=mixed"], "mixed: images are of several sizes, such as 12 x 12 (a.png) and 8 x 20"),
     (["train", "vit", "data.path=bars", "model.patch=5"], "model.patch: patches of 5 do not divide the height of 12"),
-    (["serve", "run"], "run holds a model for image-classification, which is not served"),
+    (["serve", "run"], "run holds a model for image-classification, which `regard serve` does not support"),
     (["embed", "run"], "run holds a model for image-classification, not one that makes vectors of texts"),
 ]  # fmt: skip
 

@@ -46,12 +46,9 @@ def test_remember_translate_forget(story: Path, run: Path, here: Command) -> Non
     moved = shutil.move(run, story / "moved")
     assert here("translate", "moved", cwd=story, input="drei\n").stdout == "three\n"
     shutil.move(moved, run)
-    assert (
-        here("remember", "mine", "--forget", cwd=story).stdout
-        == "mine: it translates as it was trained again\n"
-    )
+    assert here("remember", "mine", "--forget", cwd=story).stdout == "mine: translation memory deleted\n"
     assert scores() == alone
-    assert here("remember", "mine", "--forget", cwd=story).stdout == "mine: it remembered nothing\n"
+    assert here("remember", "mine", "--forget", cwd=story).stdout == "mine: there was no translation memory\n"
 
 
 def test_sentences_of_others_teach_without_training(story: Path, run: Path, here: Command) -> None:
@@ -86,7 +83,10 @@ def test_no_other_tool_has_neighbours(story: Path, run: Path, here: Command) -> 
     ("arguments", "sentence"),
     [
         (["--target", "n.en"], "--target goes with --source: the sentences and their translations"),
-        (["--forget", "--source", "n.de"], "--forget takes no files: all that the run remembers is forgotten"),
+        (
+            ["--forget", "--source", "n.de"],
+            "--forget deletes the whole translation memory; use it without --source and --target",
+        ),
         (["--source", "nowhere.de", "--target", "n.en"], "nowhere.de"),
     ],
 )

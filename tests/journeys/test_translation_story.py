@@ -175,7 +175,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
 def test_bytes_that_are_no_text_on_standard_input(story: Path, regard: Command) -> None:
     done = regard("translate", "run", cwd=story, input=b"eins\n\xff\xfe\n", text=False, encoding=None)
     assert done.returncode == 2
-    assert done.stderr == b"regard: standard input, line 2: this is not UTF-8 text\n"
+    assert done.stderr == b"regard: standard input, line 2: not UTF-8 text\n"
 
 
 def test_out_of_disk_while_writing(story: Path, regard: Command) -> None:

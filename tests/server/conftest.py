@@ -1,4 +1,4 @@
-"""A model of German numbers, trained once, and a server that serves it."""
+"""A model that translates German numbers, trained once, and a server for it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ import regard
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder; the words are those of tests/journeys/numbers_corpus.py, drawn from all orders."""
+    """A run folder; the words are those of tests/journeys/numbers_corpus.py, in random order."""
     import random
 
     german = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
@@ -40,19 +40,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def readers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Run folders of models that read, by the recipe they were trained with."""
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Run folders of encoders, by recipe."""
     with undrawn():
-        return train_readers(tmp_path_factory.mktemp("readers"))
+        return train_readers(tmp_path_factory.mktemp("encoders"))
 
 
 @pytest.fixture(scope="session")
 def server(run: Path) -> Iterator[Served]:
-    with served({"numbers": run}) as found:
-        yield found
+    with served({"numbers": run}) as server:
+        yield server
 
 
 @pytest.fixture
 def client(server: Served) -> Iterator[httpx.Client]:
-    with server.client() as found:
-        yield found
+    with server.client() as client:
+        yield client

@@ -71,7 +71,6 @@ def serve(address: str) -> None:
     import torch.distributed.run
 
     import regard.cli.main
-    import regard.cli.output
     import regard.cli.terminal
     import regard.tasks.diffusion.model
     import regard.tasks.engines

@@ -10,14 +10,12 @@ from pathlib import Path
 import httpx
 import torch
 
-from regard.cli.serve import served_names
-from regard.server.access import Rules
-from regard.server.application import Application, application
-from regard.server.connections import ConnectionLimits
+from regard.cli.serve import accepted_hosts, bound_socket, url_of
+from regard.server.app import Application, create_app
+from regard.server.http_server import ConnectionLimits, Server
+from regard.server.middleware import AccessRules
 from regard.server.model_registry import open_registry
-from regard.server.places import address_of, bound_socket
-from regard.server.running import Server
-from regard.server.translator import ServedTranslator
+from regard.server.served_translator import ServedTranslator
 
 
 @dataclass
@@ -57,18 +55,18 @@ def served(
     log: list[str] = []
     usual = torch.get_num_threads()
     torch.set_num_threads(threads)  # of each model
-    house = open_registry({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
+    registry = open_registry({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
     torch.set_num_threads(usual)
-    house.log = log.append
-    app = application(house, Rules(served_names("127.0.0.1", []), origins, token))
+    registry.log = log.append
+    app = create_app(registry, AccessRules(accepted_hosts("127.0.0.1", []), origins, token))
     listens = threading.Event()
     with bound_socket("127.0.0.1", 0) as listener:
-        server = Server(app, listening=listens.set, limits=limits)
+        server = Server(app, on_listening=listens.set, limits=limits)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         assert listens.wait(10)
         try:
-            yield Served(address_of(listener), app, server, log)
+            yield Served(url_of(listener), app, server, log)
         finally:
             server.should_exit = True
             thread.join(20)
@@ -77,26 +75,26 @@ def served(
 
 
 class Held:
-    """Keeps a model from working until it is let go, and remembers what it was given to do."""
+    """Blocks a model until `go` is set, and records the batches it receives."""
 
     def __init__(self, model: ServedTranslator) -> None:
-        self.model, self.work = model, model.batcher.work
+        self.model, self.run_batch = model, model.queue.run_batch
         self.go, self.holds = threading.Event(), threading.Event()
-        self.given: list[list[str]] = []
+        self.batches: list[list[str]] = []
 
     def __enter__(self) -> "Held":
-        def wait_and_work(way, items):
-            self.given.append(list(items))
+        def wait_and_run(batch_key, items):
+            self.batches.append(list(items))
             self.holds.set()
             assert self.go.wait(20)
-            return self.work(way, items)
+            return self.run_batch(batch_key, items)
 
-        self.model.batcher.work = wait_and_work
+        self.model.queue.run_batch = wait_and_run
         return self
 
     def __exit__(self, *problem: object) -> None:
         self.go.set()
-        self.model.batcher.work = self.work
+        self.model.queue.run_batch = self.run_batch
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -158,5 +158,5 @@ def test_the_profile_is_printed_and_wants_one_run(
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads(out.read_text("utf-8"))
     assert 0 < told["attention"] < 1
-    with pytest.raises(RegardError, match="name the run to measure: regard bench paint RUN"):
+    with pytest.raises(RegardError, match="the run is missing; usage: regard bench paint RUN"):
         bench(["paint"])

@@ -88,7 +88,7 @@ def test_looking_into_a_text(sentiment, tmp_path: Path, capsys: pytest.CaptureFi
     look(sentiment.folder, "a red house")
     told = capsys.readouterr().out.strip().splitlines()
     assert told[0] == "encoder.0.self, mean of 2 heads"  # nothing was written, so nothing stands before it
-    assert told[1] == "text, from top to bottom, looks at text"
+    assert told[1] == "text, from top to bottom, attends to text"
     out = tmp_path / "looked.json"
     look(sentiment.folder, "a red", out, "old house", "encoder.rollout")
     found = AttentionMaps.from_json(json.loads(out.read_text()))
@@ -186,7 +186,7 @@ def test_answers_are_found_also_in_long_paragraphs(files: Path, tmp_path: Path) 
     assert json.loads((tmp_path / "out.json").read_text())["answer"] == "GREEN"
     (tmp_path / "wrong.tsv").write_text("which colour\n")
     with pytest.raises(
-        RegardError, match=r"wrong\.tsv, line 1: expected a question and its paragraph with a tab between"
+        RegardError, match=r"wrong\.tsv, line 1: expected a question and its paragraph, separated by a tab"
     ):
         answer(run.folder, [tmp_path / "wrong.tsv"], tmp_path / "none")
 

@@ -95,8 +95,8 @@ def test_from_which_length_it_pays(speeds: tuple[float, ...], pays: int | None) 
 def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
     regard.train("kernel", tmp_path / "kernel", overrides={"train.steps": 2})
     for names, told in (
-        ([], "name the run to measure"),
-        (["a", "b"], "one run is measured, not 2: a, b"),
+        ([], "the run is missing"),
+        (["a", "b"], "expected one run, got 2: a, b"),
         ([str(tmp_path / "kernel")], "holds a model for kernel-regression; tokens are merged or pruned"),
     ):
         with pytest.raises(RegardError, match=told):

@@ -1,4 +1,4 @@
-"""`regard doctor`: checks of the machine and the installation, as ticks or JSON."""
+"""`regard doctor`: checks of the machine and the installation."""
 
 import json
 
@@ -8,7 +8,7 @@ from regard.cli.arguments import AsJson
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check this machine and this installation, in less than a minute; exit code 1 if something is wrong.
+    """Check this machine and this installation; the exit code is 1 if a check fails.
 
     Example:  regard doctor --json
     """

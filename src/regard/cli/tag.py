@@ -1,4 +1,4 @@
-"""`regard tag`: the words of texts with their tags."""
+"""`regard tag`: sequence tagging, such as named entities."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,12 +18,12 @@ def tag(
     files: Files = None,
     output: Output = None,
     words: Annotated[
-        bool, typer.Option("--words", help="The text is words already, with blanks between.")
+        bool, typer.Option("--words", help="The input is tokenized: words separated by spaces.")
     ] = False,
     merge: Merge = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Tag the words of texts: word, tag and probability a line; with --json also the names they make.
+    """Tag the words of texts: word, tag and probability per line; with --json also the entities.
 
     Example:  echo "Empire State Building in New York" | regard tag runs/ner
     """

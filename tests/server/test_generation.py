@@ -1,4 +1,4 @@
-"""Going on with texts over a real loopback port: what the run writes by itself, at once or piece by piece."""
+"""/generate over a loopback port gives the same texts as the loaded run, at once and streamed."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ TEXT = "".join(f"line {number} of a small text\n" for number in range(80))
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("writers")
+    folder = tmp_path_factory.mktemp("language_models")
     (folder / "text.txt").write_text(TEXT)
     data = [f"data.train={folder / 'text.txt'}", "tokenizer.kind=characters"]
     regard.train(
@@ -31,21 +31,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def found(runs: dict[str, Path]) -> Iterator[Served]:
+def server(runs: dict[str, Path]) -> Iterator[Served]:
     with served(runs) as server:
         yield server
 
 
-def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, runs: dict[str, Path]) -> None:
+def test_texts_equal_the_run_at_once_and_streamed(server: Served, runs: dict[str, Path]) -> None:
     prompts = ["line 3", "small", "of"]
     for name, folder in runs.items():
         config = GenerationConfig(30, SamplingConfig(5, 0.8, top_k=9), stop=("xx",))
         whole = regard.load(folder).write(prompts, config)
-        expected = [each.text for each in whole]
+        expected = [completion.text for completion in whole]
         body = {"model": name, "tokens": 30, "seed": 5, "temperature": 0.8, "top_k": 9, "stop": ["xx"]}
-        with found.client() as client:
-            told = client.post("/generate", json={**body, "prompt": prompts}).json()
-            assert [each["text"] for each in told["texts"]] == expected
+        with server.client() as client:
+            response = client.post("/generate", json={**body, "prompt": prompts}).json()
+            assert [text["text"] for text in response["texts"]] == expected
             accept = {"Accept": "application/x-ndjson"}
             with client.stream(
                 "POST", "/generate", json={**body, "prompt": prompts[0]}, headers=accept
@@ -68,37 +68,41 @@ def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, r
         ({"prompt": "line", "model": "nobody"}, "there is no model of this name"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_a_sentence(found: Served, body: dict, sentence: str) -> None:
-    with found.client() as client:
+def test_invalid_requests(server: Served, body: dict, sentence: str) -> None:
+    with server.client() as client:
         answer = client.post("/generate", json=body)
     assert answer.status_code in (404, 422)
     assert sentence in answer.json()["error"]
 
 
-def test_the_models_are_told_and_one_can_be_looked_into(found: Served) -> None:
-    with found.client() as client:
-        about = client.get("/models").json()["models"]
-        assert [each["does"] for each in about] == [["/generate"], ["/generate"]]
+def test_models_and_attention(server: Served) -> None:
+    with server.client() as client:
+        models = client.get("/models").json()["models"]
+        assert [model["does"] for model in models] == [["/generate"], ["/generate"]]
         maps = client.post("/attention", json={"text": "line", "model": "gpt"}).json()
         assert maps["format"] == "regard.looked"
         assert client.post("/attention", json={"text": "line", "model": "counts"}).status_code == 422
 
 
-def test_the_page_goes_on_with_what_is_typed(found: Served, runs: dict[str, Path], browser: Browser) -> None:
+def test_the_page_continues_prompts(server: Served, runs: dict[str, Path], browser: Browser) -> None:
     prompts = ["line 3", "small"]
     expected = regard.load(runs["gpt"]).generate(prompts, GenerationConfig(100))
-    page, said = browser.new_page(), []
-    page.on("pageerror", lambda problem: said.append(str(problem)))
-    page.goto(found.address)
-    expect(page.locator("#what")).to_have_text("goes on with texts")
-    page.fill("#read-text", "\n".join(prompts))
-    written = page.locator("#found .finding")
+    page, errors = browser.new_page(), []
+    page.on("pageerror", lambda problem: errors.append(str(problem)))
+    page.goto(server.address)
+    expect(page.locator("#model-summary")).to_have_text("generates text")
+    page.fill("#input-text", "\n".join(prompts))
+    written = page.locator("#results .result")
     expect(written).to_have_count(2, timeout=15_000)
-    assert [each.text_content() for each in written.all()] == list(map(str.__add__, prompts, expected))
-    page.click("#found-view")
-    expect(page.frame_locator("#heads-frame").locator("body")).to_contain_text("decoder.0.self", timeout=15_000)
-    page.click("#heads-close")
-    page.fill("#read-text", "Ä")
+    assert [paragraph.text_content() for paragraph in written.all()] == list(
+        map(str.__add__, prompts, expected)
+    )
+    page.click("#results-attention")
+    expect(page.frame_locator("#attention-frame").locator("body")).to_contain_text(
+        "decoder.0.self", timeout=15_000
+    )
+    page.click("#attention-close")
+    page.fill("#input-text", "Ä")
     expect(page.locator("main")).to_contain_text("a character that the model never saw", timeout=15_000)
-    assert said == []
+    assert errors == []
     page.close()
