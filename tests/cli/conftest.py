@@ -1,4 +1,4 @@
-"""Commands in the process of the test, and a translation run for them."""
+"""A fixture that runs commands in the test's process, and a translation run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The console script, run in `tmp_path`."""
+    """Runs the console script in `tmp_path`."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> Ended:
@@ -31,7 +31,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture(scope="session")
 def translation_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Transformer of one layer, three steps old."""
+    """A Transformer of one layer, trained for three steps."""
     folder = tmp_path_factory.mktemp("translation")
     write_corpus(folder)
     with undrawn():

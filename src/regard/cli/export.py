@@ -15,7 +15,7 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Output folder; must be empty or new.")],
     to: Annotated[Literal["ctranslate2", "onnx", "huggingface"], typer.Option("--to", help="Target format.")],
     quantize: Annotated[
-        Literal["int8"] | None, typer.Option(help="int8 weight quantization (ctranslate2 only).")
+        Literal["int8"] | None, typer.Option(help="int8 weight quantisation (ctranslate2 only).")
     ] = None,
     source: Annotated[
         Path | None, typer.Option(help="Texts, or a folder of images, for the check (default: the run's own).")

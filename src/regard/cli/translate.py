@@ -43,7 +43,7 @@ def translate(
     temperature: Annotated[float, typer.Option(min=0.01, help="Sampling temperature, with --seed.")] = 1.0,
     engine: Annotated[
         Literal["regard", "ctranslate2", "onnx"] | None,
-        typer.Option(help="Inference engine.", show_default="by folder"),
+        typer.Option(help="Inference engine.", show_default="the folder's format"),
     ] = None,
     ensemble: EnsembleRuns = None,
     as_json: JsonLines = False,

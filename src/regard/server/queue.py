@@ -16,7 +16,7 @@ MAX_DELAY = 0.002
 
 
 class QueueFull(Exception):
-    """The queue has no room for a request; `retry_after` is the estimated wait in seconds."""
+    """A request exceeds the free capacity of the queue; `retry_after` is the estimated wait in seconds."""
 
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message)
