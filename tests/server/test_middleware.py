@@ -201,7 +201,8 @@ def test_shutdown_answers_accepted_requests(run: Path) -> None:
         with Held(server.model) as held:
             accepted = [pool.submit(translate, server, text) for text in ("eins", "zwei drei")]
             assert held.holds.wait(10)
-            until(lambda: server.app.log.active == 2)
+            until(lambda: len(held.batches[0]) + server.model.queue.waiting == 2)  # both are accepted
+            assert server.app.log.active == 2
             server.app.close()
             late = client.post("/translate", json={"text": "vier"})
             assert late.status_code == 503

@@ -17,9 +17,9 @@ from regard.server.encoder_routes import encoder_routes
 from regard.server.generation_routes import generation_routes
 from regard.server.inspection_routes import inspection_routes
 from regard.server.middleware import AccessMiddleware, AccessRules, RequestLog
-from regard.server.model_registry import ModelRegistry, RequestError
+from regard.server.model_registry import ModelRegistry
 from regard.server.queue import ClientDisconnected, QueueClosed, QueueFull
-from regard.server.schemas import RequestBody, error_response, internal_error
+from regard.server.schemas import RequestBody, RequestError, error_response, internal_error
 from regard.server.server_routes import page_routes, server_routes
 from regard.server.translation_routes import translation_routes
 

@@ -9,7 +9,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from regard.errors import RegardError
 from regard.server.alignment import word_spans
-from regard.server.model_registry import ModelRegistry, RequestError
+from regard.server.model_registry import ModelRegistry
 from regard.server.queue import cancel_on_disconnect
 from regard.server.schemas import (
     ERRORS,
@@ -90,7 +90,7 @@ def add_answer(router: APIRouter, registry: ModelRegistry) -> None:
         items = [(question, body.paragraph) for question in questions]
         spans: list[AnswerSpan] = await run(registry, model, "answer", items, request)
         answers = [
-            Answer(answer=span.answer, place=(span.start, span.end), probability=span.probability)
+            Answer(answer=span.answer, span=(span.start, span.end), probability=span.probability)
             for span in spans
         ]
         return json_response(AnswerResponse(model=model.name, answers=answers))
@@ -115,13 +115,7 @@ async def run(
     request: Request,
 ) -> list[Any]:
     """The result of each item, once all are computed."""
-    if len(items) > model.queue.capacity:
-        raise RequestError(
-            413,
-            f"the request has {len(items):,} texts, the queue's capacity is {model.queue.capacity:,}; "
-            "send it in pieces",
-        )
-    job = model.queue.submit(EncoderJob(method), items)
+    job = model.submit(EncoderJob(method), items)
     async with cancel_on_disconnect(job, model.queue, request), asyncio.timeout(registry.timeout):
         return [result async for result in job.results()]
 
@@ -157,7 +151,7 @@ def check_not_blank(key: str, texts: list[str]) -> None:
 def tagged_text(text: str, sentence: TaggedSentence) -> TaggedText:
     spans = word_spans(text, sentence.words)
     words = [
-        TaggedWord(word=word, place=span, tag=tag, probability=probability)
+        TaggedWord(word=word, span=span, tag=tag, probability=probability)
         for word, span, tag, probability in zip(
             sentence.words, spans, sentence.tags, sentence.probabilities, strict=True
         )
@@ -166,6 +160,6 @@ def tagged_text(text: str, sentence: TaggedSentence) -> TaggedText:
     for entity in sentence.names:
         start, end = spans[entity.first][0], spans[entity.last][1]
         entities.append(
-            Entity(name=text[start:end], kind=entity.kind, place=(start, end), probability=entity.probability)
+            Entity(name=text[start:end], kind=entity.kind, span=(start, end), probability=entity.probability)
         )
     return TaggedText(words=words, names=entities)

@@ -1,30 +1,25 @@
 """`/generate`: prompts in, continuations out, all at once or, for a single prompt, piece by piece."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
 
 from regard.decoding.generator import Completion, GenerationConfig
 from regard.decoding.sampling import SamplingConfig
-from regard.server.middleware import traceback_without_message
-from regard.server.model_registry import ModelRegistry, RequestError
-from regard.server.queue import ClientDisconnected, cancel_on_disconnect
+from regard.server.model_registry import ModelRegistry
+from regard.server.queue import cancel_on_disconnect
 from regard.server.schemas import (
     ERRORS,
-    INTERNAL_ERROR,
     NDJSON,
-    ErrorResponse,
     GeneratedPiece,
     GeneratedText,
     GenerateRequest,
     GenerateResponse,
     as_list,
     json_response,
-    ndjson_line,
     streamed,
 )
 from regard.server.served_generator import ServedGenerator, StreamJob
@@ -50,14 +45,8 @@ def generation_routes(registry: ModelRegistry) -> APIRouter:
         config = generation_config(body, model.queue.max_batch)
         await run_in_threadpool(model.check, prompts, config)
         if NDJSON in request.headers.get("accept", "") and len(prompts) == 1:
-            return StreamingResponse(lines(registry, model, prompts[0], config, request), media_type=NDJSON)
-        if len(prompts) > model.queue.capacity:
-            raise RequestError(
-                413,
-                f"the request has {len(prompts):,} prompts, the queue's capacity is "
-                f"{model.queue.capacity:,}; send it in pieces",
-            )
-        job = model.queue.submit(config, prompts)
+            return registry.stream(lines(model, prompts[0], config, request, registry.timeout))
+        job = model.submit(config, prompts, "prompts")
         async with cancel_on_disconnect(job, model.queue, request), asyncio.timeout(registry.timeout):
             texts = [generated_text(completion) async for completion in job.results()]
         return json_response(GenerateResponse(model=model.name, texts=texts))
@@ -77,9 +66,9 @@ def generated_text(completion: Completion) -> GeneratedText:
 
 
 async def lines(
-    registry: ModelRegistry, model: ServedGenerator, prompt: str, config: GenerationConfig, request: Request
-) -> AsyncIterator[bytes]:
-    """A piece per line, then the whole text; if an error occurs, it is the last line."""
+    model: ServedGenerator, prompt: str, config: GenerationConfig, request: Request, timeout: float
+) -> AsyncGenerator[GeneratedPiece | GeneratedText, None]:
+    """The lines of a streamed response: the pieces, then the whole text."""
     loop, pieces, connected = asyncio.get_running_loop(), asyncio.Queue[str | None](), True
 
     def on_piece(piece: str) -> bool:
@@ -87,22 +76,15 @@ async def lines(
         loop.call_soon_threadsafe(pieces.put_nowait, piece)
         return connected
 
-    job = model.queue.submit(StreamJob(config), [(prompt, on_piece)])
+    job = model.submit(StreamJob(config), [(prompt, on_piece)])
     async with cancel_on_disconnect(job, model.queue, request):
         completion = asyncio.create_task(only_result(job.results(), pieces))
         try:
-            async with asyncio.timeout(registry.timeout):
+            async with asyncio.timeout(timeout):
                 while (piece := await pieces.get()) is not None:
-                    yield ndjson_line(GeneratedPiece(piece=piece))
+                    yield GeneratedPiece(piece=piece)
                 if (whole := await completion) is not None:
-                    yield ndjson_line(generated_text(whole))
-        except ClientDisconnected:
-            return
-        except TimeoutError:
-            yield ndjson_line(ErrorResponse(error=registry.timeout_message()))
-        except Exception as error:
-            registry.log(traceback_without_message(error))
-            yield ndjson_line(ErrorResponse(error=INTERNAL_ERROR))
+                    yield generated_text(whole)
         finally:
             connected = False
             completion.cancel()

@@ -1,14 +1,29 @@
 """The models of a server by name, and what its routes share: metrics, log, timeout."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
 
 from regard.errors import RegardError, did_you_mean
 from regard.limits import SERVER_MAX_BEAM
 from regard.server.metrics import Metrics
-from regard.server.middleware import MAX_BODY_BYTES, log_to_stderr
-from regard.server.schemas import MAX_CHARACTERS, MAX_TEXTS, ModelsResponse, RequestLimits
+from regard.server.middleware import MAX_BODY_BYTES, log_to_stderr, traceback_without_message
+from regard.server.queue import ClientDisconnected
+from regard.server.schemas import (
+    INTERNAL_ERROR,
+    MAX_CHARACTERS,
+    MAX_TEXTS,
+    NDJSON,
+    ErrorResponse,
+    ModelsResponse,
+    RequestError,
+    RequestLimits,
+    ndjson_line,
+)
 from regard.server.served_encoder import ServedEncoder
 from regard.server.served_generator import ServedGenerator
 from regard.server.served_model import ServedModel
@@ -26,14 +41,6 @@ SERVED_MODELS: dict[str, type[ServedModel[Any]]] = {
 """The class that serves a model, by the first of its task's routes."""
 
 ServedType = TypeVar("ServedType", bound=ServedModel[Any])
-
-
-class RequestError(Exception):
-    """A request that is refused with this status and message."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass
@@ -84,6 +91,23 @@ class ModelRegistry:
 
     def timeout_message(self) -> str:
         return f"the answer took longer than {self.timeout:g} s; send less at once, or try again later"
+
+    def stream(self, bodies: AsyncGenerator[BaseModel, None]) -> StreamingResponse:
+        """The bodies as a response with one per line; if an error occurs, it is the last line."""
+        return StreamingResponse(self._lines(bodies), media_type=NDJSON)
+
+    async def _lines(self, bodies: AsyncGenerator[BaseModel, None]) -> AsyncIterator[bytes]:
+        try:
+            async with aclosing(bodies):
+                async for body in bodies:
+                    yield ndjson_line(body)
+        except ClientDisconnected:
+            return
+        except TimeoutError:
+            yield ndjson_line(ErrorResponse(error=self.timeout_message()))
+        except Exception as error:
+            self.log(traceback_without_message(error))
+            yield ndjson_line(ErrorResponse(error=INTERNAL_ERROR))
 
     def info(self) -> ModelsResponse:
         """The response of `/models`."""

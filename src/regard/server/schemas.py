@@ -184,7 +184,9 @@ class AlignedText(BaseModel):
     """The words of a text and their positions in it."""
 
     words: list[OutText]
-    places: list[Span] = Field(description="start and end of each word, in characters")
+    spans: list[Span] = Field(
+        serialization_alias="places", description="start and end of each word, in characters"
+    )
 
 
 class WordAlignment(BaseModel):
@@ -247,7 +249,7 @@ class TaggedWord(BaseModel):
     """A word of a text and its tag."""
 
     word: OutText
-    place: Span = Field(description="start and end in the text, in characters")
+    span: Span = Field(serialization_alias="place", description="start and end in the text, in characters")
     tag: OutText
     probability: float
 
@@ -257,7 +259,7 @@ class Entity(BaseModel):
 
     name: OutText
     kind: OutText
-    place: Span = Field(description="start and end in the text, in characters")
+    span: Span = Field(serialization_alias="place", description="start and end in the text, in characters")
     probability: float = Field(description="the lowest probability of its words' tags")
 
 
@@ -279,7 +281,7 @@ class Answer(BaseModel):
     """The span of the paragraph that answers a question."""
 
     answer: OutText
-    place: Span = Field(description="start and end in the paragraph, in characters")
+    span: Span = Field(serialization_alias="place", description="start and end in the paragraph, in characters")
     probability: float
 
 
@@ -420,18 +422,26 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 """The error responses of a POST route, for /openapi.json."""
 
 
+class RequestError(Exception):
+    """A request that is refused with this status and message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def as_list(texts: str | Sequence[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
 def json_response(body: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """The body as a response; it is serialized here, since FastAPI would validate it a second time."""
-    return Response(body.model_dump_json(), status, headers, "application/json")
+    return Response(body.model_dump_json(by_alias=True), status, headers, "application/json")
 
 
 def ndjson_line(body: BaseModel) -> bytes:
     """A line of a streamed response."""
-    return body.model_dump_json().encode() + b"\n"
+    return body.model_dump_json(by_alias=True).encode() + b"\n"
 
 
 def streamed(description: str) -> dict[int | str, dict[str, Any]]:

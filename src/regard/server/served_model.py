@@ -2,14 +2,14 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from regard.errors import RegardError
 from regard.server.metrics import Metrics
-from regard.server.queue import BatchQueue
-from regard.server.schemas import TextModelInfo, TranslatorInfo
+from regard.server.queue import BatchQueue, Job
+from regard.server.schemas import RequestError, TextModelInfo, TranslatorInfo
 from regard.tasks.loaded_model import TextModel
 from regard.tasks.run_folder import RunFolder
 from regard.viz.page import page
@@ -85,6 +85,21 @@ class ServedModel(ABC, Generic[Loaded]):
     @abstractmethod
     def run_batch(self, batch_key: Any, items: list[Any]) -> Sequence[Any]:
         """A result per item, or an exception in its place; runs in a thread of the queue."""
+
+    def submit(self, batch_key: Hashable, items: Sequence[Any], unit: str = "texts") -> Job:
+        """Enqueue the items of a request.
+
+        Raises:
+            RequestError: the items exceed the queue's capacity.
+            QueueFull: they exceed its free capacity.
+        """
+        if len(items) > self.queue.capacity:
+            raise RequestError(
+                413,
+                f"the request has {len(items):,} {unit}, the queue's capacity is {self.queue.capacity:,}; "
+                "send it in pieces",
+            )
+        return self.queue.submit(batch_key, items)
 
     def count(self, sentences: int, tokens: int) -> None:
         """Add to the model's metrics."""

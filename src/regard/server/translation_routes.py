@@ -1,23 +1,20 @@
 """`/translate`: texts in, translations out, all at once or line by line."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
 
 from regard.decoding import Policy
 from regard.server.alignment import Alignment, word_spans
-from regard.server.middleware import traceback_without_message
-from regard.server.model_registry import ModelRegistry, RequestError
-from regard.server.queue import ClientDisconnected, Job, cancel_on_disconnect
+from regard.server.model_registry import ModelRegistry
+from regard.server.queue import Job, cancel_on_disconnect
 from regard.server.schemas import (
     ERRORS,
-    INTERNAL_ERROR,
     NDJSON,
     AlignedText,
-    ErrorResponse,
     Hypothesis,
     TranslatedLine,
     TranslatedText,
@@ -26,7 +23,6 @@ from regard.server.schemas import (
     WordAlignment,
     as_list,
     json_response,
-    ndjson_line,
     streamed,
 )
 from regard.server.served_translator import AlignedTranslation, ServedTranslator, SplitText, join_sentences
@@ -56,16 +52,10 @@ def translation_routes(registry: ModelRegistry) -> APIRouter:
         texts = as_list(body.text)
         split_texts = await split_all(model, texts, body.long)
         sentences = [sentence for split_text in split_texts for sentence in split_text.parts]
-        if len(sentences) > model.queue.capacity:
-            raise RequestError(
-                413,
-                f"the request has {len(sentences):,} sentences, the queue's capacity is "
-                f"{model.queue.capacity:,}; send it in pieces",
-            )
-        job = model.queue.submit(model.job(body.beam, body.nbest, body.attention), sentences)
+        job = model.submit(model.job(body.beam, body.nbest, body.attention), sentences, "sentences")
         results = translated_texts(job, texts, split_texts)
         if NDJSON in request.headers.get("accept", ""):
-            return StreamingResponse(lines(results, registry, model, job, request), media_type=NDJSON)
+            return registry.stream(lines(results, model, job, request, registry.timeout))
         async with cancel_on_disconnect(job, model.queue, request), asyncio.timeout(registry.timeout):
             translations = [result async for result in results]
         return json_response(TranslateResponse(model=model.name, translations=translations))
@@ -103,33 +93,26 @@ def translated_text(text: str, result: AlignedTranslation, note: str | None) -> 
 
 def word_alignment(alignment: Alignment, source: str, target: str) -> WordAlignment:
     return WordAlignment(
-        source=AlignedText(words=alignment.source, places=word_spans(source, alignment.source)),
-        target=AlignedText(words=alignment.target, places=word_spans(target, alignment.target)),
+        source=AlignedText(words=alignment.source, spans=word_spans(source, alignment.source)),
+        target=AlignedText(words=alignment.target, spans=word_spans(target, alignment.target)),
         links=alignment.links,
     )
 
 
 async def lines(
     results: AsyncIterator[TranslatedText],
-    registry: ModelRegistry,
     model: ServedTranslator,
     job: Job,
     request: Request,
-) -> AsyncIterator[bytes]:
-    """A translation per line; if an error occurs, it is the last line."""
-    deadline = asyncio.get_running_loop().time() + registry.timeout
-    number = 0
+    timeout: float,
+) -> AsyncGenerator[TranslatedLine, None]:
+    """The lines of a streamed response."""
+    deadline = asyncio.get_running_loop().time() + timeout
     async with cancel_on_disconnect(job, model.queue, request):
-        try:
-            while True:
+        for number in itertools.count():
+            try:
                 async with asyncio.timeout_at(deadline):  # for the model only: the client may read slowly
                     result = await anext(results)
-                yield ndjson_line(TranslatedLine(number=number, **dict(result)))
-                number += 1
-        except (StopAsyncIteration, ClientDisconnected):
-            return
-        except TimeoutError:
-            yield ndjson_line(ErrorResponse(error=registry.timeout_message()))
-        except Exception as error:
-            registry.log(traceback_without_message(error))
-            yield ndjson_line(ErrorResponse(error=INTERNAL_ERROR))
+            except StopAsyncIteration:
+                return
+            yield TranslatedLine(number=number, **dict(result))
