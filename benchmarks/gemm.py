@@ -56,7 +56,7 @@ Product = Callable[[], object]
 
 def our_forward(x: Tensor, weight: Tensor) -> Product:
     """x (rows, in), weight (out, in) -> (rows, out)."""
-    from regard.engine.gemm import linear_packed, prepack
+    from regard.engine.ops import linear_packed, prepack
 
     packed, out = prepack(weight), len(weight)
     return lambda: linear_packed(x, packed, out)
@@ -64,7 +64,7 @@ def our_forward(x: Tensor, weight: Tensor) -> Product:
 
 def our_gradient(g: Tensor, x: Tensor) -> Product:
     """g (rows, out), x (rows, in) -> (out, in)."""
-    from regard.engine.gemm import weight_gradient
+    from regard.engine.ops import weight_gradient
 
     return lambda: weight_gradient(g, x)
 

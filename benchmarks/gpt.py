@@ -276,7 +276,7 @@ def bandwidth(megabytes: float) -> float:
 
 def seconds_of_products(config: GptConfig, words: int, batch: int) -> float:
     """Seconds of one step's matrix products by the engine's kernel: projections, feed-forward, output."""
-    from regard.engine.gemm import linear_packed, prepack
+    from regard.engine.ops import linear_packed, prepack
 
     d_model, d_ff = config.d_model, config.d_ff
     layer = [(d_model, 3 * d_model), (d_model, d_model), (d_model, d_ff), (d_ff, d_model)]

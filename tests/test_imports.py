@@ -90,7 +90,13 @@ def test_every_room_has_its_place_in_the_plan() -> None:
     assert {package_of(path) for path in FILES} <= set(MAY_IMPORT)
 
 
-NATIVE = {"ctypes", "cffi", "regard.engine.library", "regard.engine.header", "regard.engine.gemm"}
+NATIVE = {
+    "ctypes",
+    "cffi",
+    "regard.engine.library",
+    "regard.engine.header",
+    *(f"regard.engine.ops.{name}" for name in ("prepack", "linear_packed", "weight_gradient")),
+}
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))

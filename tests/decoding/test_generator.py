@@ -12,7 +12,7 @@ from regard.decoding.generator import GenerationConfig, Generator, Unfolding
 from regard.decoding.sampling import draw, within_share
 from regard.errors import RegardError
 from regard.nn.build import build_gpt
-from regard.nn.ngram import counted
+from regard.nn.ngram import count_ngrams
 from regard.tokenization import Tokenizer
 
 CORPUS = "the quick brown fox jumps over the lazy dog; größer, ja. "
@@ -36,7 +36,7 @@ def plain(writer: Generator) -> nn.Module:
 def made(kind: str, tokens: str = "characters", **changes: object) -> Generator:
     tokenizer = tokenization.train(tokens, [CORPUS], size=280)
     if kind == "ngram":
-        model: nn.Module = counted([np.array(tokenizer.encode(CORPUS * 3))], tokenizer.size, 3)
+        model: nn.Module = count_ngrams([np.array(tokenizer.encode(CORPUS * 3))], tokenizer.size, 3)
         return Generator(model, tokenizer, None, torch.device("cpu"))
     model = gpt(tokenizer.size, **changes)
     return Generator(model, tokenizer, model.gpt.max_length, torch.device("cpu"))

@@ -14,7 +14,7 @@ from regard.decoding.diffusion import (
     times_of,
 )
 from regard.errors import RegardError
-from regard.nn.noise import Noise
+from regard.nn.noise import NoiseSchedule
 
 PROMPTS = torch.tensor([[4, 5, END], [6, END, PADDING], [7, END, PADDING]])
 NOTHING = torch.tensor([[END]])
@@ -34,10 +34,10 @@ def test_times_run_from_the_last_step_to_the_first() -> None:
 @pytest.mark.parametrize("schedule", ["cosine", "linear"])
 def test_ddim_steps_along_the_noise_it_was_told(schedule) -> None:
     """With the right noise, a picture at step t becomes the same picture with the same noise at step s."""
-    noise = Noise(schedule, 100)
+    noise = NoiseSchedule(schedule, 100)
     torch.manual_seed(0)
     original, fresh = torch.rand(3, 1, 4, 4) * 2 - 1, torch.randn(3, 1, 4, 4)
-    at = {time: noise.noised(original, torch.full((3,), time), fresh) for time in (60, 20)}
+    at = {time: noise.add_noise(original, torch.full((3,), time), fresh) for time in (60, 20)}
     guess = first_guess(noise, at[60], fresh, 60)
     assert torch.allclose(guess, original, atol=1e-5)
     assert torch.allclose(earlier(noise, at[60], guess, 60, 20), at[20], atol=1e-5)
@@ -48,10 +48,10 @@ def test_ddim_steps_along_the_noise_it_was_told(schedule) -> None:
 @pytest.mark.parametrize("time", [1, 40, 80])
 def test_ddpm_steps_are_those_of_the_posterior(schedule, time) -> None:
     """Mean and variance of q(x at t-1 | x at t, original): Ho et al. 2020, eq. 7."""
-    noise = Noise(schedule, 100)
+    noise = NoiseSchedule(schedule, 100)
     torch.manual_seed(0)
     original, now = torch.rand(2, 1, 4, 4), torch.randn(2, 1, 4, 4)
-    signal, before = (noise.signal[each].double() for each in (time, time - 1))
+    signal, before = (noise.alphas_cumprod[each].double() for each in (time, time - 1))
     beta = 1 - signal / before
     mean = (before.sqrt() * beta * original + (1 - beta).sqrt() * (1 - before) * now) / (1 - signal)
     spread = spread_of(noise, time, time - 1)
@@ -81,7 +81,7 @@ def test_ddim_draws_noise_once_and_ddpm_at_every_step(model) -> None:
 def test_guidance_of_one_is_the_plain_prompt(model) -> None:
     found = paint(model, PROMPTS, NOTHING, DiffusionConfig(steps=6), [1, 2, 3])
     with torch.inference_mode():
-        read = model.read(PROMPTS)
+        read = model.encode_prompt(PROMPTS)
         pictures = torch.stack(
             [torch.randn(1, SIDE, SIDE, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2, 3)]
         )

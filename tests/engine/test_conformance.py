@@ -274,4 +274,4 @@ def test_the_plan_names_what_it_supports() -> None:
     model = build(TransformerConfig(**SIZES[0]), WORDS, WORDS, PADDING).eval()  # type: ignore[arg-type]
     found = plan(model)
     assert isinstance(found, Plan)
-    assert found.refused == {"generation": "a translation is searched for"}
+    assert found.refused == {"generation": "an encoder-decoder uses beam search"}

@@ -14,8 +14,8 @@ from regard.data.batches import Batches
 from regard.data.examples import NOTHING, Example, TextBatch, all_batches
 from regard.engine.forward import bert_hidden_at, run, run_tokens, seq2seq_hidden
 from regard.nn import Packed
-from regard.nn.bert import BertReader
-from regard.nn.build import Head, build, build_bert, build_gpt, build_reader
+from regard.nn.bert import TextEmbedder
+from regard.nn.build import Head, build, build_bert, build_gpt, build_text_model
 from regard.training.objective import PairObjective
 from regard.training.objectives import (
     ClassObjective,
@@ -76,7 +76,10 @@ OBJECTIVES: list[tuple[Callable[[], nn.Module], Callable[[nn.Module], HeadObject
     (lambda: head_of("span"), SpanObjective),
     (lambda: head_of("pretraining"), PretrainingObjective),
     (lambda: build_gpt(GPT, "language", WORDS), LanguageObjective),
-    (lambda: build_reader(GPT, "classes", WORDS, -1, 4), lambda model: GptClassObjective(model, language=0.5)),
+    (
+        lambda: build_text_model(GPT, "classes", WORDS, -1, 4),
+        lambda model: GptClassObjective(model, language=0.5),
+    ),
 ]
 
 
@@ -129,7 +132,7 @@ def test_the_loss_of_packed_pairs_equals_that_of_the_padded_modules(
 def test_pooled_vectors(body: str, pooling: Any, plain: Plain, request: pytest.FixtureRequest) -> None:
     torch.manual_seed(1)
     below = build_gpt(GPT, "language", WORDS).gpt if body == "gpt" else head_of("none").bert
-    model, batch = BertReader(below, pooling).eval(), texts()
+    model, batch = TextEmbedder(below, pooling).eval(), texts()
     with plain():
         expected = run(model, batch.ids, batch.segments)
     request.getfixturevalue("never_padded")
@@ -178,7 +181,7 @@ def test_a_wrapped_model_is_called_with_its_own_padding() -> None:
     found = run(wrapped, batch.ids, batch.segments)
     torch.testing.assert_close(found, run(model, batch.ids, batch.segments), rtol=1e-5, atol=1e-5)
     assert torch.equal(wrapped.seen, batch.ids.padded(PADDING))
-    with pytest.raises(TypeError, match="Linear holds no BERT"):
+    with pytest.raises(TypeError, match="Linear contains no BERT"):
         run(nn.Linear(2, 2), batch.ids)
 
 

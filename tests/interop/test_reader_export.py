@@ -15,7 +15,7 @@ import regard
 from regard import tokenization
 from regard.config.models import BertConfig, EmbedConfig, GptConfig, TokenReductionConfig, VitConfig
 from regard.errors import RegardError
-from regard.nn.build import build_reader, build_vit
+from regard.nn.build import build_text_model, build_vit
 from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import text_spec_of, write_labels, write_texts
@@ -59,7 +59,9 @@ def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
     torch.manual_seed(1)
     tokenizer, labels = tokenization.train("bert", TEXTS, size=80, min_count=1), LABELS.get(task, ())
     recipe = replace(RECIPES[task], model=replace(BERT, layers=layers))
-    made = build_reader(recipe.model, text_spec_of(recipe).head, tokenizer.size, tokenizer.padding, len(labels))
+    made = build_text_model(
+        recipe.model, text_spec_of(recipe).head, tokenizer.size, tokenizer.padding, len(labels)
+    )
     write_texts(folder, recipe, spread_out(made), tokenizer, labels, "made by hand")
     return folder
 
@@ -67,7 +69,7 @@ def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
 def gpt_run(folder: Path) -> Path:
     torch.manual_seed(1)
     tokenizer = tokenization.MarkedTokenizer(tokenization.train("gpt", TEXTS, size=280))
-    made = spread_out(build_reader(GPT, "classes", tokenizer.size, tokenizer.padding, 2))
+    made = spread_out(build_text_model(GPT, "classes", tokenizer.size, tokenizer.padding, 2))
     recipe = ClassificationRecipe("classification", model=GPT)
     write_texts(folder, recipe, made, tokenizer, ("bad", "good"), "made by hand")
     return folder

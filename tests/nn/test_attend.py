@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from regard.nn import Dot, ScaledDot, attend, causal_mask, masked_softmax
-from regard.nn.attention import fused, open_blind, plain
+from regard.nn.attention import fused_attention, plain_attention, unmask_empty_rows
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 thorough = settings(max_examples=60, deadline=None, derandomize=True)
@@ -165,10 +165,10 @@ def test_opening_blind_queries_and_hiding_their_result_equals_the_mask(problem):
     query, keys, values, mask, bias = problem
     if mask is None:
         return
-    opened, blind = open_blind(mask)
+    opened, blind = unmask_empty_rows(mask)
     assert opened.any(-1).all()
-    there = fused(query, keys, values, mask=opened, bias=bias).masked_fill(blind, 0.0)
-    here = plain(ScaledDot()(query, keys), values, mask=mask, bias=bias)
+    there = fused_attention(query, keys, values, mask=opened, bias=bias).masked_fill(blind, 0.0)
+    here = plain_attention(ScaledDot()(query, keys), values, mask=mask, bias=bias)
     torch.testing.assert_close(there, here, rtol=0, atol=TOLERANCE[query.dtype])
 
 

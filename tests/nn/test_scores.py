@@ -261,7 +261,9 @@ def test_cosine_scale_is_trained_only_when_asked():
 
 
 def test_cosine_refuses_unequal_sizes():
-    with pytest.raises(ValueError, match="a cosine score needs queries and keys of equal size; queries have 3"):
+    with pytest.raises(
+        ValueError, match="a cosine score needs queries and keys of the same size; queries have 3"
+    ):
         Cosine()(torch.randn(1, 3), torch.randn(1, 4))
 
 

@@ -30,7 +30,7 @@ REDUCTIONS: dict[str, Callable[[], Merging | Pruning]] = {
     "merge 2, then 0.5": lambda: Merging((2.0, 0.5)),
     "merge all": lambda: Merging((100.0,)),
     "merge the first too": lambda: Merging((0.4,), first_stays=False),
-    "merge neighbours": lambda: Merging((0.4,), near=True),
+    "merge neighbours": lambda: Merging((0.4,), neighbors_only=True),
     "merge nothing": lambda: Merging((0.0,)),
     "prune": lambda: pruning(0.95),
     "prune all but the first": lambda: pruning(100.0),

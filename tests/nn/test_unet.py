@@ -15,7 +15,7 @@ def told(model, prompts=PROMPTS, **options):
     torch.manual_seed(1)
     pictures = torch.randn(len(prompts), 1, model.side, model.side)
     with torch.no_grad():
-        return model(pictures, torch.tensor([3, 17])[: len(prompts)], model.read(prompts), **options)
+        return model(pictures, torch.tensor([3, 17])[: len(prompts)], model.encode_prompt(prompts), **options)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_prompt_and_time_count_and_padding_does_not() -> None:
     assert torch.allclose(told(model, wider), found, atol=1e-5)
     assert not torch.allclose(told(model, PROMPTS.flip(0)), found, atol=1e-3)
     pictures = torch.randn(1, 1, SIDE, SIDE)
-    read = model.read(PROMPTS[:1])
+    read = model.encode_prompt(PROMPTS[:1])
     early, late = (model(pictures, torch.tensor([time]), read) for time in (0, 19))
     assert not torch.allclose(early, late, atol=1e-3)
 
@@ -56,15 +56,15 @@ def test_prompt_and_time_count_and_padding_does_not() -> None:
 def test_prompts_are_read_once_and_chosen_by_row() -> None:
     model = small_unet()
     pictures, times = torch.randn(2, 1, SIDE, SIDE), torch.tensor([3, 17])
-    turned = model.read(PROMPTS).select(torch.tensor([1, 0]))
+    turned = model.encode_prompt(PROMPTS).select(torch.tensor([1, 0]))
     assert torch.allclose(
-        model(pictures, times, turned), model(pictures, times, model.read(PROMPTS.flip(0))), atol=1e-5
+        model(pictures, times, turned), model(pictures, times, model.encode_prompt(PROMPTS.flip(0))), atol=1e-5
     )
 
 
 def test_everything_learns() -> None:
     model = small_unet().train()
-    read = model.read(PROMPTS)
+    read = model.encode_prompt(PROMPTS)
     model(torch.randn(2, 1, SIDE, SIDE), torch.tensor([3, 17]), read).square().sum().backward()
     still = [
         name for name, each in model.named_parameters() if each.grad is None or not each.grad.abs().max() > 0

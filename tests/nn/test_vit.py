@@ -119,7 +119,7 @@ def test_every_parameter_learns(changes: dict[str, str]) -> None:
 
 
 def test_images_of_another_size_are_refused() -> None:
-    with pytest.raises(ValueError, match="an image is 3 x 8 x 12 for this model, not 3 x 8 x 8"):
+    with pytest.raises(ValueError, match="images of this model are 3 x 8 x 12, not 3 x 8 x 8"):
         small()(torch.rand(1, 3, 8, 8))
 
 

@@ -12,12 +12,12 @@ import regard
 from regard.config.models import BertConfig, GptConfig, TransformerConfig
 from regard.data.batches import Batch, Batches
 from regard.engine.forward import bert_hidden_at
-from regard.engine.gemm import prepack, weight_gradient
 from regard.engine.generate import native_gpt
 from regard.engine.header import header
 from regard.engine.library import kernels
 from regard.engine.loss import linear_cross_entropy
 from regard.engine.ops import orthogonalize as native_orthogonalize
+from regard.engine.ops import prepack, weight_gradient
 from regard.engine.search import SearchSettings, native_search
 from regard.engine.token_reduction import match
 from regard.nn import Packed
@@ -94,7 +94,7 @@ def nearest_keys() -> Result:
 def match_tokens() -> Result:
     lengths = torch.tensor([query for query, _ in LENGTHS])
     keys = random(int(lengths.sum()), 16)
-    return [match(keys, Packed(keys, lengths), lengths // 3, near=False, first_stays=True)]
+    return [match(keys, Packed(keys, lengths), lengths // 3, neighbors_only=False, first_stays=True)]
 
 
 KERNELS: list[Call] = [

@@ -81,10 +81,10 @@ def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
         return weights * mask.transpose(1, 2)
 
     def fused(query: Tensor, keys: Tensor, values: Tensor, **options: object) -> Tensor:
-        return ATTEND.plain(ScaledDot().compare(query, keys), values, **options)  # type: ignore[arg-type]
+        return ATTEND.plain_attention(ScaledDot().compare(query, keys), values, **options)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.Dropout, "forward", dropout)
         patch.setattr("torch.nn.functional.dropout", dropped_weights)
-        patch.setattr(ATTEND, "fused", fused)
+        patch.setattr(ATTEND, "fused_attention", fused)
         yield

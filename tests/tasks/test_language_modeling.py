@@ -14,7 +14,7 @@ from regard.data.examples import TextBatch
 from regard.decoding.generator import GenerationConfig
 from regard.errors import RegardError
 from regard.nn import Packed
-from regard.nn.build import build_reader
+from regard.nn.build import build_text_model
 from regard.tasks.registry import load_recipe
 from regard.training.objectives import ClassObjective, GptClassObjective
 
@@ -209,7 +209,7 @@ def test_the_language_loss_is_added_and_leaves_the_symbols_out() -> None:
         "sentiment",
         parse_assignments(["model.kind=gpt", *(each for each in TINY if each.startswith("model."))]),
     )
-    model = build_reader(recipe.model, "classes", 23, -1, 2)  # type: ignore[union-attr]
+    model = build_text_model(recipe.model, "classes", 23, -1, 2)  # type: ignore[union-attr]
     ids = torch.tensor([[20, 1, 2, 3, 22], [20, 4, 22, -1, -1]])
     packed = Packed.from_padded(ids, ids != -1)
     nothing = torch.full((8,), -1)

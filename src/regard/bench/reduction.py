@@ -16,7 +16,7 @@ import torch
 from regard.bench.rounds import speedup, timed_rounds
 from regard.engine.allocator import tuned_allocator
 from regard.engine.forward import encode
-from regard.nn import Merging, Pruning, Reducer, operations
+from regard.nn import Merging, Pruning, Reducer, matmul_flops
 from regard.tasks import load
 from regard.tasks.reduction_subject import Subject
 
@@ -134,7 +134,7 @@ def bench(run: Path, data: Path | None = None, *, quick: bool = False, tell: Tel
         reaches = [reach(subject, length, rounds) for length in LENGTHS[:: 2 if quick else 1]]
     token_counts = [subject.token_counts(by) for _, _, by in ways]
     work = [
-        operations(counts, subject.config.d_model, subject.config.d_ff, first_only=subject.first_only)
+        matmul_flops(counts, subject.config.d_model, subject.config.d_ff, first_only=subject.first_only)
         for counts in token_counts
     ]
     tell("memory")

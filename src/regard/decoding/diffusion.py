@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.errors import RegardError
-from regard.nn.noise import Noise
+from regard.nn.noise import NoiseSchedule
 from regard.nn.unet import Unet
 
 TellNoise = Callable[[Tensor, int], Tensor]
@@ -85,7 +85,7 @@ def guided(model: Unet, prompts: Tensor, nothing: Tensor, options: DiffusionConf
         width = max(prompts.size(1), nothing.size(1))
         rows = [filled(prompts, width, model.padding), filled(nothing, width, model.padding).expand(count, -1)]
         prompts = torch.cat(rows)
-    read = model.read(prompts)
+    read = model.encode_prompt(prompts)
 
     def tell(pictures: Tensor, time: int) -> Tensor:
         if both:
@@ -104,26 +104,29 @@ def filled(ids: Tensor, width: int, padding: int) -> Tensor:
     return functional.pad(ids, (0, width - ids.size(1)), value=padding)
 
 
-def first_guess(noise: Noise, pictures: Tensor, told: Tensor, now: int) -> Tensor:
+def first_guess(noise: NoiseSchedule, pictures: Tensor, told: Tensor, now: int) -> Tensor:
     """The picture under the noise, as far as it can be told now; within black and white."""
-    signal = noise.signal[now]
+    signal = noise.alphas_cumprod[now]
     return ((pictures - (1 - signal).sqrt() * told) / signal.sqrt()).clamp(-1, 1)
 
 
-def spread_of(noise: Noise, now: int, after: int | None) -> float:
+def spread_of(noise: NoiseSchedule, now: int, after: int | None) -> float:
     """Standard deviation of the noise that DDPM adds between two steps; none after the last."""
-    signal, later = float(noise.signal[now]), 1.0 if after is None else float(noise.signal[after])
+    signal, later = (
+        float(noise.alphas_cumprod[now]),
+        1.0 if after is None else float(noise.alphas_cumprod[after]),
+    )
     return float(((1 - later) / (1 - signal) * (1 - signal / later)) ** 0.5)
 
 
 def earlier(
-    noise: Noise, pictures: Tensor, original: Tensor, now: int, after: int | None, spread: float = 0.0
+    noise: NoiseSchedule, pictures: Tensor, original: Tensor, now: int, after: int | None, spread: float = 0.0
 ) -> Tensor:
     """The pictures after fewer steps, as if they had come from `original` by the noise that is in them.
 
     With `spread`, less of that noise: the rest comes anew.
     """
-    signal = noise.signal[now]
-    later = torch.ones_like(signal) if after is None else noise.signal[after]
+    signal = noise.alphas_cumprod[now]
+    later = torch.ones_like(signal) if after is None else noise.alphas_cumprod[after]
     within = (pictures - signal.sqrt() * original) / (1 - signal).sqrt()
     return later.sqrt() * original + (1 - later - spread**2).clamp(min=0).sqrt() * within

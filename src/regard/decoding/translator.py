@@ -16,7 +16,7 @@ from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.engine import Engine
 from regard.decoding.fitting import Fitting, Policy, Tell
 from regard.decoding.sampling import SamplingConfig, sample
-from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
+from regard.engine.search import NativeSearch, SearchSettings, native_search, native_threads
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
 from regard.tokenization import Tokenizer
@@ -248,7 +248,7 @@ class TranslationPipeline:
         # One batch is shared over a team of threads, but a second team, of a thread that is not the main one,
         # sleeps at each of its many barriers: a thread alone is seven times as fast there.
         def work(numbers: list[int]) -> list[list[Hypothesis]]:
-            with threads(count if current_thread() is main_thread() else 1):
+            with native_threads(count if current_thread() is main_thread() else 1):
                 return native.translate([rows[number] for number in numbers], settings)
 
         if len(batches) > 1 and count > 1:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from regard.decoding import BeamSearchConfig
 from regard.errors import RegardError
 from regard.nn import KeyValue, KvCacheStep, LayerState, Sinusoidal, padding_mask
-from regard.nn.recurrent import as_state
-from regard.nn.rnn import Rnn, RnnState, reversed_within
+from regard.nn.recurrent import from_torch_state
+from regard.nn.rnn import Rnn, RnnState, reverse_sequences
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.nn.transformer import Transformer
 
@@ -140,12 +140,12 @@ class RnnReader(Graph):
 
     def forward(self, source: Tensor) -> tuple[Tensor, ...]:
         lengths = (source != self.model.padding).sum(1)
-        x = self.model.source_embedding(reversed_within(source, lengths) if self.model.reverse else source)
+        x = self.model.source_embedding(reverse_sequences(source, lengths) if self.model.reverse else source)
         last: list[LayerState] = []
         for layer in self.layers:
             x, after = layer(x, lengths)
             last.append(after)
-        encoded = reversed_within(x, lengths) if self.model.reverse else x
+        encoded = reverse_sequences(x, lengths) if self.model.reverse else x
         mask = padding_mask(source, self.model.padding)
         return tuple(tensors_of(self.model.decoder.begin(self.model.bridge(last), encoded, mask)))
 
@@ -240,7 +240,7 @@ class Layer(nn.Module):
             dtypes=[torch.float32] * (1 + len(last)),
             shapes=[(time, many, batch, self.size), *last],
         )
-        return written.permute(2, 0, 1, 3).flatten(2), as_state(tuple(after))
+        return written.permute(2, 0, 1, 3).flatten(2), from_torch_state(tuple(after))
 
 
 def prepared(model: Transformer, max_length: int) -> Transformer:

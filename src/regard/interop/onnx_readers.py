@@ -15,13 +15,13 @@ from regard.nn.bert import (
     BertAnswerer,
     BertClassifier,
     BertPretrainer,
-    BertReader,
     BertTagger,
+    TextEmbedder,
 )
 from regard.nn.gpt import GptClassifier
 from regard.nn.vit import VitClassifier
 
-BertLike = BertReader | BertPretrainer | BertClassifier | BertTagger | BertAnswerer
+BertLike = TextEmbedder | BertPretrainer | BertClassifier | BertTagger | BertAnswerer
 
 
 def graph(model: nn.Module) -> Graph:
@@ -32,7 +32,7 @@ def graph(model: nn.Module) -> Graph:
             return ImageGraph(model)
         case GptClassifier():
             return GptGraph(model)
-        case BertReader() | BertPretrainer() | BertClassifier() | BertTagger() | BertAnswerer():
+        case TextEmbedder() | BertPretrainer() | BertClassifier() | BertTagger() | BertAnswerer():
             return BertGraph(model)
     raise TypeError(f"{type(model).__name__} cannot be traced")
 
@@ -44,7 +44,7 @@ class BertGraph(Graph):
         super().__init__()
         self.model = model
         self.inputs, self.axes = ["ids", "segments"], [{0: BATCH, 1: LENGTH}, {0: BATCH, 1: LENGTH}]
-        self.outputs = ["vectors" if isinstance(model, BertReader) else "scores"]
+        self.outputs = ["vectors" if isinstance(model, TextEmbedder) else "scores"]
 
     def example(self) -> list[Tensor]:
         ids = torch.tensor([[1, 2, 3, 4], [2, 3, 4, 1]])
@@ -68,7 +68,7 @@ def said(model: BertLike, ids: Tensor, segments: Tensor) -> Tensor:
             return model.spans(hidden, ids != padding)
         case BertPretrainer():
             return functional.linear(model.masked(hidden), *model.output)
-        case BertReader():
+        case TextEmbedder():
             return model.pool(hidden, ids != padding)
 
 

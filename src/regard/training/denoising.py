@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.data.diffusion import PaintBatch
-from regard.nn.noise import Noise
+from regard.nn.noise import NoiseSchedule
 from regard.nn.unet import Unet
 
 
@@ -30,9 +30,9 @@ class NoiseObjective:
 
     def loss(self, batch: PaintBatch, times: Tensor, noise: Tensor) -> Tensor:
         """The loss for this noise in the pictures, after these steps (pictures,)."""
-        noised = self.model.noise.noised(batch.pictures, times, noise)
+        noised = self.model.noise.add_noise(batch.pictures, times, noise)
         with self.autocast():
-            told = self.model(noised, times, self.model.read(batch.prompts)).float()
+            told = self.model(noised, times, self.model.encode_prompt(batch.prompts)).float()
         errors = (told - noise).square().flatten(1).mean(1)
         return cast(Tensor, (errors * self.weights[times]).sum())
 
@@ -42,9 +42,9 @@ class NoiseObjective:
         return torch.autocast(self.device.type, dtype=self.precision)
 
 
-def weights_of(noise: Noise, most_signal: float) -> Tensor:
+def weights_of(noise: NoiseSchedule, most_signal: float) -> Tensor:
     """The weight of an error after each step: min(ratio, most) / ratio; without a bound all weigh alike."""
-    ratio = noise.ratio(torch.arange(noise.steps))
+    ratio = noise.snr(torch.arange(noise.steps))
     return ratio.clamp(max=most_signal) / ratio if most_signal else torch.ones_like(ratio)
 
 

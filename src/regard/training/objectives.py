@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.data.examples import NOTHING, TextBatch
-from regard.engine.forward import Inputs, gpt_hidden, is_changed, last_tokens, padded_inputs, run, run_tokens
+from regard.engine.forward import Inputs, gpt_hidden, is_modified, last_tokens, padded_inputs, run, run_tokens
 from regard.engine.loss import linear_cross_entropy
 from regard.engine.token_loss import language_model_loss
 
@@ -108,7 +108,7 @@ class LanguageObjective(HeadObjective):
     """Cross-entropy of the token that follows, at each place."""
 
     def loss(self, batch: TextBatch) -> Tensor:
-        if is_changed(self.model):  # its hooks run where the model is called
+        if is_modified(self.model):  # its hooks run where the model is called
             scores = run_tokens(self.model, batch.ids).values.float()
             return functional.cross_entropy(scores, batch.marks, reduction="sum")
         if self.precision == torch.float32:
@@ -139,7 +139,7 @@ class GptClassObjective(ClassObjective):
     def loss(self, batch: TextBatch) -> Tensor:
         model = cast(Any, self.model)
         hidden = gpt_hidden(model.gpt, batch.ids)
-        scores = run(model, batch.ids) if is_changed(model) else model.classify(last_tokens(hidden))
+        scores = run(model, batch.ids) if is_modified(model) else model.classify(last_tokens(hidden))
         label = functional.cross_entropy(
             scores.float(), batch.labels[:, 0], reduction="sum", label_smoothing=self.smoothing
         )

@@ -450,6 +450,6 @@ EXPORT void fingerprint(const void *const *tensors, const int64_t *sizes, int64_
 /* How many threads the functions called by this thread may use. */
 EXPORT void use_threads(int threads);
 /* For a child process to run once: whether this machine can execute what was built for it. */
-EXPORT int works(void);
+EXPORT int self_test(void);
 
 #endif

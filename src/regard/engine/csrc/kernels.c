@@ -3,7 +3,7 @@
 
 void use_threads(int threads) { omp_set_num_threads(threads); }
 
-int works(void) {
+int self_test(void) {
     float x[64], y[64], out[64], packed[8 * PANEL];
     double total = 0;
     for (int i = 0; i < 64; i++) x[i] = 1.0f, y[i] = (float)i;

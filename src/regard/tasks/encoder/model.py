@@ -13,7 +13,7 @@ from torch import nn
 
 from regard.errors import RegardError
 from regard.nn import Merging, Recorder
-from regard.nn.bert import Bert, BertReader
+from regard.nn.bert import Bert, TextEmbedder
 from regard.nn.gpt import Gpt
 from regard.tasks.classification.task import encode_texts
 from regard.tasks.encoder.config import EncoderRecipe
@@ -62,14 +62,14 @@ class Encoder(TextModel):
             raise RegardError(
                 f"{self.folder.path} holds {self.recipe.model}; tokens are merged in a BERT or a ViT"
             )
-        self.body.reduction = Merging(tuple(amounts), near=True)
+        self.body.reduction = Merging(tuple(amounts), neighbors_only=True)
 
     def embed(self, texts: Texts) -> np.ndarray:
         """A vector for each text, pooled from its tokens' as the run's settings are: (texts, size)."""
         settings = embed_settings(self.recipe)
         examples, _ = encode_texts(self.tokenizer, *sides(texts), self.max_length)
         vectors = np.zeros((len(examples), self.recipe.model.d_model), np.float32)
-        for batch, found in asked(BertReader(self.body, settings.pooling), examples):
+        for batch, found in asked(TextEmbedder(self.body, settings.pooling), examples):
             vectors[list(batch.sentences)] = found.cpu().numpy()
         if settings.normal:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

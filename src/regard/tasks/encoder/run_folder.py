@@ -12,7 +12,7 @@ from torch import nn
 from regard import tokenization
 from regard.config.models import BertConfig, EmbedConfig, GptConfig, NgramConfig, TokenReductionConfig
 from regard.errors import RecipeError, RegardError
-from regard.nn.build import build_reader
+from regard.nn.build import build_text_model
 from regard.tasks.encoder.config import TextRecipe, WordPieceConfig
 from regard.tasks.encoder.spec import TextTaskSpec
 from regard.tasks.language_modeling.config import GptTokenizerConfig
@@ -54,7 +54,7 @@ class TextFolder:
             head = text_spec_of(self.recipe).head
             sizes = tokenizer.size, tokenizer.padding, len(labels)
             pooling = embed_settings(self.recipe).pooling
-            return build_reader(self.config, head, *sizes, reduction_of(self.recipe), pooling)
+            return build_text_model(self.config, head, *sizes, reduction_of(self.recipe), pooling)
 
         with torch.device("meta"):
             self.folder.check_weights(fresh())

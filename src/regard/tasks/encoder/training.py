@@ -17,7 +17,7 @@ from regard.data.lines import CorpusError
 from regard.engine import run
 from regard.errors import RecipeError
 from regard.nn import kept_share
-from regard.nn.build import Head, build_reader
+from regard.nn.build import Head, build_text_model
 from regard.tasks import training
 from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, token_counts, with_worth
@@ -190,7 +190,7 @@ class TextTask:
             self.tokenizer = load_tokenizer(folder.path, self.model, self.recipe.task)
         listener.log(f"vocabulary: {self.tokenizer.size:,} pieces")
         self.source = self.work.encode(self.tokenizer, listener.log)
-        model = build_reader(
+        model = build_text_model(
             self.model,
             self.work.head,
             self.tokenizer.size,

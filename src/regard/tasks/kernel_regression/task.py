@@ -66,12 +66,12 @@ def train(recipe: KernelRegressionRecipe, out: Path) -> KernelRun:
     choose_device(recipe.train.device)  # refused before a folder is made
     folder = RunFolder.create(out)
     x, y = points(recipe.data, recipe.train.seed)
-    model = KernelRegression.on(x, y, recipe.model.kernel, recipe.model.sharpness)
+    model = KernelRegression.from_points(x, y, recipe.model.kernel, recipe.model.sharpness)
     before = weights_of(model)
     steps = learn(model, recipe) if recipe.model.kernel == "learned" else []
     models = {
-        "average": KernelRegression.on(x, y, "average"),
-        "fixed": KernelRegression.on(x, y, "fixed", recipe.model.sharpness),
+        "average": KernelRegression.from_points(x, y, "average"),
+        "fixed": KernelRegression.from_points(x, y, "fixed", recipe.model.sharpness),
         recipe.model.kernel: model,
     }
     truth = curve if recipe.data.path is None else None

@@ -10,7 +10,7 @@ from torch import nn
 from regard.config.models import NgramConfig
 from regard.data.windows import Windows
 from regard.errors import RegardError
-from regard.nn.ngram import Ngram, counted, from_tensors
+from regard.nn.ngram import Ngram, count_ngrams, ngram_from_tensors
 from regard.tasks.encoder.run_folder import learned
 from regard.tasks.encoder.training import TaskRun, Work, read_splits
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
@@ -66,17 +66,17 @@ def count(
 def counts_of(recipe: LanguageModelingRecipe, work: CountedWork, tokenizer: Tokenizer) -> Ngram:
     assert isinstance(recipe.model, NgramConfig)
     windows = work.windows(tokenizer, "train")
-    return counted(windows.rows, tokenizer.size, recipe.model.order, recipe.model.discount)
+    return count_ngrams(windows.rows, tokenizer.size, recipe.model.order, recipe.model.discount)
 
 
 def runs_in(model: Ngram) -> int:
-    return sum(len(runs.keys) for runs in model.runs)
+    return sum(len(runs.keys) for runs in model.tables)
 
 
 def open_counts(folder: RunFolder, tokenizer: Tokenizer) -> Ngram:
     """The counts of a finished run."""
     try:
-        return from_tensors(folder.weights(), tokenizer.size)
+        return ngram_from_tensors(folder.weights(), tokenizer.size)
     except ValueError as problem:
         raise RegardError(f"{folder.file('model.safetensors')} does not hold counts: {problem}") from None
 
@@ -94,5 +94,5 @@ def card(recipe: LanguageModelingRecipe, result: TaskRun) -> str:
 def measured_counts(model: nn.Module, windows: Windows) -> tuple[float, int]:
     """Nats of all tokens but the first of each row, and how many they are."""
     assert isinstance(model, Ngram)
-    costs = [model.nats(row) for row in windows.rows if len(row)]
+    costs = [model.token_losses(row) for row in windows.rows if len(row)]
     return float(sum(each.sum() for each in costs)), sum(map(len, costs))
