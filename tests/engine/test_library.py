@@ -108,7 +108,7 @@ def test_compiled_and_tried_once_and_found_again(monkeypatch: pytest.MonkeyPatch
     assert sorted(each.name for each in cache.iterdir()) == sorted(
         [path.name, path.name + ".sha256", note.name]
     )
-    monkeypatch.setattr(locate, "compiled", lambda *_: pytest.fail("compiled twice"))
+    monkeypatch.setattr(locate, "compile_into_cache", lambda *_: pytest.fail("compiled twice"))
     no_trial(monkeypatch)
     assert find()[0] == path
 
@@ -556,7 +556,7 @@ def test_a_spoiled_library_that_cannot_be_compiled_again_is_not_loaded(monkeypat
     path = built()
     spoiled(path, "truncated")
     announce(monkeypatch, "fpu strong")
-    monkeypatch.setattr(locate, "compiled", lambda *_: "the disk is full")
+    monkeypatch.setattr(locate, "compile_into_cache", lambda *_: "the disk is full")
     assert find() == (
         None,
         "the native library could not be compiled (better: the disk is full; generic: the disk is full): "

@@ -142,6 +142,6 @@ def test_a_beam_larger_than_memory_is_an_error_and_not_a_crash() -> None:
         capture_output=True, text=True, check=False, env=child_environment(),
     )  # fmt: skip
     assert ran.stdout.splitlines() == [
-        "out of memory on 4 sentences with beam 1000000. Lower the batch size or the beam size.",
+        "out of memory on 4 sentences with beam 1000000; lower the batch size or the beam size",
         "goes on",
     ], ran.stderr
