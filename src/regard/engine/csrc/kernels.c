@@ -1,4 +1,4 @@
-/* The process: threads, and whether this machine can run what was built for it. */
+/* Number of threads, and a self-test of the library on this machine. */
 #include "engine.h"
 
 void use_threads(int threads) { omp_set_num_threads(threads); }
