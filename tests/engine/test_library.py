@@ -172,7 +172,7 @@ def test_the_key_covers(part: str, small_source: Path, monkeypatch: pytest.Monke
     assert cache_key("cc", target) != here
 
 
-def test_the_compiler_tells_its_version() -> None:
+def test_the_version_of_the_compiler() -> None:
     assert re.search(r"\d+\.\d+", build.compiler_version("cc"))
     assert build.compiler_version("/nonexistent") == ""
 
@@ -254,7 +254,7 @@ def test_a_compiled_target_that_does_not_run_is_left_out(small_source: Path) -> 
     assert sentence == "compiled by cc for generic (better: its trial run ended with an illegal instruction)"
 
 
-def test_a_trial_is_remembered_for_one_processor_and_one_library(
+def test_a_trial_is_cached_for_one_processor_and_one_library(
     ship: Ship, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     better, _ = ship()
@@ -283,7 +283,7 @@ def test_a_note_that_cannot_be_trusted_is_written_again(ship: Ship, how: str, tm
     assert (note.read_text(), note.stat().st_mode & 0o777) == ("runs\n", 0o644)
 
 
-def test_what_may_be_different_next_time_is_not_remembered(
+def test_results_that_may_change_are_not_cached(
     ship: Ship, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     better, _ = ship()

@@ -128,7 +128,7 @@ def test_a_beam_as_wide_as_the_vocabulary() -> None:
     [BeamSearchConfig(beam=1), BeamSearchConfig(beam=4, nbest=4), BeamSearchConfig(beam=3, max_length=6)],
     ids=str,
 )
-def test_several_models_are_asked_as_one(options: BeamSearchConfig) -> None:
+def test_an_ensemble_equals_the_plain_search(options: BeamSearchConfig) -> None:
     """Of other depth, width and norm too: only their words must be the same."""
     members = [model(seed=1), model(seed=2, norm="post"), model(seed=3, d_model=64, d_ff=80, decoder_layers=3)]
     for some in (members[:2], members):
@@ -158,7 +158,7 @@ def test_a_translation_has_the_same_bits_in_any_batch(made: nn.Module) -> None:
     "changes",
     [{"position": "alibi"}, {"position": "relative"}, {"score": "additive"}, {"d_model": 12, "heads": 3}],
 )
-def test_what_the_kernels_do_not_know_is_left_to_search(changes: dict[str, object]) -> None:
+def test_unsupported_models_use_the_plain_search(changes: dict[str, object]) -> None:
     assert native_search(model(**changes), 256) is None
 
 
@@ -212,7 +212,7 @@ def remembering(made: Transformer, seed: int, weight: float = 0.4) -> KnnModel:
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("options", [BeamSearchConfig(beam=1), BeamSearchConfig(beam=5, nbest=3)], ids=str)
-def test_neighbours_are_asked_as_search_asks_them(norm: str, options: BeamSearchConfig) -> None:
+def test_knn_search_equals_the_plain_search(norm: str, options: BeamSearchConfig) -> None:
     alone = model(norm=norm)
     for asked in (
         remembering(alone, 1),

@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("reference", ["one thread", "plain PyTorch"])
-def test_fewer_threads_than_asked_for_give_the_same_results(folder: Path, limit: str, reference: str) -> None:
+def test_fewer_threads_than_requested_give_the_same_results(folder: Path, limit: str, reference: str) -> None:
     expected, found = results(folder, reference), results(folder, limit)
     assert "token loss, R-Drop 1.5" in expected
     for name, tensors in expected.items():

@@ -295,7 +295,10 @@ class Line:
 
 @quick
 @given(
-    dtype=dtypes, seed=seeds, chunks=st.lists(st.integers(1, 5), min_size=1, max_size=6), capacity=st.integers(1, 9)
+    dtype=dtypes,
+    seed=seeds,
+    chunks=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    capacity=st.integers(1, 9),
 )
 def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed, chunks, capacity):
     torch.manual_seed(seed)

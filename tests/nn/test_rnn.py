@@ -232,7 +232,7 @@ def test_padding_reaches_no_state(kind: dict, cell: str) -> None:
 
 
 @every_kind
-def test_a_selected_state_goes_on_as_its_sentence(kind: dict) -> None:
+def test_a_selected_state_continues_its_sentence(kind: dict) -> None:
     model = small(**kind)
     source, target = ids(3, 6), ids(3, 4)
     source[2, 4:] = PAD

@@ -36,7 +36,7 @@ def test_noise_has_the_shape_of_the_picture(changed) -> None:
     assert torch.isfinite(found).all()
 
 
-def test_a_fresh_model_tells_no_noise() -> None:
+def test_a_fresh_model_predicts_zeros() -> None:
     model = Unet(UnetConfig(), 10, PADDING)
     assert float(told(model).abs().max()) == 0
 
@@ -53,7 +53,7 @@ def test_prompt_and_time_count_and_padding_does_not() -> None:
     assert not torch.allclose(early, late, atol=1e-3)
 
 
-def test_prompts_are_read_once_and_chosen_by_row() -> None:
+def test_prompts_are_encoded_once_and_selected_by_row() -> None:
     model = small_unet()
     pictures, times = torch.randn(2, 1, SIDE, SIDE), torch.tensor([3, 17])
     turned = model.encode_prompt(PROMPTS).select(torch.tensor([1, 0]))
@@ -72,7 +72,7 @@ def test_everything_learns() -> None:
     assert still == []
 
 
-def test_who_looks_where_is_recorded_by_resolution() -> None:
+def test_attention_is_recorded_by_resolution() -> None:
     model, record = small_unet(), Recorder()
     plain = told(model)
     assert torch.allclose(told(model, record=record), plain, atol=1e-5)
@@ -89,7 +89,7 @@ def test_who_looks_where_is_recorded_by_resolution() -> None:
     assert float(record["up.4.0.cross"][1, :, :, 2].max()) == 0  # nobody looks at padding
 
 
-def test_nothing_merged_changes_nothing_to_the_bit() -> None:
+def test_merging_no_tokens_is_bit_identical() -> None:
     model = small_unet()
     assert torch.equal(told(model, merge=0.0), told(model))
 

@@ -219,15 +219,15 @@ def shipped_libraries() -> tuple[dict[str, str], str]:
             return {}, "the shipped library was built from other C sources"
         libraries: dict[str, str] = {}
         for target in build.targets():
-            for each in manifest["libraries"]:
-                if each["target"] != target.name:
+            for entry in manifest["libraries"]:
+                if entry["target"] != target.name:
                     continue
                 path = folder / target.file  # whatever file the manifest names
-                if why := shipped_refusal(path, stat.S_ISREG(path.lstat().st_mode)):
-                    return {}, why
-                if digest(path) != each["sha256"]:
+                if problem := shipped_refusal(path, stat.S_ISREG(path.lstat().st_mode)):
+                    return {}, problem
+                if digest(path) != entry["sha256"]:
                     return {}, f"{path} is not the file that was shipped"
-                libraries[target.name] = each["sha256"]
+                libraries[target.name] = entry["sha256"]
     except OSError as problem:
         return {}, f"the shipped library cannot be read ({problem.strerror or problem})"
     except ValueError as problem:

@@ -107,7 +107,7 @@ def _loss(
 ) -> Tensor:
     vocabulary = len(spec.tensors[tables[4]])
     numbers = [*scales, 1 - smoothing, smoothing / (vocabulary - 2) if smoothing else 0.0, r_drop]
-    with_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in spec.tensors)
+    with_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in spec.tensors)
     if len(labels) * (2 if r_drop else 1) != len(target.values):
         raise ValueError(f"{len(labels)} labels for {len(target.values)} target tokens")
     loss, _ = token_loss(
