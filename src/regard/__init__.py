@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from regard.tasks.tagging.task import NamedEntity, TaggedSentence
     from regard.tasks.translation.model import Evaluation, Translator
     from regard.tasks.translation.task import TranslationRun
-    from regard.viz.images import ImageAttention
-    from regard.viz.painting import GeneratedImages
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
+    from regard.viz.generated_images import GeneratedImages
+    from regard.viz.image_attention import ImageAttention
 
 __version__ = "0.1.0"
 
@@ -73,9 +73,9 @@ HOMES = {
     "NamedEntity": "tasks.tagging.task",
     "AnswerSpan": "tasks.question_answering.task",
     "Completion": "decoding.generator",
-    "GeneratedImages": "viz.painting",
-    "AttentionMaps": "viz.payload",
-    "ImageAttention": "viz.images",
+    "GeneratedImages": "viz.generated_images",
+    "AttentionMaps": "viz.attention_maps",
+    "ImageAttention": "viz.image_attention",
     "Evaluation": "tasks.translation.model",
     "Quality": "metrics",
     "TaskScores": "tasks.encoder.training",

@@ -16,7 +16,7 @@ from regard.config.models import BertConfig, EmbedConfig
 from regard.nn.build import build_bert
 from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import write_texts
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 TEXTS = ["a very green house", "grey tree", "a tall old black house is very old"]
 

@@ -12,7 +12,7 @@ from support.served import served
 import regard
 from regard.server.access import LARGEST_BODY
 from regard.server.messages import CHARACTERS, TEXTS
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 SENTENCES = ["eins zwei drei", "vier", "", "sieben sechs fünf vier", "zwei zwei", "drei eins sechs"]
 
@@ -113,7 +113,7 @@ def test_a_long_text_is_split_cut_or_refused(client: httpx.Client) -> None:
 def test_attention_as_payload_and_as_page(client: httpx.Client) -> None:
     body = {"text": "drei vier", "target": "three four"}
     payload = AttentionMaps.from_json(client.post("/attention", json=body).json())
-    assert payload.read.words[:2] == ("drei", "vier")
+    assert payload.input.words[:2] == ("drei", "vier")
     assert payload.alignment().shape == (3, 3)
     page = client.post("/attention", json=body, headers={"Accept": "text/html"})
     assert page.headers["content-type"].startswith("text/html")

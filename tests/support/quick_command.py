@@ -80,10 +80,10 @@ def serve(address: str) -> None:
     import regard.tasks.question_answering.model
     import regard.tasks.tagging.model
     import regard.tasks.translation.export
-    import regard.viz.choice
-    import regard.viz.heads
-    import regard.viz.images
-    import regard.viz.page
+    import regard.viz.analysis
+    import regard.viz.heatmaps
+    import regard.viz.html_page
+    import regard.viz.image_attention
     import regard.viz.terminal  # noqa: F401
 
     with torch.device("meta"):

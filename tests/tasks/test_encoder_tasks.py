@@ -19,7 +19,7 @@ from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.classification.model import Classifier
 from regard.tasks.tagging.model import Tagger
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def test_without_journal_and_with_hostile_samples(run: Path, tmp_path: Path) -> 
 
 def test_a_model_without_attention_has_nothing_to_show(corpus: Path, tmp_path: Path) -> None:
     regard.train("rnn", tmp_path / "rnn", overrides=parse_assignments([f"data.path={corpus}", *SMALL]))
-    assert "This model has no attention: there is nothing to look at." in report(tmp_path / "rnn", "1.2.3")
+    assert "This model has no attention weights to show." in report(tmp_path / "rnn", "1.2.3")
 
 
 def test_three_sentences_of_different_length() -> None:

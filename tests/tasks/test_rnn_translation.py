@@ -10,8 +10,8 @@ from regard.config.recipes import shipped_recipes
 from regard.config.schema import parse_assignments
 from regard.tasks.registry import load_recipe
 from regard.tasks.translation.model import Translator
-from regard.viz.page import page
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
+from regard.viz.html_page import attention_page
 
 RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 SMALL = [
@@ -55,15 +55,13 @@ def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str
     assert len(model.translate(["drei vier.", ""])) == 2
     maps = model.attention("drei vier.")
     if recipe.startswith("rnn"):
-        for see in (AttentionMaps.alignment, page):
-            with pytest.raises(
-                regard.RegardError, match="this model has no attention: there is nothing to look at"
-            ):
+        for see in (AttentionMaps.alignment, attention_page):
+            with pytest.raises(regard.RegardError, match="this model has no attention weights to show"):
                 see(maps)
     else:
         assert maps.alignment().shape == maps.layers["decoder.cross"].shape[1:]
         assert maps.alignment().shape[1] == 4
-        assert '"name":"decoder.cross"' in page(maps)
+        assert '"name":"decoder.cross"' in attention_page(maps)
 
 
 def test_the_recipes_differ_in_the_model_alone() -> None:

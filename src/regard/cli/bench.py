@@ -84,8 +84,8 @@ def bench_reduction(
 ) -> None:
     """Break-even of token reduction, drawn and printed."""
     from regard.bench import reduction
+    from regard.viz.charts import draw_reduction
     from regard.viz.figure import save_as
-    from regard.viz.reduction import draw_reduction
 
     run = only_run(names, "reduction RUN")
     picture = output or Path("reduction.png")

@@ -73,7 +73,7 @@ def write(comparison: "Comparison", path: Path, outputs: Sequence[Path]) -> None
     Raises:
         RegardError: the file cannot be written.
     """
-    from regard.viz.comparison import draw_comparison
+    from regard.viz.charts import draw_comparison
     from regard.viz.figure import save_as
 
     try:

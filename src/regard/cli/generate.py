@@ -151,6 +151,6 @@ def paragraph(completion: "Completion", first: bool, out: TextIO) -> str:
 
 def printable(text: str, out: TextIO) -> str:
     """Without control characters on a terminal; unchanged in a file or a pipe."""
-    from regard.viz.terminal import harmless
+    from regard.viz.terminal import printable
 
-    return "\n".join(map(harmless, text.split("\n"))) if out.isatty() else text
+    return "\n".join(map(printable, text.split("\n"))) if out.isatty() else text

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 FAINT = 0.01
 """A weight below this is not told: nobody would see it."""
@@ -20,7 +20,7 @@ class Aligned:
 
 def aligned(maps: AttentionMaps) -> Aligned:
     """The words of one sentence, without the end that both sides have."""
-    layer = maps.layers[maps.aligning].in_words()
+    layer = maps.layers[maps.alignment_layer].in_words()
     weights = layer.weights.mean(0)[:-1, :-1]
     links = [
         (target, source, round(float(weight), 4))
@@ -28,7 +28,7 @@ def aligned(maps: AttentionMaps) -> Aligned:
         for source, weight in enumerate(row)
         if weight >= FAINT
     ]
-    return Aligned(list(layer.right.words[:-1]), list(layer.left.words[:-1]), links)
+    return Aligned(list(layer.keys.words[:-1]), list(layer.queries.words[:-1]), links)
 
 
 def joined(parts: Sequence[Aligned]) -> Aligned:

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
 
-from regard.viz.page import VIEWER
+from regard.viz.html_page import VIEWER
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",

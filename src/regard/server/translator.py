@@ -14,8 +14,8 @@ from regard.server.batcher import Batcher
 from regard.tasks.metrics_log import whole_rows
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.model import Translator
-from regard.viz.page import page
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
+from regard.viz.html_page import attention_page
 
 EXAMPLES, LONGEST_EXAMPLE = 4, 120
 LARGEST_CARD = 1 << 16
@@ -155,7 +155,7 @@ class ServedTranslator:
         """The answer to a request for attention; made here, where no other request waits for it."""
         maps = self.loaded.attention(text, target)
         if not maps.layers:
-            return RegardError(f"{self.name} has no attention: there is nothing to look at")
+            return RegardError(f"{self.name} has no attention weights to show")
         return attention_answer(way, maps)
 
 
@@ -174,7 +174,7 @@ def attention_answer(way: Look, maps: AttentionMaps) -> bytes | RegardError:
             f"this text has {weights:,} weights to look at and the server shows {LARGEST_LOOK:,}; "
             "`regard look` has no such limit"
         )
-    return (page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()
+    return (attention_page(maps) if way.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()
 
 
 def examples_of(loaded: Translator) -> list[str]:

@@ -14,12 +14,11 @@ from regard.tasks.history import history_of, number
 from regard.tasks.metrics_log import NullListener, ProgressListener, read_metrics
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.model import Evaluation, Translator
-from regard.viz.comparison import draw_lengths
-from regard.viz.curves import draw_training
-from regard.viz.document import Document
+from regard.viz.attention_maps import AttentionMaps
+from regard.viz.charts import draw_lengths, draw_training
 from regard.viz.figure import canvas
-from regard.viz.heads import draw_matrix
-from regard.viz.payload import AttentionMaps
+from regard.viz.heatmaps import draw_matrix
+from regard.viz.html_report import HtmlReport
 
 Rows = list[dict[str, Any]]
 
@@ -45,7 +44,7 @@ def report(run: str | Path, version: str, listener: ProgressListener | None = No
     measured = measure(loaded, listener or NullListener())
     name = Path(run).resolve().name
     recipe = loaded.recipe
-    page = Document(f"Training report: {name}")
+    page = HtmlReport(f"Training report: {name}")
     page.paragraph(
         f"{recipe.data.source_language} to {recipe.data.target_language}; {recipe.model}, "
         f"{count_parameters(loaded.model):,} parameters."
@@ -88,7 +87,7 @@ def measure(loaded: Translator, listener: ProgressListener) -> Measured:
     return Measured(pairs, loaded.evaluate(pairs))
 
 
-def add_scores(page: Document, loaded: Translator, measured: Measured) -> None:
+def add_scores(page: HtmlReport, loaded: Translator, measured: Measured) -> None:
     found = measured.evaluation
     if found is None:
         page.section("Scores", f"{measured.missing} What the model card says of the time it was:")
@@ -111,7 +110,7 @@ def add_scores(page: Document, loaded: Translator, measured: Measured) -> None:
     page.paragraph(f"BLEU signature: {quality.signature}")
 
 
-def add_curves(page: Document, rows: Rows) -> None:
+def add_curves(page: HtmlReport, rows: Rows) -> None:
     page.section("Curves")
     if rows:
         page.picture(draw_training(rows), "Loss, validation BLEU and learning rate against minutes of training")
@@ -119,7 +118,7 @@ def add_curves(page: Document, rows: Rows) -> None:
         page.paragraph("metrics.jsonl is missing or damaged: nothing is known of the training.")
 
 
-def add_samples(page: Document, rows: Rows) -> None:
+def add_samples(page: HtmlReport, rows: Rows) -> None:
     told = [row for row in rows if row["kind"] == "valid" and row.get("samples")]
     if not told:
         return
@@ -146,7 +145,7 @@ def evenly(rows: Rows, most: int) -> Rows:
     return [rows[round(place * (len(rows) - 1) / (most - 1))] for place in range(most)]
 
 
-def add_lengths(page: Document, measured: Measured) -> None:
+def add_lengths(page: HtmlReport, measured: Measured) -> None:
     page.section("BLEU by length")
     if measured.evaluation is None:
         page.paragraph(measured.missing)
@@ -174,22 +173,22 @@ def sentences(pairs: Sequence[Pair], rows: Rows) -> list[str]:
     return [sample["source"] for sample in samples[-1][: len(LENGTHS)]] if samples else []
 
 
-def add_attention(page: Document, loaded: Translator, texts: Sequence[str]) -> None:
+def add_attention(page: HtmlReport, loaded: Translator, texts: Sequence[str]) -> None:
     page.section("Attention", "Which source words each translated word looked at.")
     if not texts:
         page.paragraph("There is no sentence to show: the test data is gone, and no validation left samples.")
     for text in texts:
         maps = loaded.attention(text)
         if not maps.layers:
-            page.paragraph("This model has no attention: there is nothing to look at.")
+            page.paragraph("This model has no attention weights to show.")
             return
-        page.paragraph(f"{text} → {maps.written.text}")
+        page.paragraph(f"{text} → {maps.output.text}")
         page.picture(draw_aligned(maps), f"Alignment of “{text}”", small=True)
 
 
 def draw_aligned(maps: AttentionMaps) -> Figure:
-    layer = maps.layers[maps.aligning].in_words()
-    return draw_matrix(layer.weights.mean(0), layer, maps.aligning)
+    layer = maps.layers[maps.alignment_layer].in_words()
+    return draw_matrix(layer.weights.mean(0), layer, maps.alignment_layer)
 
 
 def text_of(loaded: Translator, name: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a spec is cheap to import: what it needs is imported when i
     from regard.tasks.reduction_subject import Subject
     from regard.tasks.results import Result, TrainedRun
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
 
 RecipeType = TypeVar("RecipeType")
 ModelType = TypeVar("ModelType", bound="LoadedModel")

@@ -17,7 +17,7 @@ from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import split
 from regard.training.devices import choose_device
-from regard.viz.painting import GeneratedImages
+from regard.viz.generated_images import GeneratedImages
 
 
 class ImageGenerator(LoadedModel):

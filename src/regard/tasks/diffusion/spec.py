@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
 
 
 class DiffusionSpec(TaskSpec[DiffusionRecipe, "ImageGenerator"]):

@@ -27,9 +27,9 @@ from regard.tokenization import Tokenizer
 from regard.training.denoising import NoiseObjective
 from regard.training.distributed import World
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
-from regard.viz.painting import draw_grid
+from regard.viz.generated_images import draw_grid
 
 MEASURED = 1024
 """Test pictures that a finished model is measured on."""

@@ -21,7 +21,7 @@ from regard.tasks.encoder.run_folder import TextFolder, embed_settings
 from regard.tasks.encoder.training import TaskScores, Work, asked, file_of
 from regard.tasks.loaded_model import TextModel
 from regard.tasks.translation.model import side
-from regard.viz.payload import AttentionMaps, Layer
+from regard.viz.attention_maps import AttentionMaps, Layer
 
 Texts = Sequence[str | tuple[str, str]]
 """Texts, or pairs of them."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.results import Result, TrainedRun
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
 
 
 class TextTaskSpec(TaskSpec[RecipeType, ModelType]):

@@ -44,7 +44,7 @@ from regard.tasks.translation.vocabulary import JOINT
 from regard.training.distributed import World
 from regard.training.objectives import HeadObjective
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
 TrainedRecipe = (

@@ -18,8 +18,8 @@ from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.image_classification.task import fresh_vit, measure, probabilities
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
-from regard.viz.images import ImageAttention
-from regard.viz.payload import AttentionMaps, Layer, Side
+from regard.viz.attention_maps import AttentionMaps, Layer, TokenSequence
+from regard.viz.image_attention import ImageAttention
 
 
 class ImageClassifier(LoadedModel):
@@ -113,6 +113,8 @@ class ImageClassifier(LoadedModel):
         model, record = self.recipe.model, Recorder()
         self.model(self.pixels(image), record)
         places = [f"{row},{column}" for row in range(model.rows) for column in range(model.columns)]
-        side = Side.of_words("patches", Path(image).name, [*["[CLASS]"] * (model.read == "class"), *places])
+        side = TokenSequence.of_words(
+            "patches", Path(image).name, [*["[CLASS]"] * (model.read == "class"), *places]
+        )
         layers = {name: Layer(side, side, weights[0].float().cpu().numpy()) for name, weights in record.items()}
         return AttentionMaps(side, side, layers)

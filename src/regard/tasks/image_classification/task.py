@@ -30,7 +30,7 @@ from regard.training.devices import choose_device
 from regard.training.distributed import World
 from regard.training.objectives import ImageObjective
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
 BUDGET = 16384

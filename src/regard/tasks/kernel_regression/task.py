@@ -18,8 +18,9 @@ from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
 from regard.training.schedules import constant
 from regard.training.update import Step, fit
+from regard.viz.charts import draw_fits
 from regard.viz.figure import save
-from regard.viz.regression import draw_fits, draw_weights
+from regard.viz.heatmaps import draw_kernel_weights
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def train(recipe: KernelRegressionRecipe, out: Path) -> KernelRun:
         draw_fits(x.numpy(), y.numpy(), grid.numpy(), lines, truth(grid).numpy() if truth else None),
         out / "curves",
     )
-    pictures += save(draw_weights(x.numpy(), before.numpy(), weights_of(model).numpy()), out / "weights")
+    pictures += save(draw_kernel_weights(x.numpy(), before.numpy(), weights_of(model).numpy()), out / "weights")
     folder.write_metrics({"step": step.number, "loss": step.loss, "lr": step.lr} for step in steps)
     folder.write("README.md", card(recipe, fits))
     folder.write_weights(model)

@@ -22,7 +22,7 @@ from regard.tasks.translation.model import side
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer, load
 from regard.training.devices import choose_device
-from regard.viz.payload import AttentionMaps, Layer
+from regard.viz.attention_maps import AttentionMaps, Layer
 
 LOOKED_AT = 40
 """Tokens that are written to look into, where nothing else is said."""

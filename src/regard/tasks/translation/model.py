@@ -30,7 +30,7 @@ from regard.tasks.translation.task import is_tokenized, mean_loss, options_of, q
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
 from regard.training.devices import choose_device
-from regard.viz.payload import AttentionMaps, Layer, Side
+from regard.viz.attention_maps import AttentionMaps, Layer, TokenSequence
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def who_looks(layer: str) -> str:
     return "encoder" if layer.startswith("encoder") else layer.rpartition(".")[2]
 
 
-def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> Side:
+def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> TokenSequence:
     """Ids as tokens, and as the words they are pieces of."""
     tokens, groups = tokenizer.tokens(ids), tokenizer.words(ids)
     words = tokenizer.decode_batch([[ids[place] for place in group] for group in groups])
@@ -234,7 +234,7 @@ def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> Side:
         word.strip() or "".join(tokens[place] for place in group)
         for word, group in zip(words, groups, strict=True)
     )
-    return Side(name, text, tuple(tokens), tuple(named), tuple(map(tuple, groups)))
+    return TokenSequence(name, text, tuple(tokens), tuple(named), tuple(map(tuple, groups)))
 
 
 def memory_advice(batch_size: int, beam: int) -> str:

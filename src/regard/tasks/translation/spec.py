@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from regard.tasks.run_folder import RunFolder
     from regard.tasks.translation.model import Evaluation, Translator
     from regard.tasks.translation.task import TranslationRun
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
 
 
 class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):

@@ -27,7 +27,7 @@ from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
 from regard.training.distributed import World
 from regard.training.objective import PairObjective
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
 SAMPLES = 3
