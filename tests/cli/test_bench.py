@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.console import Command
-from support.undrawn import undrawn
+from support.without_figures import without_figures
 
 import regard
 from regard.bench import decoding
@@ -46,7 +46,7 @@ def test_a_run_is_measured_on_the_users_sentences(
         for side, letter in (("source", "a"), ("target", "b"))
     ]
     small = ["model.size=tiny", "train.steps=1", "tokenizer.kind=words"]
-    with undrawn():
+    with without_figures():
         regard.train("translation", tmp_path / "run", overrides=parse_assignments([*data, *small]))
     code, out, err = command("bench", "run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")
     assert code == 0, err

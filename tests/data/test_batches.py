@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.in_other_processes import PAIRS, SIZES, build_slowly, lengths
+from support.subprocess_functions import PAIRS, SIZES, build_store_slowly, lengths
 
 from regard.data.batches import Batch, Batches
 from regard.data.store import TokenStore, open_or_build, store_key
@@ -103,7 +103,7 @@ def test_a_part_that_was_cut_short_is_mended_alone(tmp_path: Path, parts: TokenS
 
 def test_two_processes_share_the_building(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as workers:
-        both = list(workers.map(build_slowly, [tmp_path / "parts"] * 2))
+        both = list(workers.map(build_store_slowly, [tmp_path / "parts"] * 2))
     assert sum(both) == 103  # nothing twice
     assert min(both) > 0 or max(both) == 103  # where one came late there was nothing left for it
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.small_painter import END, PADDING, SIDE, small_unet
+from support.small_diffusion import END, PADDING, SIDE, small_unet
 
 from regard.decoding.diffusion import (
     DiffusionConfig,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.small_checkpoint import CONFIG, PIECES, their_weights, write_folder
+from support.small_bert_folder import CONFIG, PIECES, their_weights, write_folder
 from torch.nn import functional
 
 import regard

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.small_checkpoint import their_weights, write_folder
+from support.small_bert_folder import their_weights, write_folder
 
 import regard
 from regard.errors import RegardError

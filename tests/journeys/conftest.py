@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.console import run_command
-from support.numbers_corpus import write_numbers
+from support.small_translation import write_numbers
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.numbers_corpus import write_numbers
 from support.quick_command import QuickProcess
-from support.undrawn import UNDRAWN
+from support.small_translation import write_numbers
+from support.without_figures import WITHOUT_FIGURES
 
 Begin = Callable[..., QuickProcess]
 DIES_WRITING = """
@@ -48,7 +48,7 @@ def begin(programs: Path) -> Begin:
         resume = ["--resume"] if (folder / out).is_dir() else []
         return QuickProcess(
             [str(programs / "regard"), *RECIPE, *more, *resume, "--out", out], cwd=folder, env=surroundings,
-            first=UNDRAWN + first, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            first=WITHOUT_FIGURES + first, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     return call

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from support.small_painter import SMALL, write_toys
+from support.small_diffusion import SMALL, write_toys
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.numbers_corpus import write_numbers
 from support.quick_command import QuickProcess
-from support.undrawn import UNDRAWN
+from support.small_translation import write_numbers
+from support.without_figures import WITHOUT_FIGURES
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Begin = Callable[..., QuickProcess]
@@ -49,7 +49,7 @@ def begin(programs: Path, place: Path) -> Begin:
         return QuickProcess(
             [*start, *command],
             env=surroundings,
-            first=UNDRAWN,
+            first=WITHOUT_FIGURES,
             cwd=place,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from support.served import Held, Served, served, until
+from support.live_server import LiveServer, PausedModel, run_server, wait_until
 
 from regard.server import connections
 from regard.server.access import LARGEST_HEADERS, MOST_HEADERS
@@ -34,14 +34,14 @@ def parser(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def strict(run: Path, parser: str) -> Iterator[Served]:
+def strict(run: Path, parser: str) -> Iterator[LiveServer]:
     """A server that waits half a second for headers and takes eight connections."""
-    with served({"numbers": run}, limits=ConnectionLimits(header_seconds=0.5, connections=8)) as found:
+    with run_server({"numbers": run}, limits=ConnectionLimits(header_seconds=0.5, connections=8)) as found:
         yield found
 
 
 @contextmanager
-def connected(found: Served, sent: bytes = b"") -> Iterator[socket.socket]:
+def connected(found: LiveServer, sent: bytes = b"") -> Iterator[socket.socket]:
     place = urlsplit(found.address)
     with socket.create_connection((place.hostname, place.port), timeout=10) as connection:
         connection.sendall(sent)
@@ -70,13 +70,13 @@ def status_and_error(raw: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["error"]
 
 
-def healthy(found: Served) -> bool:
+def healthy(found: LiveServer) -> bool:
     with found.client() as client:
         return client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize("sent", [b"", HALF, HALF + b"x\r\n", b"G"])
-def test_incomplete_headers_are_closed_while_others_are_answered(strict: Served, sent: bytes) -> None:
+def test_incomplete_headers_are_closed_while_others_are_answered(strict: LiveServer, sent: bytes) -> None:
     begun = time.monotonic()
     with connected(strict, sent) as connection:
         assert healthy(strict)
@@ -89,7 +89,7 @@ def test_incomplete_headers_are_closed_while_others_are_answered(strict: Served,
         assert raw == b""  # a browser that opens connections in advance expects no answer
 
 
-def test_headers_that_come_byte_by_byte_get_no_longer(strict: Served) -> None:
+def test_headers_that_come_byte_by_byte_get_no_longer(strict: LiveServer) -> None:
     begun = time.monotonic()
     with connected(strict, HALF) as connection:
         connection.settimeout(0.05)
@@ -103,7 +103,7 @@ def test_headers_that_come_byte_by_byte_get_no_longer(strict: Served) -> None:
     assert status_and_error(raw)[0] == 408
 
 
-def test_a_second_request_on_a_connection_has_the_same_time(strict: Served) -> None:
+def test_a_second_request_on_a_connection_has_the_same_time(strict: LiveServer) -> None:
     with connected(strict, b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n") as connection:
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
         time.sleep(0.8)  # idle between requests is not half a request
@@ -113,7 +113,7 @@ def test_a_second_request_on_a_connection_has_the_same_time(strict: Served) -> N
         assert 0.4 < time.monotonic() - begun < 3
 
 
-def test_a_body_that_nobody_waits_for_keeps_no_connection_open(strict: Served) -> None:
+def test_a_body_that_nobody_waits_for_keeps_no_connection_open(strict: LiveServer) -> None:
     """A request refused before its body was read: uvicorn's idle timer ends with the next byte, for good."""
     start = b"POST /translate HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100000\r\n\r\n"
     with connected(strict, start) as connection:
@@ -124,12 +124,12 @@ def test_a_body_that_nobody_waits_for_keeps_no_connection_open(strict: Served) -
         assert time.monotonic() - begun < 3
 
 
-def test_a_slow_answer_is_not_a_slow_request(strict: Served) -> None:
-    with Held(strict.model) as held, ThreadPoolExecutor(1) as pool, strict.client() as client:
+def test_a_slow_answer_is_not_a_slow_request(strict: LiveServer) -> None:
+    with PausedModel(strict.model) as held, ThreadPoolExecutor(1) as pool, strict.client() as client:
         answer = pool.submit(client.post, "/translate", json={"text": "eins"})
-        assert held.holds.wait(10)
+        assert held.started.wait(10)
         time.sleep(0.8)
-        held.go.set()
+        held.resume.set()
         assert answer.result(10).json()["translations"][0]["text"] == "one"
 
 
@@ -149,21 +149,21 @@ def with_headers(*more: bytes) -> bytes:
     ],
     ids=["1 MB", "64 KiB", "10,000", "101", "line", "half a line"],
 )
-def test_large_headers_are_refused(strict: Served, sent: bytes) -> None:
+def test_large_headers_are_refused(strict: LiveServer, sent: bytes) -> None:
     with connected(strict, sent) as connection:
         status, error = status_and_error(all_of(connection))
     assert (status, error) == (431, "the headers are more than 65,536 bytes or more than 100; send fewer")
     assert healthy(strict)
 
 
-def test_headers_within_the_limits_are_taken(strict: Served) -> None:
+def test_headers_within_the_limits_are_taken(strict: LiveServer) -> None:
     many = {f"X-{number}": "y" for number in range(90)}
     large = {"X-Large": "x" * (LARGEST_HEADERS - 1000)}
     with strict.client() as client:
         assert [client.get("/health", headers=each).status_code for each in (many, large)] == [200, 200]
 
 
-def test_a_pipelined_request_with_large_headers_does_not_spoil_the_one_before(strict: Served) -> None:
+def test_a_pipelined_request_with_large_headers_does_not_spoil_the_one_before(strict: LiveServer) -> None:
     body = b'{"text": "eins"}'
     first = (
         b"POST /translate HTTP/1.1\r\n"
@@ -171,11 +171,15 @@ def test_a_pipelined_request_with_large_headers_does_not_spoil_the_one_before(st
         + b"Content-Type: application/json\r\nContent-Length: 16\r\n\r\n"
         + body
     )
-    with Held(strict.model) as held, connected(strict, first) as connection, ThreadPoolExecutor(1) as pool:
-        assert held.holds.wait(10)
+    with (
+        PausedModel(strict.model) as held,
+        connected(strict, first) as connection,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert held.started.wait(10)
         sending = pool.submit(send_all_it_takes, connection, with_headers(b"X: " + b"x" * (1 << 22)))
         time.sleep(0.2)
-        held.go.set()
+        held.resume.set()
         raw = all_of(connection)
         sending.result(10)
     answered, _, refused = raw.partition(b"HTTP/1.1 431")
@@ -188,7 +192,7 @@ def send_all_it_takes(connection: socket.socket, sent: bytes) -> None:
         connection.sendall(sent)
 
 
-def test_two_hosts_are_refused(strict: Served, parser: str) -> None:
+def test_two_hosts_are_refused(strict: LiveServer, parser: str) -> None:
     with connected(strict, with_headers(b"Host: localhost")) as connection:
         raw = all_of(connection)
     if parser == "h11":  # which refuses it itself
@@ -197,60 +201,60 @@ def test_two_hosts_are_refused(strict: Served, parser: str) -> None:
         assert status_and_error(raw) == (400, "the request has 2 Host headers; send one")
 
 
-def test_connections_that_wait_longest_make_room_for_new_ones(strict: Served) -> None:
-    until(lambda: strict.connections == 0)
+def test_connections_that_wait_longest_make_room_for_new_ones(strict: LiveServer) -> None:
+    wait_until(lambda: strict.connections == 0)
     with ExitStack() as stack:
         first, second = [], []
         for group in (first, second):
             group += [stack.enter_context(connected(strict, HALF)) for _ in range(4)]
-            until(lambda: strict.connections == len(first) + len(second))
+            wait_until(lambda: strict.connections == len(first) + len(second))
         second += [stack.enter_context(connected(strict, HALF)) for _ in range(4)]
         assert [what_came(connection) for connection in first] == [b""] * 4
         assert [status_and_error(what_came(connection))[0] for connection in second] == [408] * 8
 
 
-def test_a_crowd_of_idle_connections_keeps_nobody_out(strict: Served) -> None:
+def test_a_crowd_of_idle_connections_keeps_nobody_out(strict: LiveServer) -> None:
     with ExitStack() as stack:
         for _ in range(30):
             stack.enter_context(connected(strict, HALF))
         assert ask(strict).status_code == 200
 
 
-def test_one_more_than_the_limit_is_told_so(strict: Served) -> None:
-    until(lambda: strict.app.watch.open == 0)  # of earlier tests
-    with ThreadPoolExecutor(8) as pool, Held(strict.model) as held:
+def test_one_more_than_the_limit_is_told_so(strict: LiveServer) -> None:
+    wait_until(lambda: strict.app.watch.open == 0)  # of earlier tests
+    with ThreadPoolExecutor(8) as pool, PausedModel(strict.model) as held:
         accepted = [pool.submit(ask, strict) for _ in range(8)]
-        assert held.holds.wait(10)
-        until(lambda: strict.app.watch.open == 8)
+        assert held.started.wait(10)
+        wait_until(lambda: strict.app.watch.open == 8)
         for _ in range(2):
             refused = ask(strict)
             assert refused.status_code == 503
             assert refused.json()["error"].startswith("the server has as many open connections as it takes")
             assert refused.headers["retry-after"] == "2"
-        held.go.set()
+        held.resume.set()
         assert [each.result(10).status_code for each in accepted] == [200] * 8
     assert ask(strict).status_code == 200
     with strict.client() as client:
         assert 'regard_refused_total{reason="unavailable"} 2' in client.get("/metrics").text
 
 
-def ask(found: Served) -> httpx.Response:
+def ask(found: LiveServer) -> httpx.Response:
     with found.client() as client:
         return client.post("/translate", json={"text": "eins"})
 
 
-def test_a_flood_is_cut_off(strict: Served) -> None:
+def test_a_flood_is_cut_off(strict: LiveServer) -> None:
     """Twice the limit is open at most, whatever the others are doing."""
-    with ThreadPoolExecutor(8) as pool, Held(strict.model) as held, ExitStack() as stack:
+    with ThreadPoolExecutor(8) as pool, PausedModel(strict.model) as held, ExitStack() as stack:
         accepted = [pool.submit(ask, strict) for _ in range(8)]
-        until(lambda: strict.app.watch.open == 8)
+        wait_until(lambda: strict.app.watch.open == 8)
         more = [stack.enter_context(connected(strict)) for _ in range(20)]
-        until(lambda: len(select.select(more, [], [], 0)[0]) == 12)  # which were closed
+        wait_until(lambda: len(select.select(more, [], [], 0)[0]) == 12)  # which were closed
         for connection in more:
             send_all_it_takes(connection, with_headers())
         ends = [what_came(connection) for connection in more]
         assert [status_and_error(each)[0] for each in ends if each] == [503] * 8
-        held.go.set()
+        held.resume.set()
         assert [each.result(10).status_code for each in accepted] == [200] * 8
 
 
@@ -267,7 +271,7 @@ def test_without_httptools_h11_is_taken(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_many_half_sent_and_idle_connections_are_all_closed(run: Path) -> None:
     limits = ConnectionLimits(header_seconds=1.0)
-    with served({"numbers": run}, limits=limits) as found, ExitStack() as stack:
+    with run_server({"numbers": run}, limits=limits) as found, ExitStack() as stack:
         opened = [stack.enter_context(connected(found, HALF)) for _ in range(250)]
         opened += [stack.enter_context(connected(found)) for _ in range(100)]
         assert ask(found).status_code == 200

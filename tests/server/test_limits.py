@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.served import Held, Served, served, until
+from support.live_server import LiveServer, PausedModel, run_server, wait_until
 
 LINES = "application/x-ndjson"
 TOKEN = "a-word-that-nobody-guesses"
@@ -15,18 +15,18 @@ def broken(way: object, items: list[str]) -> None:
     raise KeyError(items[0])
 
 
-def translate(found: Served, text: object, **options) -> httpx.Response:
+def translate(found: LiveServer, text: object, **options) -> httpx.Response:
     with found.client(**options) as client:
         return client.post("/translate", json={"text": text})
 
 
 def test_a_full_queue_says_when_to_come_again_and_recovers(run: Path) -> None:
-    with served({"numbers": run}, queue=4) as found, ThreadPoolExecutor(8) as pool:
-        with Held(found.model) as held:
+    with run_server({"numbers": run}, queue=4) as found, ThreadPoolExecutor(8) as pool:
+        with PausedModel(found.model) as held:
             first = pool.submit(translate, found, "eins")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             waiting = [pool.submit(translate, found, text) for text in ("zwei", ["drei", "vier", "fünf"])]
-            until(lambda: found.model.batcher.waiting == 4)
+            wait_until(lambda: found.model.batcher.waiting == 4)
             refused = translate(found, "sechs")
             assert refused.status_code == 429
             assert int(refused.headers["retry-after"]) >= 1
@@ -44,47 +44,47 @@ def test_a_full_queue_says_when_to_come_again_and_recovers(run: Path) -> None:
 
 
 def test_an_answer_that_takes_too_long(run: Path) -> None:
-    with served({"numbers": run}, timeout=0.3) as found:
-        with ThreadPoolExecutor(2) as pool, Held(found.model) as held:
+    with run_server({"numbers": run}, timeout=0.3) as found:
+        with ThreadPoolExecutor(2) as pool, PausedModel(found.model) as held:
             first = pool.submit(translate, found, "eins")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             late = translate(found, "zwei")
             assert late.status_code == 504
             assert late.json()["error"].startswith("the answer took longer than 0.3 s")
             assert first.result(10).status_code == 504
             assert found.model.batcher.waiting == 0
-        until(lambda: translate(found, "drei").status_code == 200)
-        assert held.given == [["eins"]]  # nobody waited for "zwei" any more
+        wait_until(lambda: translate(found, "drei").status_code == 200)
+        assert held.batches == [["eins"]]  # nobody waited for "zwei" any more
 
 
 def test_lines_that_stop_say_why(run: Path) -> None:
-    with served({"numbers": run}, timeout=0.3) as found, found.client() as client, Held(found.model):
+    with run_server({"numbers": run}, timeout=0.3) as found, found.client() as client, PausedModel(found.model):
         answer = client.post("/translate", json={"text": "eins"}, headers={"Accept": LINES})
         assert answer.json()["error"].startswith("the answer took longer than 0.3 s")
 
 
 def test_work_is_not_done_for_a_client_that_left(run: Path) -> None:
-    with served({"numbers": run}) as found:
-        with ThreadPoolExecutor(2) as pool, Held(found.model) as held:
+    with run_server({"numbers": run}) as found:
+        with ThreadPoolExecutor(2) as pool, PausedModel(found.model) as held:
             first = pool.submit(translate, found, "eins")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             with pytest.raises(httpx.ReadTimeout):
                 translate(found, ["zwei", "drei"], timeout=0.3)
-            until(lambda: found.model.batcher.waiting == 0)
+            wait_until(lambda: found.model.batcher.waiting == 0)
         assert first.result(10).status_code == 200
         assert translate(found, "vier").status_code == 200
-        assert held.given == [["eins"]]
-        until(lambda: "POST /translate 499" in " ".join(found.log))
+        assert held.batches == [["eins"]]
+        wait_until(lambda: "POST /translate 499" in " ".join(found.log))
 
 
 def test_a_mistake_in_the_server_is_told_without_the_text(run: Path) -> None:
-    with served({"numbers": run}) as found, found.client() as client:
+    with run_server({"numbers": run}) as found, found.client() as client:
         whole, found.model.batcher.work = found.model.batcher.work, broken
         for kind, status in (("*/*", 500), (LINES, 200)):  # lines have begun before anything goes wrong
             answer = client.post("/translate", json={"text": "geheim"}, headers={"Accept": kind})
             assert answer.status_code == status
             assert answer.json() == {"error": "something went wrong in the server; its log says where"}
-        until(lambda: sum(line.endswith("KeyError") for line in found.log) == 2)
+        wait_until(lambda: sum(line.endswith("KeyError") for line in found.log) == 2)
         assert "geheim" not in "".join(found.log)
         found.model.batcher.work = whole
         assert translate(found, "eins").status_code == 200
@@ -92,7 +92,7 @@ def test_a_mistake_in_the_server_is_told_without_the_text(run: Path) -> None:
 
 @pytest.fixture(scope="module")
 def locked(run: Path):
-    with served({"numbers": run}, token=TOKEN, origins=("https://friend.example",)) as found:
+    with run_server({"numbers": run}, token=TOKEN, origins=("https://friend.example",)) as found:
         yield found
 
 
@@ -100,7 +100,7 @@ def locked(run: Path):
 @pytest.mark.parametrize(
     "header", [None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer", f"Bearer {TOKEN}ä"]
 )
-def test_without_the_token_nothing_is_told(locked: Served, path: str, header: str | None) -> None:
+def test_without_the_token_nothing_is_told(locked: LiveServer, path: str, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header.encode("latin-1")}
     with locked.client() as client:
         answer = client.get(path, headers=headers)
@@ -109,7 +109,7 @@ def test_without_the_token_nothing_is_told(locked: Served, path: str, header: st
     assert answer.json()["error"].startswith("this server wants a token")
 
 
-def test_with_the_token_all_is_open_and_the_log_holds_neither_it_nor_texts(locked: Served) -> None:
+def test_with_the_token_all_is_open_and_the_log_holds_neither_it_nor_texts(locked: LiveServer) -> None:
     with locked.client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         answer = client.post("/translate", json={"text": "eins zwei"})
         assert answer.json()["translations"][0]["text"] == "one two"
@@ -119,7 +119,7 @@ def test_with_the_token_all_is_open_and_the_log_holds_neither_it_nor_texts(locke
     with locked.client() as client:
         for path in ("/", "/page/main.js", "/health", view.headers["content-location"]):
             assert client.get(path).status_code == 200
-    until(lambda: any(line.startswith("GET /attention/{view} 200") for line in locked.log))
+    wait_until(lambda: any(line.startswith("GET /attention/{view} 200") for line in locked.log))
     log = "\n".join(locked.log)
     assert "POST /translate 200" in log
     assert TOKEN not in log
@@ -128,7 +128,7 @@ def test_with_the_token_all_is_open_and_the_log_holds_neither_it_nor_texts(locke
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "8.8.8.8", ""])
-def test_another_sites_name_is_not_answered(locked: Served, host: str) -> None:
+def test_another_sites_name_is_not_answered(locked: LiveServer, host: str) -> None:
     with locked.client() as client:
         answer = client.get("/health", headers={"Host": host})
     assert answer.status_code == 421
@@ -136,12 +136,12 @@ def test_another_sites_name_is_not_answered(locked: Served, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1234", "127.0.0.1", "[::1]:80", "LOCALHOST"])
-def test_its_own_names_are(locked: Served, host: str) -> None:
+def test_its_own_names_are(locked: LiveServer, host: str) -> None:
     with locked.client() as client:
         assert client.get("/health", headers={"Host": host}).status_code == 200
 
 
-def test_pages_of_other_sites_may_not_ask_but_friends_may(locked: Served) -> None:
+def test_pages_of_other_sites_may_not_ask_but_friends_may(locked: LiveServer) -> None:
     with locked.client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         for origin in ("https://evil.example", "null", "http://[", "http://127.0.0.1:1"):
             answer = client.post("/translate", json={"text": "eins"}, headers={"Origin": origin})
@@ -196,12 +196,12 @@ def test_views_are_forgotten() -> None:
 
 
 def test_stopping_answers_what_was_accepted(run: Path) -> None:
-    with served({"numbers": run}) as found, ThreadPoolExecutor(4) as pool, found.client() as client:
+    with run_server({"numbers": run}) as found, ThreadPoolExecutor(4) as pool, found.client() as client:
         client.get("/health")  # a connection that is kept
-        with Held(found.model) as held:
+        with PausedModel(found.model) as held:
             accepted = [pool.submit(translate, found, text) for text in ("eins", "zwei drei")]
-            assert held.holds.wait(10)
-            until(lambda: found.app.watch.open == 2)
+            assert held.started.wait(10)
+            wait_until(lambda: found.app.watch.open == 2)
             found.app.close()
             late = client.post("/translate", json={"text": "vier"})
             assert late.status_code == 503

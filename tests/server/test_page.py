@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.served import Held, Served, served, until
+from support.live_server import LiveServer, PausedModel, run_server, wait_until
 
 expect.set_options(timeout=15_000)  # a machine may be busy with other tests
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
@@ -17,7 +17,7 @@ HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 class Opened:
     """A page, what its console said, and where it asked."""
 
-    def __init__(self, browser: Browser, found: Served, **options) -> None:
+    def __init__(self, browser: Browser, found: LiveServer, **options) -> None:
         self.page: Page = browser.new_page(**options)
         self.page.set_default_timeout(15_000)
         self.said: list[str] = []
@@ -48,7 +48,7 @@ class Opened:
 
 
 @pytest.fixture
-def opened(browser: Browser, server: Served) -> Iterator[Opened]:
+def opened(browser: Browser, server: LiveServer) -> Iterator[Opened]:
     """The page of the usual server; nothing on its console, nothing asked of anyone else."""
     found = Opened(browser, server)
     yield found
@@ -174,10 +174,10 @@ def test_a_file_that_cannot_be_translated_says_why(opened: Opened, tmp_path: Pat
         expect(page.locator("#download")).to_be_hidden()
 
 
-def test_a_file_can_be_cancelled(opened: Opened, server: Served, tmp_path: Path) -> None:
+def test_a_file_can_be_cancelled(opened: Opened, server: LiveServer, tmp_path: Path) -> None:
     page = opened.page
     (tmp_path / "long.txt").write_text("eins\n" * 300)
-    with Held(server.model):
+    with PausedModel(server.model):
         page.set_input_files("#chosen", tmp_path / "long.txt")
         page.click("#cancel")
         expect(page.locator("#file-problem")).to_have_text("Cancelled; nothing was kept.")
@@ -208,7 +208,7 @@ def test_a_strangers_card_and_examples_are_text(browser: Browser, run: Path, tmp
         "samples": [{"source": HOSTILE}, {"source": "half \ud800"}, {"source": 5}, 6],
     }
     (strange / "metrics.jsonl").write_text(json.dumps(row) + "\n{torn")
-    with served({HOSTILE: strange}) as found:
+    with run_server({HOSTILE: strange}) as found:
         opened = Opened(browser, found)
         page = opened.page
         page.click("#card summary")
@@ -225,7 +225,7 @@ def test_a_strangers_card_and_examples_are_text(browser: Browser, run: Path, tmp
 
 
 def test_errors_stand_where_they_arose(browser: Browser, run: Path) -> None:
-    with served({"numbers": run}, queue=1) as found:
+    with run_server({"numbers": run}, queue=1) as found:
         page = Opened(browser, found).page
         page.fill("#typed", "eins\n" + "x" * 5001)
         expect(page.locator("#translation-problem")).to_have_text("Line 2 has more than 5000 characters.")
@@ -235,15 +235,15 @@ def test_errors_stand_where_they_arose(browser: Browser, run: Path) -> None:
         expect(page.locator("#translation-problem")).to_contain_text(
             "the queue has room for 1; send it in pieces."
         )
-        with Held(found.model) as held:
+        with PausedModel(found.model) as held:
             asking = (
                 "text => void fetch('/translate', {method: 'POST', headers: {'Content-Type': 'application/json'},"
                 " body: JSON.stringify({text})})"
             )
             page.evaluate(asking, "drei")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             page.evaluate(asking, "vier")
-            until(lambda: found.model.batcher.waiting == 1)
+            wait_until(lambda: found.model.batcher.waiting == 1)
             page.fill("#typed", "fünf")
             expect(page.locator("#translation-problem")).to_have_text(
                 "The server is busy; trying again in 1 s."
@@ -258,7 +258,7 @@ def test_errors_stand_where_they_arose(browser: Browser, run: Path) -> None:
 
 
 def test_a_token_is_asked_for_and_kept_nowhere(browser: Browser, run: Path) -> None:
-    with served({"numbers": run}, token="sesame") as found:
+    with run_server({"numbers": run}, token="sesame") as found:
         page = Opened(browser, found).page
         expect(page.locator("#token")).to_be_visible()
         expect(page.locator("#main")).to_be_hidden()
@@ -278,7 +278,7 @@ def test_a_token_is_asked_for_and_kept_nowhere(browser: Browser, run: Path) -> N
         page.close()
 
 
-def test_light_and_dark(browser: Browser, server: Served) -> None:
+def test_light_and_dark(browser: Browser, server: LiveServer) -> None:
     page = Opened(browser, server, color_scheme="dark").page
     colour = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(colour)
@@ -293,7 +293,7 @@ def test_light_and_dark(browser: Browser, server: Served) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_nothing_is_wider_than_the_screen(browser: Browser, server: Served, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(browser: Browser, server: LiveServer, width: int) -> None:
     page = Opened(browser, server, viewport={"width": width, "height": 844}).page
     page.fill(
         "#typed", "eins zwei drei " * 6 + "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen" * 3

@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 import pytest
 import torch
+from support.live_server import LiveServer, run_server
 from support.prometheus_text import read
-from support.served import Served, served
 
 import regard
 from regard import tokenization
@@ -22,13 +22,13 @@ TEXTS = ["a very green house", "grey tree", "a tall old black house is very old"
 
 
 @pytest.fixture(scope="module")
-def found(readers: dict[str, Path], run: Path) -> Iterator[Served]:
-    with served({**readers, "numbers": run}) as server:
+def found(readers: dict[str, Path], run: Path) -> Iterator[LiveServer]:
+    with run_server({**readers, "numbers": run}) as server:
         yield server
 
 
 @pytest.fixture
-def client(found: Served) -> Iterator[httpx.Client]:
+def client(found: LiveServer) -> Iterator[httpx.Client]:
     with found.client() as opened:
         yield opened
 
@@ -94,7 +94,7 @@ def test_vectors_are_pooled_as_the_run_is_set(tmp_path: Path) -> None:
     recipe = EncoderRecipe("encoder", config, EmbedConfig("cls", normal=False))
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
     write_texts(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
-    with served({"encoder": tmp_path / "run"}) as server, server.client() as client:
+    with run_server({"encoder": tmp_path / "run"}) as server, server.client() as client:
         told = post(client, "/embed", text=TEXTS)["embeddings"]
     example = torch.tensor([tokenizer.joined(tokenizer.encode(TEXTS[1]))])
     with torch.no_grad():
@@ -141,7 +141,7 @@ def test_a_mistake_is_one_sentence(
     assert answer.json()["error"].startswith(sentence)
 
 
-def test_routes_are_those_that_some_model_answers(found: Served, client: httpx.Client, run: Path) -> None:
+def test_routes_are_those_that_some_model_answers(found: LiveServer, client: httpx.Client, run: Path) -> None:
     told = client.get("/openapi.json").json()["paths"]
     assert {"/translate", "/classify", "/tag", "/answer", "/embed", "/attention"} <= told.keys()
     assert {"413", "429", "504"} <= told["/tag"]["post"]["responses"].keys()
@@ -153,7 +153,7 @@ def test_routes_are_those_that_some_model_answers(found: Served, client: httpx.C
     assert samples["regard_sentences_total", (("model", "ner"),)] > 0
 
 
-def test_a_server_without_a_reader_has_none_of_its_routes(server: Served) -> None:
+def test_a_server_without_a_reader_has_none_of_its_routes(server: LiveServer) -> None:
     with server.client() as client:
         assert not {"/classify", "/embed"} & client.get("/openapi.json").json()["paths"].keys()
         assert client.post("/classify", json={"text": "a"}).status_code == 404

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.served import Served, served
+from support.live_server import LiveServer, run_server
 
 expect.set_options(timeout=15_000)  # a machine may be busy with other tests
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 
 
 @pytest.fixture(scope="module")
-def found(readers: dict[str, Path], run: Path) -> Iterator[Served]:
-    with served({**readers, "numbers": run}) as server:
+def found(readers: dict[str, Path], run: Path) -> Iterator[LiveServer]:
+    with run_server({**readers, "numbers": run}) as server:
         yield server
 
 
 @pytest.fixture
-def page(browser: Browser, found: Served) -> Iterator[Page]:
+def page(browser: Browser, found: LiveServer) -> Iterator[Page]:
     """The page; nothing on its console, nothing asked of anyone else."""
     opened, said, asked = browser.new_page(), [], []
     opened.set_default_timeout(15_000)
@@ -109,7 +109,7 @@ def test_models_that_write_and_read_take_turns(page: Page) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_nothing_is_wider_than_the_screen(browser: Browser, found: Served, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(browser: Browser, found: LiveServer, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 844})
     page.goto(found.address)
     for model, text in (
@@ -129,7 +129,7 @@ def test_nothing_is_wider_than_the_screen(browser: Browser, found: Served, width
 def test_a_folder_of_vectors_compares_lines(browser: Browser, readers: dict[str, Path], tmp_path: Path) -> None:
     encoder = tmp_path / "encoder"
     write_encoder(readers["sentiment"], encoder)
-    with served({"encoder": encoder}) as server:
+    with run_server({"encoder": encoder}) as server:
         page = browser.new_page()
         page.goto(server.address)
         page.fill("#read-text", "a red house\na red house\ngrey tree")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.live_server import run_server
 from support.prometheus_text import read
-from support.served import served
 
 import regard
 from regard.server.access import LARGEST_BODY
@@ -35,7 +35,7 @@ def test_the_text_is_the_same_in_any_company(threads: int, run: Path) -> None:
     texts = [" ".join(SENTENCES[number % 6].split()[: 1 + number % 3]) for number in range(40)]
     expected = regard.load(run).translate(texts)
     with (
-        served({"numbers": run}, threads=threads) as server,
+        run_server({"numbers": run}, threads=threads) as server,
         server.client(limits=httpx.Limits(max_connections=40)) as client,
         ThreadPoolExecutor(40) as pool,
     ):
@@ -204,7 +204,7 @@ def test_unknown_addresses_and_methods(client: httpx.Client) -> None:
 
 
 def test_several_models_by_name(run: Path) -> None:
-    with served({"one": run, "two": run}) as found, found.client() as client:
+    with run_server({"one": run, "two": run}) as found, found.client() as client:
         assert [model["name"] for model in client.get("/models").json()["models"]] == ["one", "two"]
         for name, asked in (("one", {}), ("two", {"model": "two"})):
             answer = client.post("/translate", json={"text": "vier", **asked}).json()

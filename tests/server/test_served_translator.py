@@ -11,7 +11,7 @@ from regard.tokenization import Tokenizer
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> ServedTranslator:
+def run_server(tmp_path_factory: pytest.TempPathFactory) -> ServedTranslator:
     run = write_run(tmp_path_factory.mktemp("runs") / "run", transformer())
     nothing = {"batched": lambda size: None, "counted": lambda sentences, tokens: None}
     return ServedTranslator("run", regard.Translator.load(run), room=64, batch=8, **nothing)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.served import served
+from support.live_server import run_server
 from support.small_models import transformer, write_run
 
 import regard
@@ -17,7 +17,7 @@ TEXT = "drei vier zwei"
 def test_pieces_and_ids_of_a_translator_end_with_its_end(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", transformer())
     source = regard.Translator.load(run).vocabulary.source
-    with served({"run": run}) as server, server.client() as client:
+    with run_server({"run": run}) as server, server.client() as client:
         body = client.post("/tokenize", json={"text": [TEXT, ""]}).json()
         one = client.post("/tokenize", json={"text": TEXT, "model": "run"}).json()
     ids = [*source.encode(TEXT), source.end]
@@ -32,7 +32,7 @@ def test_pieces_and_ids_of_a_translator_end_with_its_end(tmp_path: Path) -> None
 
 
 def test_a_bert_reads_its_special_tokens(readers: dict[str, Path]) -> None:
-    with served(readers) as server, server.client() as client:
+    with run_server(readers) as server, server.client() as client:
         for name, kind in (("sentiment", regard.Classifier), ("ner", regard.Tagger)):
             [found] = client.post("/tokenize", json={"text": "a dull film", "model": name}).json()["texts"]
             tokenizer = kind.load(readers[name]).tokenizer
@@ -66,7 +66,7 @@ def test_what_is_not_tokenized(client: httpx.Client, body: object, status: int, 
 
 def test_it_is_in_the_schema_and_wants_the_token(run: Path, client: httpx.Client) -> None:
     assert "/tokenize" in client.get("/openapi.json").json()["paths"]
-    with served({"numbers": run}, token="a-word") as server, server.client() as stranger:
+    with run_server({"numbers": run}, token="a-word") as server, server.client() as stranger:
         assert stranger.post("/tokenize", json={"text": "eins"}).status_code == 401
         headers = {"Authorization": "Bearer a-word"}
         assert stranger.post("/tokenize", json={"text": "eins"}, headers=headers).status_code == 200

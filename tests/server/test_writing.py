@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from support.served import Served, served
+from support.live_server import LiveServer, run_server
 
 import regard
 from regard.config.schema import parse_assignments
@@ -31,12 +31,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def found(runs: dict[str, Path]) -> Iterator[Served]:
-    with served(runs) as server:
+def found(runs: dict[str, Path]) -> Iterator[LiveServer]:
+    with run_server(runs) as server:
         yield server
 
 
-def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, runs: dict[str, Path]) -> None:
+def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(
+    found: LiveServer, runs: dict[str, Path]
+) -> None:
     prompts = ["line 3", "small", "of"]
     for name, folder in runs.items():
         config = GenerationConfig(30, SamplingConfig(5, 0.8, top_k=9), stop=("xx",))
@@ -68,14 +70,14 @@ def test_texts_are_those_of_the_run_and_the_same_piece_by_piece(found: Served, r
         ({"prompt": "line", "model": "nobody"}, "there is no model of this name"),
     ],
 )
-def test_what_cannot_be_written_is_refused_in_a_sentence(found: Served, body: dict, sentence: str) -> None:
+def test_what_cannot_be_written_is_refused_in_a_sentence(found: LiveServer, body: dict, sentence: str) -> None:
     with found.client() as client:
         answer = client.post("/generate", json=body)
     assert answer.status_code in (404, 422)
     assert sentence in answer.json()["error"]
 
 
-def test_the_models_are_told_and_one_can_be_looked_into(found: Served) -> None:
+def test_the_models_are_told_and_one_can_be_looked_into(found: LiveServer) -> None:
     with found.client() as client:
         about = client.get("/models").json()["models"]
         assert [each["does"] for each in about] == [["/generate"], ["/generate"]]
@@ -84,7 +86,9 @@ def test_the_models_are_told_and_one_can_be_looked_into(found: Served) -> None:
         assert client.post("/attention", json={"text": "line", "model": "counts"}).status_code == 422
 
 
-def test_the_page_goes_on_with_what_is_typed(found: Served, runs: dict[str, Path], browser: Browser) -> None:
+def test_the_page_goes_on_with_what_is_typed(
+    found: LiveServer, runs: dict[str, Path], browser: Browser
+) -> None:
     prompts = ["line 3", "small"]
     expected = regard.load(runs["gpt"]).generate(prompts, GenerationConfig(100))
     page, said = browser.new_page(), []

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.small_corpus import write_corpus
-from support.small_translation import train
+from support.small_translation import train, write_corpus
 
 from regard.cli.compare import compare as compare_command
 from regard.data.parallel import ParallelCorpus

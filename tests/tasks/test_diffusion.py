@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from support.small_diffusion import SIDE, SMALL, toys, write_toys
 from support.small_images import idx
-from support.small_painter import SIDE, SMALL, toys, write_toys
 
 import regard
 from regard.bench.painting import profile

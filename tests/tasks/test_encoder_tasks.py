@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support import small_texts
-from support.small_texts import SMALL
+from support import small_text_tasks
+from support.small_text_tasks import SMALL
 
 import regard
 from regard.cli.answer import answer
@@ -25,11 +25,11 @@ from regard.viz.attention_maps import AttentionMaps
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
-    small_texts.write_labelled(folder)
-    small_texts.write_pairs(folder)
-    small_texts.write_tagged(folder)
-    small_texts.write_questions(folder)
-    small_texts.write_documents(folder)
+    small_text_tasks.write_labelled(folder)
+    small_text_tasks.write_pairs(folder)
+    small_text_tasks.write_tagged(folder)
+    small_text_tasks.write_questions(folder)
+    small_text_tasks.write_documents(folder)
     return folder
 
 
@@ -69,7 +69,7 @@ def test_the_run_folder_is_complete_and_opens_elsewhere(sentiment, tmp_path: Pat
 
 def test_an_answer_does_not_depend_on_the_batch(sentiment) -> None:
     model = Classifier.load(sentiment.folder)
-    texts = [text for text, _ in small_texts.labelled(40, 5)]
+    texts = [text for text, _ in small_text_tasks.labelled(40, 5)]
     together = [each.probability for each in model.classify(texts)]
     alone = [model.classify([text])[0].probability for text in texts]
     assert together == pytest.approx(alone, abs=1e-5)

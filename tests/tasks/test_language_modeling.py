@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.small_texts import write_labelled, write_pairs
+from support.small_text_tasks import write_labelled, write_pairs
 
 import regard
 from regard.config.schema import parse_assignments

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support import small_images, small_texts
-from support.undrawn import undrawn
+from support import small_images, small_text_tasks
+from support.without_figures import without_figures
 
 import regard
 from regard.bench import reduction
@@ -19,11 +19,11 @@ from regard.errors import RegardError
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reduction")
     small_images.write_idx(folder, 60, 40)
-    small_texts.write_labelled(folder)
-    small_texts.write_tagged(folder)
-    files = [f"data.path={folder}", "train.steps=2", *small_texts.SMALL, "model.layers=2"]
+    small_text_tasks.write_labelled(folder)
+    small_text_tasks.write_tagged(folder)
+    files = [f"data.path={folder}", "train.steps=2", *small_text_tasks.SMALL, "model.layers=2"]
     images = [f"data.path={folder}", "train.steps=2", *small_images.SMALL]
-    with undrawn():
+    with without_figures():
         regard.train("vit", folder / "vit", overrides=parse_assignments(images))
         regard.train(
             "sentiment",

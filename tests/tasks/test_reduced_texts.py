@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from support import small_texts
-from support.small_texts import SMALL
+from support import small_text_tasks
+from support.small_text_tasks import SMALL
 
 import regard
 from regard.config.schema import parse_assignments
@@ -15,8 +15,8 @@ from regard.tasks.encoder.reduction import amounts_of
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
-    small_texts.write_labelled(folder)
-    small_texts.write_tagged(folder)
+    small_text_tasks.write_labelled(folder)
+    small_text_tasks.write_tagged(folder)
     return folder
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import SafetensorError
-from support.small_training import go, same, training
+from support.small_training import run_training, same_weights, training
 
 from regard import storage, tensor_files
 from regard.data.store import TokenStore
@@ -23,7 +23,7 @@ from regard.training.state import Training
 def begun(store: TokenStore, tmp_path: Path) -> tuple[Training, Path]:
     """A training with checkpoints of step 4 and 8."""
     made = training(store, steps=8)
-    go(made, tmp_path / "checkpoints")
+    run_training(made, tmp_path / "checkpoints")
     return made, tmp_path / "checkpoints"
 
 
@@ -137,7 +137,7 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
 ) -> None:
     _, folder = begun
     whole = training(store, steps=8)
-    go(whole)
+    run_training(whole)
     DAMAGE[damage](folder / "8" / file)
     told: list[str] = []
     resumed = training(store, steps=8)
@@ -147,8 +147,8 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
     assert f"checkpoint {folder / '8'} is damaged" in sentence
     assert sentence.endswith("the one of step 4 is used")
     assert resumed.step == 4
-    go(resumed, folder)
-    assert same(resumed, whole)
+    run_training(resumed, folder)
+    assert same_weights(resumed, whole)
     assert checkpoint.resume(training(store), folder, pytest.fail)  # the damaged one was written anew
 
 

@@ -1,4 +1,4 @@
-"""A U-Net small enough for a test, and two toy pictures it can learn to paint: a ring is a zero, a bar a one."""
+"""A small U-Net, and two toy images that it can learn to generate: a ring for zero, a bar for one."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ SMALL = [
 ]  # fmt: skip
 
 
-def small_unet(**changed) -> Unet:
-    """With weights of chance everywhere: as it starts, a U-Net says nothing."""
+def small_unet(**settings) -> Unet:
+    """A U-Net with random weights everywhere: the default initialisation predicts zero."""
     shape = {
         "side": SIDE,
         "channels": 8,
@@ -30,14 +30,14 @@ def small_unet(**changed) -> Unet:
         "noise_steps": 20,
     }
     torch.manual_seed(0)
-    model = Unet(UnetConfig(**{**shape, **changed}), 12, PADDING).eval()
-    for each in model.parameters():
-        torch.nn.init.normal_(each, std=0.2)
+    model = Unet(UnetConfig(**{**shape, **settings}), 12, PADDING).eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.2)
     return model
 
 
 def toys() -> np.ndarray:
-    """(2, side, side) bytes: a ring and a bar."""
+    """uint8 images (2, side, side): a ring and a bar."""
     row, column = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
     ring = np.abs(np.hypot(row, column) - 2.6) < 0.8
     bar = np.abs(column) < 1
@@ -45,10 +45,10 @@ def toys() -> np.ndarray:
 
 
 def write_toys(folder: Path, train: int = 256, test: int = 32, labels: int = 2) -> None:
-    """The toys as MNIST's files, each a little brighter or darker; with more labels, even ones are rings."""
-    chance = np.random.default_rng(0)
+    """The toy images of varying brightness in MNIST's files; even labels are rings, odd ones bars."""
+    generator = np.random.default_rng(0)
     for name, count in (("train", train), ("t10k", test)):
         numbers = np.arange(count, dtype=np.uint8) % labels
-        pixels = (toys()[numbers % 2] * chance.uniform(0.8, 1, (count, 1, 1))).astype(np.uint8)
+        pixels = (toys()[numbers % 2] * generator.uniform(0.8, 1, (count, 1, 1))).astype(np.uint8)
         (folder / f"{name}-images-idx3-ubyte").write_bytes(idx(pixels))
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(idx(numbers))

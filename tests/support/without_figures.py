@@ -1,4 +1,4 @@
-"""Runs without their pictures: of a training that a test can wait for, drawing is the longer part."""
+"""Training runs without figures: in small runs, drawing takes longer than training."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from regard.tasks.encoder import training as texts
 from regard.tasks.image_classification import task as vision
 from regard.tasks.translation import task as translation
 
-UNDRAWN = """
+WITHOUT_FIGURES = """
 from regard.tasks.diffusion import task as painting
 from regard.tasks.encoder import training as texts
 from regard.tasks.translation import task as translation
@@ -18,12 +18,12 @@ from regard.tasks.image_classification import task as vision
 for job in (painting, texts, translation, vision):
     job.save_picture = lambda figure, stem: []
 """
-"""The same for a command of its own process, as what it runs first."""
+"""Code that does the same in the process of a command."""
 
 
 @contextmanager
-def undrawn() -> Iterator[None]:
-    """Trainings meanwhile write no pictures."""
+def without_figures() -> Iterator[None]:
+    """Training runs inside the context write no figures."""
     with pytest.MonkeyPatch.context() as patch:
         for job in (painting, texts, translation, vision):
             patch.setattr(job, "save_picture", lambda figure, stem: [])

@@ -1,4 +1,4 @@
-"""A real server on a real loopback port, in a thread of the test's own process."""
+"""A server on a loopback port, in a thread of the test process."""
 
 import threading
 import time
@@ -21,8 +21,8 @@ from regard.server.translator import ServedTranslator
 
 
 @dataclass
-class Served:
-    """A server that listens: its address, what it logs, and what is behind it."""
+class LiveServer:
+    """A listening server: its address, application and log."""
 
     address: str
     app: Application
@@ -35,7 +35,7 @@ class Served:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """Number of open connections."""
         return len(self.server.server_state.connections)
 
     def client(self, **options) -> httpx.Client:
@@ -43,7 +43,7 @@ class Served:
 
 
 @contextmanager
-def served(
+def run_server(
     runs: dict[str, Path],
     *,
     queue: int = 512,
@@ -53,22 +53,22 @@ def served(
     token: str | None = None,
     origins: tuple[str, ...] = (),
     limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008
-) -> Iterator[Served]:
+) -> Iterator[LiveServer]:
     log: list[str] = []
-    usual = torch.get_num_threads()
+    default_threads = torch.get_num_threads()
     torch.set_num_threads(threads)  # of each model
-    house = open_registry({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
-    torch.set_num_threads(usual)
-    house.log = log.append
-    app = application(house, Rules(served_names("127.0.0.1", []), origins, token))
-    listens = threading.Event()
+    registry = open_registry({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
+    torch.set_num_threads(default_threads)
+    registry.log = log.append
+    app = application(registry, Rules(served_names("127.0.0.1", []), origins, token))
+    listening = threading.Event()
     with bound_socket("127.0.0.1", 0) as listener:
-        server = Server(app, listening=listens.set, limits=limits)
+        server = Server(app, listening=listening.set, limits=limits)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        assert listens.wait(10)
+        assert listening.wait(10)
         try:
-            yield Served(address_of(listener), app, server, log)
+            yield LiveServer(address_of(listener), app, server, log)
         finally:
             server.should_exit = True
             thread.join(20)
@@ -76,33 +76,33 @@ def served(
     app.join()
 
 
-class Held:
-    """Keeps a model from working until it is let go, and remembers what it was given to do."""
+class PausedModel:
+    """Pauses a model until `resume` is set, and records its batches."""
 
     def __init__(self, model: ServedTranslator) -> None:
         self.model, self.work = model, model.batcher.work
-        self.go, self.holds = threading.Event(), threading.Event()
-        self.given: list[list[str]] = []
+        self.resume, self.started = threading.Event(), threading.Event()
+        self.batches: list[list[str]] = []
 
-    def __enter__(self) -> "Held":
+    def __enter__(self) -> "PausedModel":
         def wait_and_work(way, items):
-            self.given.append(list(items))
-            self.holds.set()
-            assert self.go.wait(20)
+            self.batches.append(list(items))
+            self.started.set()
+            assert self.resume.wait(20)
             return self.work(way, items)
 
         self.model.batcher.work = wait_and_work
         return self
 
-    def __exit__(self, *problem: object) -> None:
-        self.go.set()
+    def __exit__(self, *error: object) -> None:
+        self.resume.set()
         self.model.batcher.work = self.work
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that other threads do, ten seconds at most."""
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Waits for a condition that other threads fulfil, ten seconds at most."""
     for _ in range(500):
-        if holds():
+        if condition():
             return
         time.sleep(0.02)
-    raise AssertionError("it did not happen within ten seconds")
+    raise AssertionError("the condition did not become true within ten seconds")

@@ -1,4 +1,4 @@
-"""Functions that tests run in processes of their own: these import them by name."""
+"""Functions that tests run in child processes, which import them by name."""
 
 import multiprocessing.synchronize
 import time
@@ -12,11 +12,11 @@ SIZES = (20, 20)
 
 
 def lengths(texts: list[str]) -> list[list[int]]:
-    return [[10 + place for place in range(len(text.split()))] for text in texts]
+    return [[10 + position for position in range(len(text.split()))] for text in texts]
 
 
-def build_slowly(folder: Path) -> int:
-    """Pairs that this process encoded."""
+def build_store_slowly(folder: Path) -> int:
+    """Builds a token store with slow encoding; returns how many pairs this process encoded."""
     encoded = 0
 
     def encode(texts: list[str]) -> list[list[int]]:
@@ -29,10 +29,10 @@ def build_slowly(folder: Path) -> int:
     return encoded
 
 
-def hold(
+def hold_lock(
     folder: Path, ready: "multiprocessing.synchronize.Event", go: "multiprocessing.synchronize.Event"
 ) -> None:
-    """Keep the lock of a folder until told to go."""
+    """Holds the lock of a folder until `go` is set."""
     with storage.exclusive_lock(folder, str):
         ready.set()
         go.wait(30)

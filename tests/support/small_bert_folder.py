@@ -1,4 +1,4 @@
-"""A small BERT under the names that Hugging Face gives its parts."""
+"""A small random BERT in the folder format of Hugging Face."""
 
 import json
 from pathlib import Path
@@ -24,21 +24,21 @@ CONFIG = {
 
 
 def their_weights(prefix: str = "") -> dict[str, torch.Tensor]:
-    """Random weights under the names that Hugging Face gives them."""
-    chance = torch.Generator().manual_seed(3)
+    """Random weights under the names of Hugging Face."""
+    generator = torch.Generator().manual_seed(3)
 
-    def drawn(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=chance) * 0.2
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator) * 0.2
 
-    found = {
-        "embeddings.word_embeddings.weight": drawn(len(PIECES), 16),
-        "embeddings.position_embeddings.weight": drawn(20, 16),
-        "embeddings.token_type_embeddings.weight": drawn(2, 16),
-        "embeddings.LayerNorm.weight": 1 + drawn(16),
-        "embeddings.LayerNorm.bias": drawn(16),
+    weights = {
+        "embeddings.word_embeddings.weight": random(len(PIECES), 16),
+        "embeddings.position_embeddings.weight": random(20, 16),
+        "embeddings.token_type_embeddings.weight": random(2, 16),
+        "embeddings.LayerNorm.weight": 1 + random(16),
+        "embeddings.LayerNorm.bias": random(16),
         "embeddings.position_ids": torch.arange(20).unsqueeze(0),
-        "pooler.dense.weight": drawn(16, 16),
-        "pooler.dense.bias": drawn(16),
+        "pooler.dense.weight": random(16, 16),
+        "pooler.dense.bias": random(16),
     }
     shapes = {
         "attention.self.query": (16, 16), "attention.self.key": (16, 16), "attention.self.value": (16, 16),
@@ -47,9 +47,9 @@ def their_weights(prefix: str = "") -> dict[str, torch.Tensor]:
     }  # fmt: skip
     for layer in range(2):
         for name, shape in shapes.items():
-            found[f"encoder.layer.{layer}.{name}.weight"] = drawn(*shape)
-            found[f"encoder.layer.{layer}.{name}.bias"] = drawn(shape[0])
-    return {prefix + name: each for name, each in found.items()}
+            weights[f"encoder.layer.{layer}.{name}.weight"] = random(*shape)
+            weights[f"encoder.layer.{layer}.{name}.bias"] = random(shape[0])
+    return {prefix + name: weight for name, weight in weights.items()}
 
 
 def write_folder(folder: Path, weights: dict[str, torch.Tensor], **changes: object) -> Path:
