@@ -1,4 +1,4 @@
-"""Painting through the real command: train, paint, and a prompt that cannot be read."""
+"""Image generation through the real command: train, paint, and a prompt with unknown words."""
 
 import subprocess
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from support.small_diffusion import SMALL, write_toys
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_from_pictures_to_a_grid(regard: Command, tmp_path: Path) -> None:
+def test_train_and_paint_a_grid(regard: Command, tmp_path: Path) -> None:
     write_toys(tmp_path, train=64, test=8)
     done = regard("train", "paint", "data.path=.", *SMALL, "train.steps=3", "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

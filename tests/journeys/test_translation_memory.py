@@ -1,4 +1,4 @@
-"""A run that remembers sentences: its own, or others that it was never trained on; and how it forgets them."""
+"""kNN translation memory of a run: its own sentences or other files, removing it, and damaged files."""
 
 import json
 import shutil
@@ -18,29 +18,29 @@ SENTENCES = "drei\nzwei vier\nsieben eins sechs\n"
 
 @pytest.fixture
 def run(story: Path) -> Path:
-    """A copy of the run, beside the data it was trained on."""
+    """A copy of the run, next to its training data."""
     shutil.rmtree(story / "mine", ignore_errors=True)
     shutil.copytree(story / "run", story / "mine")
     return story / "mine"
 
 
-def test_remember_translate_forget(story: Path, run: Path, here: Command) -> None:
+def test_build_use_and_remove_the_memory(story: Path, run: Path, here: Command) -> None:
     def scores() -> list[float]:
-        told = here("translate", "mine", "--json", cwd=story, input=SENTENCES).stdout
-        return [json.loads(line)["score"] for line in told.splitlines()]
+        lines = here("translate", "mine", "--json", cwd=story, input=SENTENCES).stdout.splitlines()
+        return [json.loads(line)["score"] for line in lines]
 
-    alone = scores()
+    without_memory = scores()
     done = here("remember", "mine", cwd=story)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3)
     assert done.stdout.startswith("remembered: ")
     assert "with them" in done.stdout
-    with_neighbours = scores()
-    assert with_neighbours != alone
+    with_memory = scores()
+    assert with_memory != without_memory
     assert here("translate", "mine", cwd=story, input="drei\n").stdout == "three\n"
     again = json.loads(here("remember", "mine", "--json", cwd=story).stdout)
     assert again["loss_with"] < again["loss"]
     assert again["places"] > again["pairs"] > 1000
-    assert scores() == with_neighbours
+    assert scores() == with_memory
     together = here("evaluate", "mine", "--with", "run", "--json", cwd=story)
     assert json.loads(together.stdout)["bleu"] > 60
     moved = shutil.move(run, story / "moved")
@@ -50,12 +50,12 @@ def test_remember_translate_forget(story: Path, run: Path, here: Command) -> Non
         here("remember", "mine", "--forget", cwd=story).stdout
         == "mine: it translates as it was trained again\n"
     )
-    assert scores() == alone
+    assert scores() == without_memory
     assert here("remember", "mine", "--forget", cwd=story).stdout == "mine: it remembered nothing\n"
 
 
-def test_sentences_of_others_teach_without_training(story: Path, run: Path, here: Command) -> None:
-    """In these files three is four, and so on: whoever has read them translates so."""
+def test_a_memory_of_other_files_changes_translations(story: Path, run: Path, here: Command) -> None:
+    """In these files "drei" is translated as "four", and so on."""
     english = {"three": "four", "four": "five", "five": "six", "six": "seven"}
     pairs = [
         (source, " ".join(english.get(word, word) for word in target.split()))
@@ -65,16 +65,16 @@ def test_sentences_of_others_teach_without_training(story: Path, run: Path, here
             strict=True,
         )
     ]
-    for place, name in enumerate(("other.de", "other.en")):
-        (story / name).write_text("".join(f"{pair[place]}\n" for pair in pairs), "utf-8")
+    for column, name in enumerate(("other.de", "other.en")):
+        (story / name).write_text("".join(f"{pair[column]}\n" for pair in pairs), "utf-8")
     assert here("translate", "mine", cwd=story, input="drei\n").stdout == "three\n"
     done = here("remember", "mine", "--source", "other.de", "--target", "other.en", "--json", cwd=story)
-    told = json.loads(done.stdout)
-    assert told["loss_with"] < 0.7 * told["loss"]
+    report = json.loads(done.stdout)
+    assert report["loss_with"] < 0.7 * report["loss"]
     assert here("translate", "mine", cwd=story, input="drei\n").stdout == "four\n"
 
 
-def test_no_other_tool_has_neighbours(story: Path, run: Path, here: Command) -> None:
+def test_a_run_with_a_memory_cannot_be_exported(story: Path, run: Path, here: Command) -> None:
     here("remember", "mine", cwd=story)
     refused = here("export", "mine", "--to", "onnx", "out", cwd=story)
     assert refused.returncode == 2
@@ -90,7 +90,7 @@ def test_no_other_tool_has_neighbours(story: Path, run: Path, here: Command) -> 
         (["--source", "nowhere.de", "--target", "n.en"], "nowhere.de"),
     ],
 )
-def test_what_cannot_be_remembered_is_told(
+def test_mistakes_in_building_a_memory_are_refused(
     story: Path, run: Path, here: Command, arguments: list[str], sentence: str
 ) -> None:
     done = here("remember", "mine", *arguments, cwd=story)
@@ -100,7 +100,7 @@ def test_what_cannot_be_remembered_is_told(
     assert not (run / "neighbours.safetensors").exists()
 
 
-def test_a_run_that_does_not_translate_has_no_neighbours(story: Path, here: Command) -> None:
+def test_only_translation_runs_have_a_memory(story: Path, here: Command) -> None:
     here("train", "kernel", "--out", "curve", cwd=story)
     done = here("remember", "curve", cwd=story)
     assert done.returncode == 2
@@ -114,7 +114,7 @@ def damaged(name: str, tensor: torch.Tensor) -> Callable[[Path], None]:
     return damage
 
 
-def elsewhere(path: Path) -> None:
+def symlink_out(path: Path) -> None:
     path.rename(path.parent.parent / "elsewhere")
     path.symlink_to("../elsewhere")
 
@@ -130,11 +130,11 @@ def elsewhere(path: Path) -> None:
         (damaged("numbers", torch.tensor([float("inf"), 0.5, 1.0])), "is damaged"),
         (damaged("words", torch.zeros(7, 2, dtype=torch.int32)), "with a word each"),
         (damaged("made_with", torch.zeros(32, dtype=torch.uint8)), "it was made with another model"),
-        (elsewhere, "leads out of"),
+        (symlink_out, "leads out of"),
     ],
     ids=range(9),
 )
-def test_what_is_damaged_is_told_and_can_be_mended(
+def test_a_damaged_memory_is_refused_and_can_be_rebuilt(
     story: Path, run: Path, here: Command, damage: Callable[[Path], None], sentence: str
 ) -> None:
     here("remember", "mine", cwd=story)
@@ -146,19 +146,19 @@ def test_what_is_damaged_is_told_and_can_be_mended(
     assert here("translate", "mine", cwd=story, input="drei\n").stdout == "three\n"
 
 
-def test_words_out_of_range_are_not_believed(story: Path, run: Path, here: Command) -> None:
+def test_token_ids_out_of_range_are_refused(story: Path, run: Path, here: Command) -> None:
     here("remember", "mine", cwd=story)
     path = run / "neighbours.safetensors"
-    held = load_file(path)
+    tensors = load_file(path)
     for wrong in (-1, 1 << 20):
-        words = held["words"].clone()
+        words = tensors["words"].clone()
         words[5] = wrong
-        save_file({**held, "words": words}, path)
+        save_file({**tensors, "words": words}, path)
         done = here("translate", "mine", cwd=story, input="drei\n")
         assert (done.returncode, "words that the model does not know" in done.stderr) == (2, True)
 
 
-def test_neighbours_are_believed_as_far_as_they_are_right() -> None:
+def test_tuned_weight_follows_the_accuracy_of_the_neighbours() -> None:
     torch.manual_seed(0)
     distances = torch.rand(200, 32).sort(-1).values + 1
     probability = torch.full((200,), 0.5)
