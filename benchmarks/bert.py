@@ -155,14 +155,14 @@ def three_updates(size: str) -> Ready:
     step = our_step(size)
     for batch in sentence_pairs()[:3]:
         step(batch)
-    return Ready(peak_memory)
+    return Ready(peak_memory_gb)
 
 
-def peak_memory() -> float:
+def peak_memory_gb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
-def memory(size: str) -> float:
+def measure_memory(size: str) -> float:
     with worker(__file__, "memory", size, settings=TUNED) as measured:
         return measured.turn()
 
@@ -191,11 +191,11 @@ def main() -> None:
     if options.what == "parity":
         result = parity(*paths, options.record)
     elif options.what == "memory":
-        result = {"model": SIZES["minilm"][0], "tokens": TOKENS, "peak_gb": memory("minilm")}
+        result = {"model": SIZES["minilm"][0], "tokens": TOKENS, "peak_gb": measure_memory("minilm")}
     elif options.what == "pretraining":
-        result = pretrained(paths[0].resolve(), options.out, assignments)
+        result = pretrain(paths[0].resolve(), options.out, assignments)
     else:
-        result = fine_tuned(options.what, paths[0].resolve(), paths[1], options.out, assignments)
+        result = fine_tune(options.what, paths[0].resolve(), paths[1], options.out, assignments)
     print(json.dumps({"benchmark": options.what, **result}))
 
 
@@ -229,7 +229,7 @@ def parity(folder: Path, sentences: Path, record: Path | None) -> dict[str, Any]
     }
 
 
-def fine_tuned(what: str, data: Path, folder: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
+def fine_tune(what: str, data: Path, folder: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
     """Scores after fine-tuning for ten minutes at most; for XQuAD also with the untrained head."""
     start = out / "minilm"
     if not (start / "config.json").exists():
@@ -239,25 +239,25 @@ def fine_tuned(what: str, data: Path, folder: Path, out: Path, assignments: list
         data = out
     recipe, files = TASKS[what]
     common = [f"data.path={data}", *files, f"model.start={start}", "train.minutes=10", *assignments]
-    result = trained(recipe, out / what, common)
+    result = train(recipe, out / what, common)
     if what == "xquad":
         fresh = ["train.steps=1", "train.epochs=1", "train.lr=1e-12", "train.average=none"]
-        result["untrained"] = trained(recipe, out / f"{what}-untrained", [*common, *fresh])["scores"]
+        result["untrained"] = train(recipe, out / f"{what}-untrained", [*common, *fresh])["scores"]
     return result
 
 
-def pretrained(data: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
+def pretrain(data: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
     """A tiny BERT of captions and articles; then SICK from it, and from random weights with its vocabulary."""
     out.mkdir(parents=True, exist_ok=True)
     write_text(data, out / "text.txt")
     run = out / "pretraining"
-    result = trained("pretraining", run, [f"data.train={out / 'text.txt'}", *assignments])
+    result = train("pretraining", run, [f"data.train={out / 'text.txt'}", *assignments])
     recipe, files = TASKS["sick"]
     budget = [item for item in assignments if item.startswith(("train.steps", "train.minutes"))]
     common = [f"data.path={data}", *files, "train.epochs=15", "train.lr=1e-4", "train.patience=0", *budget]
-    for name, begin in (("sick", run), ("sick_from_chance", random_weights(run, out / "chance"))):
+    for name, begin in (("sick", run), ("sick_from_chance", write_random_run(run, out / "chance"))):
         runs = [
-            trained(
+            train(
                 recipe,
                 out / f"pretraining-{name}-{seed}",
                 [*common, f"model.start={begin}", f"train.seed={seed}"],
@@ -268,7 +268,7 @@ def pretrained(data: Path, out: Path, assignments: list[str]) -> dict[str, Any]:
     return result
 
 
-def trained(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
+def train(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     """Trains a recipe: scores, minutes, and the peak memory of this process so far."""
     begun = time.perf_counter()
     with Terminal() as terminal:
@@ -280,11 +280,11 @@ def trained(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
         "steps": run.steps,
         "training_minutes": run.minutes,
         "minutes": (time.perf_counter() - begun) / 60,
-        "peak_gb": peak_memory(),
+        "peak_gb": peak_memory_gb(),
     }
 
 
-def random_weights(run: Path, out: Path) -> Path:
+def write_random_run(run: Path, out: Path) -> Path:
     """Writes an untrained BERT of the same sizes and vocabulary as a run."""
     opened = open_texts(run)
     tokenizer, config = opened.tokenizer(), opened.recipe.model

@@ -126,7 +126,7 @@ def export(loaded: Translator, folder: Path) -> Iterator[str]:
         yield HUGGING_FACE
 
 
-def measured(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) -> list[Row]:
+def measure_run(loaded: Translator, pairs: Sequence[tuple[str, str]], rounds: int) -> list[Row]:
     sources, references = [source for source, _ in pairs], loaded.references(pairs)
     tokenized, rows = is_tokenized(loaded.recipe), []
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -169,7 +169,7 @@ def main() -> None:
         parser.add_argument(name, type=Path)
     options = parser.parse_args()
     pairs = list(read_pairs(options.source, options.reference))[: QUICK if options.quick else None]
-    rows = measured(Translator.load(options.run), pairs, round_count(options))
+    rows = measure_run(Translator.load(options.run), pairs, round_count(options))
     print(as_json(rows) if options.json else format_table(rows, "sentences per second"))
 
 

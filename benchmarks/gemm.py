@@ -81,7 +81,7 @@ def ready(forward: Callable[[Tensor, Tensor], Product], gradient: Callable[[Tens
     """A worker whose turn measures a product by name and sizes."""
 
     @cache
-    def prepared(kind: str, rows: int, inside: int, out: int) -> Product:
+    def prepare_product(kind: str, rows: int, inside: int, out: int) -> Product:
         generator = torch.Generator().manual_seed(rows + inside + out)
         x, weight, g = (
             torch.randn(size, generator=generator) for size in ((rows, inside), (out, inside), (rows, out))
@@ -94,7 +94,7 @@ def ready(forward: Callable[[Tensor, Tensor], Product], gradient: Callable[[Tens
     @torch.no_grad()
     def turn(kind: str, *sizes: str) -> float:
         rows, inside, out = map(int, sizes)
-        product = prepared(kind, rows, inside, out)
+        product = prepare_product(kind, rows, inside, out)
         calls, start_time = 0, time.perf_counter()
         while (seconds := time.perf_counter() - start_time) < MIN_SECONDS or not calls:
             product()
@@ -109,7 +109,7 @@ def worker_in_c(folder: Path, *flags: str, arguments: Sequence[str] = ()) -> lis
     source, program = Path(__file__).parent / "harness" / "gemm.c", folder / f"gemm{len(flags)}"
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
-        return absent("no C compiler")
+        return absent_worker("no C compiler")
     options = ["-O3", "-march=native", "-fopenmp", str(source), "-o", str(program), *flags]
     libraries = ["-lpthread", "-lrt", "-ldl", "-lm"]
     compilation = subprocess.run([compiler, *options, *libraries], capture_output=True, text=True)
@@ -117,18 +117,18 @@ def worker_in_c(folder: Path, *flags: str, arguments: Sequence[str] = ()) -> lis
         reason = next(
             (line for line in compilation.stderr.splitlines() if "rror" in line or "cannot find" in line), ""
         )
-        return absent(f"was not compiled: {reason.strip()}")
+        return absent_worker(f"was not compiled: {reason.strip()}")
     return [str(program), *arguments]
 
 
 LIBXSMM = "-DLIBXSMM", "-lxsmm", "-lxsmmnoblas"
 
 
-def absent(reason: str) -> list[str]:
+def absent_worker(reason: str) -> list[str]:
     return ["printf", '{"absent": "%s"}\\n', reason.replace('"', "'").replace("\\", "/")]
 
 
-def measured(threads: int, folder: Path, cases: list[tuple[str, ...]], rounds: int) -> list[Row]:
+def measure_threads(threads: int, folder: Path, cases: list[tuple[str, ...]], rounds: int) -> list[Row]:
     environment = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     path, description = find_library()
     if path is None:
@@ -171,7 +171,7 @@ def main() -> None:
         rows = [
             row
             for threads in options.threads
-            for row in measured(threads, Path(folder), cases, round_count(options))
+            for row in measure_threads(threads, Path(folder), cases, round_count(options))
         ]
     print(as_json(rows) if options.json else format_table(rows, "GFLOP/s"))
 

@@ -108,7 +108,7 @@ def ours(size: str) -> Ready:
     return training_turns(step, batches(size), TURN[size])
 
 
-def theirs(config: GptConfig, words: int) -> Any:
+def huggingface_model(config: GptConfig, words: int) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     make: Any = GPT2LMHeadModel  # transformers may lack type annotations
@@ -131,7 +131,7 @@ def theirs(config: GptConfig, words: int) -> Any:
 
 def huggingface(size: str, *, compiling: bool = False) -> Ready:
     """Hugging Face's model in the training loop of its documentation, with the default AdamW."""
-    model = theirs(config_of(size), WORDS[size]).train()
+    model = huggingface_model(config_of(size), WORDS[size]).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
     forward = torch.compile(model) if compiling else model
 
@@ -306,7 +306,7 @@ def seconds_of(work: Callable[[], object], repetitions: int = 30) -> float:
 def generate(size: str, count: str) -> Ready:
     """A worker for the peer's `generate` with its default cache."""
     batch = int(count)
-    model = theirs(config_of(size, 256), WORDS[size]).eval()
+    model = huggingface_model(config_of(size, 256), WORDS[size]).eval()
     source = prompts(size, batch)
 
     def turn() -> float:
@@ -403,11 +403,11 @@ def shakespeare(options: argparse.Namespace) -> None:
     data = [f"data.path={Path(options.folder) / 'tinyshakespeare'}"]
     with tempfile.TemporaryDirectory() as folder:
         steps = ["train.steps=40"] if options.quick else []
-        public = trained("shakespeare", Path(folder) / "public", [*data, *steps])
+        public = train_recipe("shakespeare", Path(folder) / "public", [*data, *steps])
         minutes = f"train.minutes={max(public['minutes'], 0.01)}"
-        best = trained("shakespeare-best", Path(folder) / "best", [*data, minutes])
+        best = train_recipe("shakespeare-best", Path(folder) / "best", [*data, minutes])
         counts = ["data.train=input.txt.gz", "tokenizer.kind=characters", "model.order=6"]
-        counted = trained("ngram", Path(folder) / "counts", [*data, *counts])
+        counted = train_recipe("ngram", Path(folder) / "counts", [*data, *counts])
     rows = {
         "public setting, 2,000 steps": public,
         "our recipe, same time": best,
@@ -429,7 +429,7 @@ def labels(options: argparse.Namespace) -> None:
             "model.max_length=128",
             f"train.minutes={minutes}",
         ]
-        pretrained = trained("gpt", out / "gpt", words)
+        pretrained = train_recipe("gpt", out / "gpt", words)
         rows: dict[str, dict[str, Any]] = {"pre-training": pretrained}
         for task, recipe in (("sst2", "gpt-sentiment"), ("sick", "gpt-inference")):
             data = [
@@ -440,8 +440,10 @@ def labels(options: argparse.Namespace) -> None:
             same = ["train.lr=5e-4", "train.epochs=6", *short]
             start = [f"model.start={out / 'gpt'}"]
             fresh = ["model.size=micro", "model.max_length=128"]
-            rows[f"{task}, pre-trained"] = trained(recipe, out / task, [*data, *start, *same])
-            rows[f"{task}, not pre-trained"] = trained(recipe, out / f"{task}-fresh", [*data, *fresh, *same])
+            rows[f"{task}, pre-trained"] = train_recipe(recipe, out / task, [*data, *start, *same])
+            rows[f"{task}, not pre-trained"] = train_recipe(
+                recipe, out / f"{task}-fresh", [*data, *fresh, *same]
+            )
     print_results(rows, options, ("accuracy", "loss", "minutes"))
 
 
@@ -457,7 +459,7 @@ def write_text(folder: Path, out: Path) -> None:
     out.write_text("\n".join(lines[index] for index in order) + "\n")
 
 
-def trained(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
+def train_recipe(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     with Terminal() as terminal:
         run = regard.train(recipe, out, overrides=parse_assignments(assignments), listener=terminal)
     result = run.as_json()

@@ -27,7 +27,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paint", type=Path)
     parser.add_argument("vit", type=Path)
-    parser.add_argument("--each", type=int, default=10, help="images per prompt, of which there are 20")
+    parser.add_argument(
+        "--each",
+        dest="per_prompt",
+        metavar="N",
+        type=int,
+        default=10,
+        help="images per prompt, of which there are 20",
+    )
     parser.add_argument("--guidance", type=float)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--sampler", choices=["ddim", "ddpm"])
@@ -38,13 +45,15 @@ def main() -> None:
         parser.error(f"{arguments.vit} does not label images")
     settings = {"guidance": arguments.guidance, "steps": arguments.steps, "sampler": arguments.sampler}
     rows = [
-        recognised(generator, classifier, arguments.each, arguments.seed, {**settings, "merge": merge})
+        recognition_row(
+            generator, classifier, arguments.per_prompt, arguments.seed, {**settings, "merge": merge}
+        )
         for merge in MERGES
     ]
     print(json.dumps({"benchmark": "paint", "rows": rows}))
 
 
-def recognised(
+def recognition_row(
     generator: ImageGenerator, classifier: ImageClassifier, count: int, seed: int, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """The share of images in which the classifier recognises the prompted digit."""

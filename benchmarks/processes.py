@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.rounds import Row, as_json, comparison_row, format_table, in_alternating_order
 
 
-def trained(folder: Path, processes: int, steps: int, size: str) -> tuple[list[float], float]:
+def train(folder: Path, processes: int, steps: int, size: str) -> tuple[list[float], float]:
     """The losses, and the median target tokens per second."""
     torchrun = ["torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", "-m"]
     out = folder / f"{size}-{processes}"
@@ -50,7 +50,7 @@ def main() -> None:
 
             def speed(processes: int) -> float:
                 with tempfile.TemporaryDirectory(dir=folder) as run_folder:
-                    losses[processes], tokens_per_second = trained(Path(run_folder), processes, steps, size)  # noqa: B023
+                    losses[processes], tokens_per_second = train(Path(run_folder), processes, steps, size)  # noqa: B023
                 return tokens_per_second
 
             pairs = in_alternating_order(

@@ -72,7 +72,7 @@ class Plain(nn.Module):
         )
         encoded, last = self.encoder(packed)
         encoded, _ = pad_packed_sequence(encoded, batch_first=True, total_length=source.size(1))
-        state = tuple(map(joined, last)) if isinstance(last, tuple) else joined(last)
+        state = tuple(map(join_directions, last)) if isinstance(last, tuple) else join_directions(last)
         embedded = self.dropout(self.target(target))
         if self.config.attention == "bahdanau":
             states = self.loop(embedded, encoded, nonpad, state)
@@ -104,7 +104,7 @@ class Plain(nn.Module):
         return weights @ encoded
 
 
-def joined(state: Tensor) -> Tensor:
+def join_directions(state: Tensor) -> Tensor:
     """(directions, batch, size) -> (1, batch, directions * size)."""
     return torch.cat(list(state), -1).unsqueeze(0)
 
@@ -129,7 +129,7 @@ def main() -> None:
 
 
 def training_row(name: str, cell: str, assignments: list[str], rounds: int) -> Row:
-    recipe, vocabulary, batches = prepared(name, [*assignments, f"model.cell={cell}"])
+    recipe, vocabulary, batches = prepare(name, [*assignments, f"model.cell={cell}"])
     ours, peer = our_step(recipe, vocabulary), plain_step(recipe, vocabulary)
     for batch in batches[:2]:
         ours(batch), peer(batch)
@@ -144,7 +144,7 @@ def training_row(name: str, cell: str, assignments: list[str], rounds: int) -> R
     return comparison_row(f"train {name} {cell}", pairs, "a plain loop", TUNED)
 
 
-def prepared(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Vocabulary, list[Batch]]:
+def prepare(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Vocabulary, list[Batch]]:
     """The recipe, its vocabulary, and a few of its training batches of all lengths."""
     recipe = load_recipe(name, parse_assignments(assignments))
     assert isinstance(recipe, TranslationRecipe)
@@ -195,7 +195,7 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
 @torch.inference_mode()
 def step_row(assignments: list[str]) -> Row:
     """Microseconds of a late decoding step compared with an early one: they must not grow."""
-    recipe, vocabulary, batches = prepared("bahdanau", assignments)
+    recipe, vocabulary, batches = prepare("bahdanau", assignments)
     model = build_model(recipe, vocabulary).eval()
     source = batches[0].source.padded(vocabulary.source.padding)[:64]
     early = decode(model, source, 10, vocabulary.target.begin)

@@ -82,12 +82,12 @@ def measure(quick: bool) -> Measured:
     rows, share = bench.speeds("small" if quick else "base", 3 if quick else 9)
     size = TransformerConfig(size="small" if quick else "base")
     speed = rows[0].ours * bench.operations(size)
-    pairs, tokens, stored = stored_pairs(20_000 if quick else 200_000)
-    in_training, saved = bytes_of_parameters()
+    pairs, tokens, stored = measure_store(20_000 if quick else 200_000)
+    in_training, saved = measure_parameter_bytes()
     return Measured(speed, share, pairs, tokens, stored, in_training, saved)
 
 
-def stored_pairs(count: int) -> tuple[float, float, float]:
+def measure_store(count: int) -> tuple[float, float, float]:
     """Pairs per second into a store, tokens per pair on one side, and bytes per token of the store."""
     texts = list(islice(picturebook.pairs("train", 40_000), 40_000))
     tokenizer = learn(TokenizerConfig(vocab_size=8000), iter([text for pair in texts for text in pair]), None)
@@ -104,7 +104,7 @@ def stored_pairs(count: int) -> tuple[float, float, float]:
     return count / seconds, tokens_per_side, size_in_bytes / (2 * tokens_per_side * count)
 
 
-def bytes_of_parameters() -> tuple[float, float]:
+def measure_parameter_bytes() -> tuple[float, float]:
     """Bytes per parameter of the base model in training (Adam, weight average), and in its checkpoint."""
     model = build(TransformerConfig(size="base"), 8000, 8000, Tokenizer.padding)
     training = training_of(model, 512, TranslationTrainConfig(steps=1))

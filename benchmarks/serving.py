@@ -178,13 +178,13 @@ def serving(run: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
             process.kill()
 
 
-def resident(process: "subprocess.Popen[str]") -> float:
+def resident_megabytes(process: "subprocess.Popen[str]") -> float:
     """Resident memory of the server in MB; 0 without /proc."""
     path = Path(f"/proc/{process.pid}/statm")
     return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6 if path.exists() else 0.0
 
 
-async def measured(run: str, sentences: list[str], quick: bool) -> list[Row]:
+async def measure(run: str, sentences: list[str], quick: bool) -> list[Row]:
     rows: list[Row] = []
     one_seconds, many_seconds, rounds = (2.0, 5.0, 2) if quick else (3.0, 12.0, 5)
 
@@ -195,7 +195,7 @@ async def measured(run: str, sentences: list[str], quick: bool) -> list[Row]:
     with serving(run) as (process, port):
         await load(port, sentences, CLIENTS, 5, 1.0)
         for beam in (1, 5):
-            before = resident(process)
+            before = resident_megabytes(process)
             turns = [
                 (
                     await load(port, sentences, CLIENTS, beam, many_seconds),
@@ -208,7 +208,7 @@ async def measured(run: str, sentences: list[str], quick: bool) -> list[Row]:
             add(comparison_row(f"{CLIENTS} clients, beam {beam}: sentences/s", speeds, "one client"))
             add(comparison_row(f"beam {beam}: 99% within, ms", latencies, "one client"))
             add(Row(f"beam {beam}: errors other than 429", sum(load.errors for turn in turns for load in turn)))
-            add(Row(f"beam {beam}: memory growth, MB", resident(process) - before))
+            add(Row(f"beam {beam}: memory growth, MB", resident_megabytes(process) - before))
         over, health = await overload(port, sentences, rounds)
         add(Row("overload: requests answered", over.statuses[200]))
         add(Row("overload: refused with 429", over.statuses[429]))
@@ -224,7 +224,7 @@ async def measured(run: str, sentences: list[str], quick: bool) -> list[Row]:
     return rows
 
 
-def trained(folder: str) -> str:
+def train_picturebook(folder: str) -> str:
     """A model of the picture book, trained for half a minute."""
     run = f"{folder}/picturebook"
     print("training a model for half a minute ...", file=sys.stderr)
@@ -252,8 +252,8 @@ def main() -> None:
     parser.add_argument("source", nargs="?", help="its sentences, one per line")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        run = options.run or trained(folder)
-        rows = asyncio.run(measured(run, sentences_for(options.run, options.source), options.quick))
+        run = options.run or train_picturebook(folder)
+        rows = asyncio.run(measure(run, sentences_for(options.run, options.source), options.quick))
     print(
         as_json(rows) if options.json else format_table(rows, "sentences per second, milliseconds, megabytes")
     )

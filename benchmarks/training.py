@@ -231,7 +231,7 @@ class PlainTransformer(nn.Module):
     def embed(self, ids: Tensor) -> Tensor:
         return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
 
-    def forward(self, source: Tensor, target: Tensor, targets: Tensor) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor, labels: Tensor) -> Tensor:
         """Mean loss per token; ids are (batch, length)."""
         padding, length = source == Tokenizer.padding, target.size(1)
         hidden = self.body(
@@ -242,7 +242,7 @@ class PlainTransformer(nn.Module):
             src_key_padding_mask=padding,
             memory_key_padding_mask=padding,
         )
-        return cross_entropy(self.output(hidden), targets)
+        return cross_entropy(self.output(hidden), labels)
 
 
 def plain_torch(size: str, *, compiling: bool = False) -> Ready:
@@ -263,9 +263,9 @@ def compiled(size: str) -> Ready:
     return plain_torch(size, compiling=True)
 
 
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), ignore_index=Tokenizer.padding, label_smoothing=SMOOTHING
+        logits.flatten(0, 1), labels.flatten(), ignore_index=Tokenizer.padding, label_smoothing=SMOOTHING
     )
 
 
