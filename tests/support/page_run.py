@@ -10,6 +10,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 from blocks import RUN, SHOWN, Block, blocks, commands
@@ -38,7 +39,7 @@ class PageRun:
         cwd = Path.cwd()
         os.chdir(self.folder)
         try:
-            for block, following in zip(page_blocks, [*page_blocks[1:], None], strict=True):
+            for block, following in zip_longest(page_blocks, page_blocks[1:]):
                 self.run_block(block, following if following and following.kind == "output" else None)
         finally:
             os.chdir(cwd)
