@@ -1,4 +1,4 @@
-"""The direction of imports: a package imports only those below it (README, "The packages")."""
+"""The direction of imports: a package imports only those below it (CONTRIBUTING.md, "Layout")."""
 
 import ast
 from pathlib import Path

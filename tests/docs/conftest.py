@@ -1,4 +1,4 @@
-"""A quick `regard`, and small runs that stand where a page's own would take minutes to train."""
+"""Small stand-in runs for runs that take minutes to train."""
 
 import shutil
 import subprocess
@@ -36,18 +36,18 @@ STAND_INS = {
     "digits": f"paint data.path=toys {' '.join(small_painter.SMALL)} train.steps=3",
     "gpt-sentiment": f"gpt-sentiment data.train=train.tsv data.valid=dev.tsv {WRITER}",
 }
-"""How each stand-in is trained, in a second or two."""
+"""Settings of each stand-in, which trains in a second or two."""
 
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all pages: the picture book is written down once."""
+    """One cache folder for all pages."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
-    """A small run by its name, trained when it is first asked for."""
+    """A small run by name, trained on first use."""
     from regard.data.catalog import pairs as picturebook_pairs
 
     folder = tmp_path_factory.mktemp("stand-ins")
@@ -58,8 +58,8 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
     (folder / "toys").mkdir()
     small_painter.write_toys(folder / "toys", labels=10)
     pairs = list(islice(picturebook_pairs("picturebook", "train"), 400))
-    for place, name in enumerate(("little.de", "little.en")):
-        (folder / name).write_text("".join(f"{pair[place]}\n" for pair in pairs), "utf-8")
+    for side, name in enumerate(("little.de", "little.en")):
+        (folder / name).write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")
 
     def made(name: str) -> Path:
         run = folder / "runs" / name
@@ -70,12 +70,12 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
             ):  # absolute, since a page evaluates in a folder of its own
                 keys += [f"data.source={folder / 'little.de'}", f"data.target={folder / 'little.en'}"]
             command = ["regard", "train", recipe, *keys, "--out", str(run)]
-            surroundings = environment(cache, programs)
-            if name != "picturebook":  # a page lists all that is in that one
-                surroundings["QUICK_FIRST"] = UNDRAWN
+            variables = environment(cache, programs)
+            if name != "picturebook":  # a page lists the files of that one
+                variables["QUICK_FIRST"] = UNDRAWN
             done = subprocess.run(
-                [shutil.which("regard", path=surroundings["PATH"]) or "", *command[1:]],
-                cwd=folder, env=surroundings, capture_output=True, text=True,
+                [shutil.which("regard", path=variables["PATH"]) or "", *command[1:]],
+                cwd=folder, env=variables, capture_output=True, text=True,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
         return run
@@ -85,7 +85,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
 
 @pytest.fixture(scope="session")
 def real_run(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
-    """A run as the quick start makes it, with all the minutes it takes."""
+    """A run trained in full, as in the quick start."""
     folder = tmp_path_factory.mktemp("real")
 
     def made(name: str) -> Path:

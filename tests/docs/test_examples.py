@@ -1,4 +1,4 @@
-"""The parts of the examples that their READMEs do not show by themselves."""
+"""Code of the examples that their READMEs do not run."""
 
 import pytest
 from glossary import PLACEHOLDERS, Glossary, show
