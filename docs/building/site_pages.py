@@ -50,7 +50,7 @@ def render_fence(fence: "re.Match[str]") -> str:
     if kind == "generated":
         return generated(text)
     if kind == "source":
-        return "\n\n".join(f'```python title="{name}"\n{source_of(name)}\n```' for name in text.split())
+        return "\n\n".join(listing(name) for name in text.split())
     title = f' title="{settings["file"]}"' if "file" in settings else ""
     rendered = f"```{'text' if kind == 'output' else kind}{title}\n{text}\n```"
     if "not-run" in settings:  # for maintainers only
@@ -58,6 +58,21 @@ def render_fence(fence: "re.Match[str]") -> str:
     if "example" in settings:
         rendered += '\n<p class="caption">Example output; yours will differ.</p>\n'
     return rendered
+
+
+FOLDED_FROM = 31
+"""Lines from which a listing is folded."""
+
+
+def listing(name: str) -> str:
+    """Source code as Markdown; a long listing is folded."""
+    code = source_of(name)
+    lines = len(code.splitlines())
+    fence = f'```python title="{name}"\n{code}\n```'
+    if lines < FOLDED_FROM:
+        return fence
+    summary = f"<summary><code>{name}</code>, {lines} lines</summary>"
+    return f'<details markdown="1">\n{summary}\n\n{fence}\n\n</details>'
 
 
 def generated(content: str) -> str:
