@@ -178,4 +178,4 @@ def test_several_processes_need_an_output_file(folder: Path, regard: Command, on
         "translate", one.name, "n.de", cwd=folder, env={**os.environ, "WORLD_SIZE": "2", "RANK": "0"}
     )
     assert ended.returncode == 2
-    assert "give FILE and -o" in ended.stderr
+    assert "FILE and -o are required" in ended.stderr
