@@ -59,6 +59,9 @@ class RecordingListener:
         self.validations: list[tuple[int, bool]] = []
         self.skipped_steps: list[tuple[int, str]] = []
 
+    def stepped(self, training, lr) -> None:
+        pass
+
     def progress(self, progress) -> None:
         self.steps.append((progress.step, progress.loss))
 

@@ -9,6 +9,7 @@ from support.small_translation import train
 
 import regard
 from regard.decoding import BeamSearchConfig, SamplingConfig
+from regard.tasks.metrics_log import NullListener
 from regard.tasks.translation.model import Translator
 
 
@@ -150,8 +151,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(corpus: Path, tmp_path: Path)
     class Interrupt(Exception):
         pass
 
-    class InterruptingListener:
-        def log(self, message): ...
+    class InterruptingListener(NullListener):
         def progress(self, line, done):
             if "step     25" in line:
                 raise Interrupt

@@ -48,7 +48,9 @@ class TrainingTask(Protocol[Result]):
 
     def validation(self, logger: MetricsLogger) -> Validate: ...
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> Result:
+    def finish(
+        self, folder: RunFolder, model: nn.Module, training: Training, listener: ProgressListener
+    ) -> Result:
         """Measure the model, which has the best weights, and complete the folder."""
 
 
@@ -106,7 +108,7 @@ def train_into(
         else f"PyTorch (train.precision is {str(precision).removeprefix('torch.')})"
     )
     listener.log(f"engine: {training.engine}")
-    with stop_on_signals() as stop_request:
+    with stop_on_signals() as stop_request, logger.training_phase():
         training_loop(
             training,
             task.objective(model, precision),
@@ -121,7 +123,8 @@ def train_into(
     best = kept or model
     folder.load_weights(best)
     best.eval()
-    return task.finish(folder, best, training)
+    with listener.phase("saving", announce=False):  # shown after the phases of the test
+        return task.finish(folder, best, training, listener)
 
 
 class Checkpoints:
