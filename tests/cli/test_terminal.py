@@ -220,7 +220,7 @@ def test_the_command_logs_phases_and_names_the_next_commands(command: Command, t
     assert [line.split()[1] for line in lines if line.startswith("step ")] == ["10", "20"]
     assert [line.split()[2] for line in lines if line.startswith("valid ")] == ["10", "20"]
     assert lines[-1] == (
-        "next   regard translate runs/translation FILE · regard look runs/translation TEXT -o attention.html"
+        'next   regard translate runs/translation FILE · regard look runs/translation "TEXT" -o attention.html'
         " · regard serve runs/translation"
     )
     scores, signature, done = ended.out.splitlines()

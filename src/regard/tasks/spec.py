@@ -25,12 +25,12 @@ ModelType = TypeVar("ModelType", bound="LoadedModel")
 
 COMMAND_INPUT = {
     "translate": "FILE",
-    "generate": "PROMPT",
+    "generate": '"PROMPT"',
     "classify": "FILE",
     "tag": "FILE",
     "answer": "--question TEXT --paragraph FILE",
     "embed": "FILE",
-    "paint": "PROMPT -o grid.png",
+    "paint": '"PROMPT" -o grid.png',
 }
 """What follows the run folder in the commands that run a model."""
 
@@ -87,9 +87,8 @@ class TaskSpec(ABC, Generic[RecipeType, ModelType]):
         folder = shlex.quote(str(run))
         commands = [f"regard {name} {folder} {COMMAND_INPUT[name]}" for name in self.commands[:1]]
         if self.has_attention(recipe):
-            commands.append(
-                f"regard look {folder} {'IMAGE' if self.reads == 'image' else 'TEXT'} -o attention.html"
-            )
+            look_input = "IMAGE" if self.reads == "image" else '"TEXT"'
+            commands.append(f"regard look {folder} {look_input} -o attention.html")
         if self.routes:
             commands.append(f"regard serve {folder}")
         return commands
