@@ -128,10 +128,14 @@ class MetricsLogger:
     @contextmanager
     def training_phase(self) -> Iterator[None]:
         """Shows that the first batch is prepared, then the updates that `stepped` reports."""
-        with self.first_step:
-            self.first_step.enter_context(self.listener.phase("first batch"))
-            yield
-        self.listener.update(None)
+        try:
+            with self.first_step:
+                self.first_step.enter_context(self.listener.phase("first batch"))
+                yield
+        finally:
+            self.listener.update(None)
+            if self.board is not None:
+                self.board.close()
 
     def stepped(self, training: Training, lr: float) -> None:
         self.first_step.close()
@@ -200,7 +204,7 @@ class NullLogger(MetricsLogger):
     """Logs nothing: of several processes only the first logs."""
 
     def __init__(self) -> None:
-        self.listener, self.first_step, self.samples = NullListener(), ExitStack(), []
+        self.listener, self.first_step, self.board, self.samples = NullListener(), ExitStack(), None, []
 
     def stepped(self, training: Training, lr: float) -> None:
         pass
