@@ -44,7 +44,9 @@ def train(
     """Train into the folder `out`, and evaluate on the test images, or on the held-out ones."""
     if recipe.data.path is None:
         raise RecipeError("data.path: this key is missing; set it to the folder with the images")
-    return training.train(DiffusionTask(recipe), out, listener, resume=resume)
+    with training.reading_phase(listener):
+        task = DiffusionTask(recipe)
+    return training.train(task, out, listener, resume=resume)
 
 
 class DiffusionTask:

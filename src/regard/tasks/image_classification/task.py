@@ -57,7 +57,8 @@ def train(
         raise RecipeError("data.path: this key is missing; set it to the folder with the images")
     folder = Path(recipe.data.path)
     model = with_start_sizes(recipe.model)
-    splits = open_images(folder, model)
+    with training.reading_phase(listener):
+        splits = open_images(folder, model)
     model = with_image_size(model, splits["train"])
     return training.train(
         ImageClassificationTask(replace(recipe, model=model), splits), out, listener, resume=resume
