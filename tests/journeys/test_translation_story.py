@@ -18,7 +18,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def test_training_logs_progress_and_prints_the_result(story: Path) -> None:
     log, output = (story / "train.err").read_text(), (story / "train.out").read_text()
     assert re.search(r"pairs: 1,\d\d\d read, 1,\d\d\d kept; \d+ for validation, \d+ for the test", log)
-    assert "validation at step 400" in log
+    assert "valid  step    400  loss " in log
     assert "tokens/s" in log
     assert output.startswith("BLEU ")
     assert "signature: nrefs:1" in output
