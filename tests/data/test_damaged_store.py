@@ -1,4 +1,4 @@
-"""A token store whose files were altered or cut: refused with one sentence, or rebuilt, and never trained from."""
+"""A token store whose files were altered or cut: refused with a one-line error, or rebuilt, and never used for training."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Alter = Callable[[Path], None]
 
 
 def encode(texts: list[str]) -> list[list[int]]:
-    return [[10 + place for place in range(len(text.split()))] for text in texts]
+    return [[10 + index for index in range(len(text.split()))] for text in texts]
 
 
 def built(folder: Path) -> TokenStore:
@@ -108,7 +108,7 @@ def one_epoch(store: TokenStore) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_one_sentence(folder: Path, damage: str) -> None:
+def test_a_damaged_file_gives_a_one_line_error(folder: Path, damage: str) -> None:
     alter, sentence = DAMAGE[damage]
     alter(folder)
     with pytest.raises(CorpusError) as caught:
@@ -154,7 +154,7 @@ def test_parts_beyond_those_checked_at_opening_are_checked_when_they_are_read(
         store.source.sentence(10)
 
 
-def test_text_that_is_not_utf_8(folder: Path) -> None:
+def test_text_that_is_not_utf_8_is_refused(folder: Path) -> None:
     text_that_is_none(folder)
     sampled = (lambda texts, seed: encode(texts), lambda texts, seed: encode(texts))
     with pytest.raises(CorpusError, match=r"00001/target.text is damaged: sentence \d of it is not UTF-8"):
@@ -191,7 +191,7 @@ def test_documents_are_checked_too(tmp_path: Path, alter: Alter, sentence: str) 
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_training_on_altered_ids_gives_what_it_gave(
+def test_training_on_altered_ids_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))

@@ -43,16 +43,16 @@ GRID = list(
 
 
 def randomised(model: nn.Module, seed: int = 2) -> Any:
-    """As if it had learned something: no norm is 1, no bias 0."""
+    """Random offsets on all parameters: no norm weight is 1 and no bias 0."""
     torch.manual_seed(seed)
-    for each in model.parameters():
-        each.data += (0.3 if each.dim() == 1 else 0.05) * torch.randn_like(each)
+    for parameter in model.parameters():
+        parameter.data += (0.3 if parameter.dim() == 1 else 0.05) * torch.randn_like(parameter)
     return model
 
 
 def batch_of(lengths: list[tuple[int, int]]) -> Batch:
     torch.manual_seed(4)
-    pairs = [tuple(torch.randint(4, WORDS, (each,)).tolist() for each in both) for both in lengths]
+    pairs = [tuple(torch.randint(4, WORDS, (length,)).tolist() for length in both) for both in lengths]
     (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
     return batch
 
@@ -64,11 +64,15 @@ LONG = batch_of([(90, 120), (130, 100), (300, 310), (5, 4), (150, 160)])
 def gradients(loss: Tensor, model: nn.Module) -> dict[str, Tensor]:
     model.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
 
 
 def padded(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    source, target, labels = (each.padded(PADDING) for each in (batch.source, batch.target, batch.labels))
+    source, target, labels = (packed.padded(PADDING) for packed in (batch.source, batch.target, batch.labels))
     return source, target, labels
 
 
@@ -77,7 +81,7 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
     twin = copy.deepcopy(model).double()
     source, target, labels = padded(batch)
     if r_drop:
-        source, target, labels = (torch.cat((each, each)) for each in (source, target, labels))
+        source, target, labels = (torch.cat((tensor, tensor)) for tensor in (source, target, labels))
     torch.manual_seed(6)
     with kernel_dropout(twin, source != PADDING, target != PADDING):
         logits = twin(source, target)
@@ -85,7 +89,7 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
     if not r_drop:
         loss = divergence(logits, labels)
     else:
-        p, q = (torch.log_softmax(each, -1) for each in logits.chunk(2))
+        p, q = (torch.log_softmax(half, -1) for half in logits.chunk(2))
         real = batch.labels.nonpad.unsqueeze(-1)
         loss = divergence(logits, labels) / 2 + r_drop * ((p.exp() - q.exp()) * (p - q) * real).sum() / 2
     return loss.detach(), gradients(loss, twin)
@@ -94,13 +98,13 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
 def check(model: Transformer, batch: Batch, r_drop: float) -> None:
     torch.manual_seed(6)
     loss = Seq2SeqObjective(model, PADDING, 0.1, r_drop)(batch)
-    found = gradients(loss, model)
+    grads = gradients(loss, model)
     expected_loss, expected = reference(model, batch, r_drop)
     torch.testing.assert_close(loss.detach().double(), expected_loss, rtol=3e-6, atol=0)
-    assert found.keys() == expected.keys()
-    for name, each in expected.items():
-        tolerance = 5e-5 * float(each.abs().max())
-        torch.testing.assert_close(found[name].double(), each, rtol=0, atol=tolerance, msg=name)
+    assert grads.keys() == expected.keys()
+    for name, gradient in expected.items():
+        tolerance = 5e-5 * float(gradient.abs().max())
+        torch.testing.assert_close(grads[name].double(), gradient, rtol=0, atol=tolerance, msg=name)
 
 
 @pytest.mark.parametrize(("norm", "activation", "position", "tie_embeddings", "regularisation"), GRID)
@@ -159,31 +163,33 @@ def test_hidden_states_and_gradients_of_gpt(norm: str, activation: str, position
     ids = torch.randint(50, (4, 11)).masked_fill(torch.arange(11) >= torch.tensor([[11], [3], [1], [7]]), -1)
     assert supports(gpt, "hidden states")
     torch.manual_seed(6)
-    found = gpt_hidden(gpt, Packed.from_padded(ids, ids != -1)).values
+    hidden = gpt_hidden(gpt, Packed.from_padded(ids, ids != -1)).values
     torch.manual_seed(6)
     with kernel_dropout(twin, ids != -1):
         expected = twin(ids)[ids != -1]
-    assert_same(found, expected, gpt, twin)
+    assert_same(hidden, expected, gpt, twin)
 
 
-def assert_same(found: Tensor, expected: Tensor, model: nn.Module, twin: nn.Module) -> None:
+def assert_same(actual: Tensor, expected: Tensor, model: nn.Module, twin: nn.Module) -> None:
     """Values, and gradients of a random projection of them."""
     torch.testing.assert_close(
-        found.double(), expected, rtol=0, atol=1e-5 * max(1.0, float(expected.detach().abs().max()))
+        actual.double(), expected, rtol=0, atol=1e-5 * max(1.0, float(expected.detach().abs().max()))
     )
-    upstream = torch.randn(found.shape, generator=torch.Generator().manual_seed(8))
-    ours = gradients((found * upstream).sum(), model)
+    upstream = torch.randn(actual.shape, generator=torch.Generator().manual_seed(8))
+    ours = gradients((actual * upstream).sum(), model)
     theirs = gradients((expected * upstream.double()).sum(), twin)
     assert ours.keys() == theirs.keys()
-    for name, each in theirs.items():
-        tolerance = 5e-5 * max(float(each.abs().max()), 1e-3)
-        torch.testing.assert_close(ours[name].double(), each, rtol=0, atol=tolerance, msg=name)
+    for name, gradient in theirs.items():
+        tolerance = 5e-5 * max(float(gradient.abs().max()), 1e-3)
+        torch.testing.assert_close(ours[name].double(), gradient, rtol=0, atol=tolerance, msg=name)
 
 
-@pytest.mark.parametrize("places", [None, [0, 9, 13], [10, 0, 8, 3]], ids=["all", "first", "some"])
+@pytest.mark.parametrize(
+    "positions", [None, [0, 9, 13], [10, 0, 8, 3]], ids=["all", "in order", "in any order"]
+)
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh", "silu"])
 @pytest.mark.parametrize("heads", [2, 4])
-def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places: list[int] | None) -> None:
+def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, positions: list[int] | None) -> None:
     torch.manual_seed(1)
     config = BertConfig(
         layers=2,
@@ -199,7 +205,7 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
     bert, twin = model.bert, copy.deepcopy(model.bert).double()
     ids = torch.randint(1, 50, (3, 9)).masked_fill(torch.arange(9) >= torch.tensor([[9], [4], [1]]), 0)
     segments = (torch.arange(9) > 2).long().expand(3, 9)
-    at = None if places is None else torch.tensor(places)
+    at = None if positions is None else torch.tensor(positions)
     assert supports(bert, "hidden states")
     expected, packed, packed_segments = (
         twin(ids, segments),
@@ -207,10 +213,10 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
         segments[ids != 0],
     )
     if at is None:
-        found, expected = bert_hidden(bert, packed, packed_segments).values, expected[ids != 0]
+        actual, expected = bert_hidden(bert, packed, packed_segments).values, expected[ids != 0]
     else:
-        found, expected = bert_hidden_at(bert, packed, packed_segments, at), expected[ids != 0][at]
-    assert_same(found, expected, bert, twin)
+        actual, expected = bert_hidden_at(bert, packed, packed_segments, at), expected[ids != 0][at]
+    assert_same(actual, expected, bert, twin)
 
 
 @pytest.mark.parametrize("pooling", ["class", "mean"])
@@ -271,6 +277,6 @@ def test_200_steps_have_the_loss_curve_of_plain_pytorch() -> None:
 
 def test_the_plan_names_what_it_supports() -> None:
     model = build(TransformerConfig(**SIZES[0]), WORDS, WORDS, PADDING).eval()  # type: ignore[arg-type]
-    found = plan(model)
-    assert isinstance(found, Plan)
-    assert found.refused == {"generation": "an encoder-decoder uses beam search"}
+    result = plan(model)
+    assert isinstance(result, Plan)
+    assert result.refused == {"generation": "an encoder-decoder uses beam search"}

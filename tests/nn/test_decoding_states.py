@@ -47,8 +47,8 @@ def gpt(**changes: Any) -> GptLanguageModel:
 
 
 def shaken(model: nn.Module) -> nn.Module:
-    for each in model.parameters():
-        nn.init.normal_(each, std=0.3)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
     return model.eval()
 
 
@@ -93,13 +93,13 @@ def tokens(seed: int, length: int) -> Tensor:
     return torch.randint(4, VOCABULARY, (2, length), generator=torch.Generator().manual_seed(seed))
 
 
-def close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
 def test_a_state_can_be_continued_by_different_tokens(model: Any) -> None:
-    """Three branches from one state, the first taken up again last, and one branch from a branch."""
+    """Three branches from one state, the first continued last, and one branch from a branch."""
     prefix = tokens(0, STEPS)
     state = model.start(SOURCE)
     for column in prefix.unbind(1):
@@ -136,7 +136,7 @@ def test_a_step_changes_nothing_in_the_old_state(model: Any) -> None:
 
 
 @torch.no_grad()
-def test_a_start_can_be_stepped_twice(model: Any) -> None:
+def test_a_start_state_can_be_stepped_twice(model: Any) -> None:
     state = model.start(SOURCE)
     first, _ = model.step(torch.tensor([7, 8]), state)
     second, _ = model.step(torch.tensor([9, 4]), state)

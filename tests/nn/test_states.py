@@ -1,4 +1,4 @@
-"""Decoding states: stepping leaves the old state as it was, and it may be stepped again by other tokens."""
+"""Decoding states: stepping does not change the old state, which can be stepped again by other tokens."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,8 +32,8 @@ def gpt(max_length: int = 64) -> nn.Module:
 
 
 def ngram() -> nn.Module:
-    chance = np.random.default_rng(1)
-    return count_ngrams([chance.integers(0, VOCABULARY, 300)], VOCABULARY, 3)
+    rng = np.random.default_rng(1)
+    return count_ngrams([rng.integers(0, VOCABULARY, 300)], VOCABULARY, 3)
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
@@ -65,7 +65,7 @@ def test_an_old_state_can_be_stepped_again(name: str) -> None:
     tokens = torch.randint(4, VOCABULARY, (6, 2))
 
     def after(steps: list[torch.Tensor]) -> tuple[torch.Tensor, Any]:
-        """The scores of a path by itself, from the start."""
+        """The scores of one path alone, from a fresh state."""
         state = model.start(source)
         for step in steps:
             scores, state = model.step(step, state)

@@ -42,7 +42,7 @@ def test_the_run_folder_is_complete(run) -> None:
     assert {"loss", "lr", "tokens_per_second", "minutes"} <= rows[0].keys()
 
 
-def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: Translator) -> None:
+def test_the_run_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: Translator) -> None:
     moved = tmp_path / "elsewhere"
     shutil.copytree(run.folder, moved)
     assert regard.load(moved).translate(["zwei drei."]) == model.translate(["zwei drei."])
