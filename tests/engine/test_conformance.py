@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from support.kernel_dropout import kernel_dropout
+from support.pair_batches import LONG, PADDING, SHORT, WORDS
 from torch import Tensor, nn
 
 from regard.config.models import BertConfig, GptConfig, TransformerConfig, VitConfig
@@ -21,10 +22,8 @@ from regard.engine.plan import supports
 from regard.nn import Packed
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.transformer import Transformer
-from regard.tokenization import Tokenizer
 from regard.training.objectives import Seq2SeqObjective, SmoothedKL
 
-PADDING, WORDS = Tokenizer.padding, 75
 SIZES = (
     {"encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "heads": 2, "d_ff": 48},
     {"encoder_layers": 1, "decoder_layers": 2, "d_model": 64, "heads": 4, "d_ff": 32},
@@ -48,17 +47,6 @@ def randomised(model: nn.Module, seed: int = 2) -> Any:
     for parameter in model.parameters():
         parameter.data += (0.3 if parameter.dim() == 1 else 0.05) * torch.randn_like(parameter)
     return model
-
-
-def batch_of(lengths: list[tuple[int, int]]) -> Batch:
-    torch.manual_seed(4)
-    pairs = [tuple(torch.randint(4, WORDS, (length,)).tolist() for length in both) for both in lengths]
-    (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
-    return batch
-
-
-BATCH = batch_of([(3, 5), (9, 2), (1, 1), (7, 7), (12, 20), (2, 6)])
-LONG = batch_of([(90, 120), (130, 100), (300, 310), (5, 4), (150, 160)])
 
 
 def gradients(loss: Tensor, model: nn.Module) -> dict[str, Tensor]:
@@ -126,7 +114,7 @@ def test_loss_and_gradients_of_the_encoder_decoder(
     model = randomised(build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
     assert supports(model, "hidden states")
     assert supports(model, "token loss")
-    check(model, BATCH, r_drop)
+    check(model, SHORT, r_drop)
 
 
 @pytest.mark.parametrize("regularisation", range(3))
@@ -144,8 +132,8 @@ def test_loss_from_hidden_states_where_the_fused_loss_is_not_used(monkeypatch: p
     config = TransformerConfig(**SIZES[0], dropout=0.2, attention_dropout=0.15)  # type: ignore[arg-type]
     model = randomised(build(config, WORDS, WORDS, PADDING).train())
     monkeypatch.setattr("regard.training.objectives.translation_loss", lambda *_, **__: None)
-    check(model, BATCH, 0.0)
-    check(model, BATCH, 1.5)
+    check(model, SHORT, 0.0)
+    check(model, SHORT, 1.5)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])

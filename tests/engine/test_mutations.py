@@ -10,12 +10,13 @@ import torch
 from support.kernel_dropout import kernel_dropout
 from support.mutations import DROPOUT_MUTATIONS, MUTATIONS, PADDING, WORDS, Change, Mutation, small
 from support.padded_calls import run_padded
+from support.pair_batches import SHORT as BATCH
 from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
 from regard.config.models import BertConfig, GptConfig, VitConfig
-from regard.data.batches import Batch, Batches
+from regard.data.batches import Batch
 from regard.decoding import BeamSearchConfig, DecodingConstraints, Hypothesis, TranslationPipeline, search
 from regard.decoding.generator import GenerationConfig, Generator
 from regard.engine import Plan, Unsupported, plan
@@ -44,15 +45,6 @@ class NoText:
     begin, end, padding, unknown = Tokenizer.begin, Tokenizer.end, Tokenizer.padding, Tokenizer.unknown
 
 
-def batch_of() -> Batch:
-    torch.manual_seed(4)
-    lengths = [(3, 5), (9, 2), (1, 1), (7, 7), (12, 20), (2, 6)]
-    pairs = [tuple(torch.randint(4, WORDS, (length,)).tolist() for length in both) for both in lengths]
-    (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
-    return batch
-
-
-BATCH = batch_of()
 SOURCE, TARGET, LABELS = (packed.padded(PADDING) for packed in (BATCH.source, BATCH.target, BATCH.labels))
 
 

@@ -15,9 +15,9 @@ TESTS = Path(__file__).parents[1]
 SELECTED = {
     "2": [
         *("test_gemm.py", "test_stack.py", "test_memory_errors.py", "test_threads.py"),
-        *("test_translation_loss.py", "test_linear_cross_entropy.py"),
+        *("test_token_loss.py", "test_loss.py"),
     ],
-    "1": ["test_native_search.py", "test_native_generation.py", "test_conformance.py"],
+    "1": ["test_search.py", "test_generate.py", "test_conformance.py"],
 }
 """Test files, by the number of OpenMP threads: the steps of small searches are too short to be shared."""
 SKIPPED = "not 200_steps"

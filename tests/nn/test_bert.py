@@ -3,6 +3,7 @@
 import pytest
 import torch
 from support.padded_calls import hidden_of_bert
+from support.pytorch_encoder import pytorch_encoder_layer
 from torch import nn
 from torch.nn import functional
 
@@ -51,20 +52,7 @@ def reference(bert: Bert, ids: torch.Tensor, segments: torch.Tensor) -> torch.Te
     x = bert.token_embedding.weight[ids] + bert.segment_embedding.weight[segments]
     x = bert.norm(x + bert.position_embedding.table[: ids.size(1)])
     for block in bert.blocks:
-        own, forward = block.self_attention.sublayer.attention, block.feed_forward.sublayer
-        layer = nn.TransformerEncoderLayer(
-            32, 4, 48, 0.0, functional.gelu, layer_norm_eps=1e-12, batch_first=True
-        ).eval()
-        with torch.no_grad():
-            weights = torch.cat([own.query.weight, own.key.weight, own.value.weight])
-            layer.self_attn.in_proj_weight.copy_(weights)
-            layer.self_attn.in_proj_bias.copy_(torch.cat([own.query.bias, torch.zeros(32), own.value.bias]))
-        pairs = [
-            (layer.self_attn.out_proj, own.output), (layer.linear1, forward.fc1), (layer.linear2, forward.fc2),
-            (layer.norm1, block.self_attention.norm), (layer.norm2, block.feed_forward.norm),
-        ]  # fmt: skip
-        for theirs, ours in pairs:
-            theirs.load_state_dict(ours.state_dict())
+        layer = pytorch_encoder_layer(block, 1e-12)
         x = layer.to(x.dtype)(x, src_key_padding_mask=ids == PAD)
     return x
 
@@ -181,5 +169,5 @@ def test_recording_names_every_layer_and_leaves_the_result() -> None:
 
 def test_a_text_longer_than_the_positions_is_refused() -> None:
     ids, segments = texts(21)
-    with pytest.raises(ValueError, match="end at length 20"):
+    with pytest.raises(ValueError, match="length 21 is longer than the 20 learned positions"):
         small()(ids, segments)

@@ -71,7 +71,7 @@ def reference(model: ConvS2S, source: list[int], target: list[int]) -> np.ndarra
     values = (keys + read) * half
     hidden = projected(decoder.widen, written)
     for layer in decoder.layers:
-        before = np.zeros((decoder.before, hidden.shape[1]))
+        before = np.zeros((decoder.left_context, hidden.shape[1]))
         convolved = gated(layer.convolution, np.concatenate([before, hidden]))
         query = (projected(layer.query, convolved) + written) * half
         scores = query @ keys.T / math.sqrt(keys.shape[1])

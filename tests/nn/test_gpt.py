@@ -64,9 +64,9 @@ def test_cached_steps_equal_the_full_pass(position: str, norm: str) -> None:
     model, text = writer(position=position, norm=norm), ids(3, 12)
     whole = model(text)
     state = model.start(text[:, :5])
-    for position in range(5, 12):
-        scores, state = model.step(text[:, position], state)
-        assert torch.allclose(scores, whole[:, position], atol=1e-5)
+    for index in range(5, 12):
+        scores, state = model.step(text[:, index], state)
+        assert torch.allclose(scores, whole[:, index], atol=1e-5)
 
 
 @pytest.mark.parametrize("position", POSITIONS)

@@ -41,9 +41,9 @@ def test_cached_steps_equal_the_full_pass(position: str, norm: str) -> None:
     with torch.no_grad():
         full = model(source, target)
         state = model.start(source)
-        for position in range(target.size(1)):
-            scores, state = model.step(target[:, position], state)
-            assert torch.allclose(scores, full[:, position], atol=1e-10)
+        for index in range(target.size(1)):
+            scores, state = model.step(target[:, index], state)
+            assert torch.allclose(scores, full[:, index], atol=1e-10)
 
 
 @pytest.mark.parametrize("position", POSITIONS)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.pytorch_encoder import pytorch_encoder_layer
 from torch import nn
 from torch.nn import functional
 
@@ -53,21 +54,7 @@ def reference(model: nn.Module, pixels: torch.Tensor) -> torch.Tensor:
     x = x.flatten(2).transpose(1, 2)
     x = torch.cat([vit.class_embedding.expand(len(x), 1, -1), x], 1) + vit.position_embedding.table
     for block in vit.blocks:
-        own, forward = block.self_attention.sublayer.attention, block.feed_forward.sublayer
-        layer = nn.TransformerEncoderLayer(
-            32, 4, 48, 0.0, functional.gelu, layer_norm_eps=1e-6, batch_first=True, norm_first=True
-        ).eval()
-        with torch.no_grad():
-            layer.self_attn.in_proj_weight.copy_(
-                torch.cat([own.query.weight, own.key.weight, own.value.weight])
-            )
-            layer.self_attn.in_proj_bias.copy_(torch.cat([own.query.bias, torch.zeros(32), own.value.bias]))
-        pairs = [
-            (layer.self_attn.out_proj, own.output), (layer.linear1, forward.fc1), (layer.linear2, forward.fc2),
-            (layer.norm1, block.self_attention.norm), (layer.norm2, block.feed_forward.norm),
-        ]  # fmt: skip
-        for theirs, ours in pairs:
-            theirs.load_state_dict(ours.state_dict())
+        layer = pytorch_encoder_layer(block, 1e-6, norm_first=True)
         x = layer(x)
     return model.labels(vit.norm(x[:, 0]))
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from support.pair_batches import LONG, PADDING, SHORT, WORDS
 from torch import Tensor, nn
 
 from regard.config.models import TransformerConfig
-from regard.data.batches import Batch, Batches
+from regard.data.batches import Batch
 from regard.engine.library import library
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
-from regard.tokenization import Tokenizer
 from regard.training.objectives import Seq2SeqObjective
 
-PADDING, WORDS = Tokenizer.padding, 75
 PLAN = sys.modules["regard.engine.plan"]
 
 
@@ -27,17 +26,6 @@ def model_of(**settings: Any) -> Transformer:
     model = build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING).train()
     assert isinstance(model, Transformer)
     return model
-
-
-def batch_of(lengths: list[tuple[int, int]]) -> Batch:
-    torch.manual_seed(4)
-    pairs = [tuple(torch.randint(4, WORDS, (length,)).tolist() for length in both) for both in lengths]
-    (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
-    return batch
-
-
-SHORT = batch_of([(3, 5), (9, 2), (1, 1), (7, 7), (12, 20), (2, 6)])
-LONG = batch_of([(90, 120), (130, 100), (300, 310), (5, 4), (150, 160)])
 
 
 @contextmanager

@@ -46,9 +46,9 @@ def test_a_cached_step_equals_the_full_pass(score: str, position: str) -> None:
     source, target = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]]), torch.randint(4, 30, (2, 6))
     with torch.no_grad():
         full, state = model(source, target), model.start(source)
-        for position in range(6):
-            step, state = model.step(target[:, position], state)
-            assert torch.allclose(step, full[:, position], atol=1e-5)
+        for index in range(6):
+            step, state = model.step(target[:, index], state)
+            assert torch.allclose(step, full[:, index], atol=1e-5)
 
 
 @pytest.mark.parametrize("score", NAMES)

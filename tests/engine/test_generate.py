@@ -35,11 +35,11 @@ def test_scores_equal_the_plain_models_also_beyond_the_window(
     plain = model(position=position, norm=norm, activation=activation)
     native, ids = native_of(plain), torch.randint(50, (3, 40))
     states = plain.start(ids[:, :5]), native.start(ids[:, :5])
-    for position in range(5, 40):
-        wanted, first = plain.step(ids[:, position], states[0])
-        actual, second = native.step(ids[:, position], states[1])
+    for index in range(5, 40):
+        wanted, first = plain.step(ids[:, index], states[0])
+        actual, second = native.step(ids[:, index], states[1])
         states = first, second
-        assert torch.allclose(actual, wanted, atol=1e-4), position
+        assert torch.allclose(actual, wanted, atol=1e-4), index
 
 
 @torch.no_grad()
