@@ -55,7 +55,7 @@ def cut(name: str, size: int) -> Alter:
     return alter
 
 
-def tell(**values: object) -> Alter:
+def set_index(**values: object) -> Alter:
     def alter(folder: Path) -> None:
         path = folder / "store.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | values))
@@ -89,11 +89,11 @@ DAMAGE = {
     "offsets cut": (cut("source.starts", 40), "source.starts is damaged: 5 offsets for 10 sentences"),
     "no offsets": (cut("target.starts", 0), "target.starts is damaged: 0 offsets for 10 sentences"),
     "a file gone": (lambda folder: (folder / "00001" / "target.ids").unlink(), "target.ids is damaged"),
-    "more pairs": (tell(pairs=41), "store.json is damaged: 41 pairs, 10 per part, in 4 parts"),
-    "pairs without end": (tell(pairs=10**15, part=1), "store.json is damaged: 1,000,000,000,000,000 pairs"),
-    "fewer pairs": (tell(pairs=39), "00003/source.starts is damaged: 11 offsets for 9 sentences"),
-    "no size": (tell(part=0), "store.json is damaged: 40 pairs, 0 per part"),
-    "infinite": (tell(pairs=float("inf")), "store.json is damaged"),
+    "more pairs": (set_index(pairs=41), "store.json is damaged: 41 pairs, 10 per part, in 4 parts"),
+    "pairs without end": (set_index(pairs=10**15, part=1), "store.json is damaged: 1,000,000,000,000,000 pairs"),
+    "fewer pairs": (set_index(pairs=39), "00003/source.starts is damaged: 11 offsets for 9 sentences"),
+    "no size": (set_index(part=0), "store.json is damaged: 40 pairs, 0 per part"),
+    "infinite": (set_index(pairs=float("inf")), "store.json is damaged"),
 }  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def test_only_the_damaged_part_is_rebuilt(folder: Path) -> None:
 
 def test_nothing_outside_the_store_is_removed(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
-    tell(bytes={"../precious/file": 1, "file": 1})(folder)
+    set_index(bytes={"../precious/file": 1, "file": 1})(folder)
     assert len(built(folder)) == 40
     assert (tmp_path / "precious").is_dir()
 
