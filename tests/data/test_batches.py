@@ -52,9 +52,9 @@ def test_a_store_in_parts_equals_a_store_in_one_piece(store: TokenStore, parts: 
     assert [len(part) for part in parts.parts()] == [10] * 10 + [3]
     assert len(parts) == 103
     for number in range(103):
-        for one, other in ((store.source, parts.source), (store.target, parts.target)):
-            assert one.sentence(number).tolist() == other.sentence(number).tolist()
-            assert one.text(number) == other.text(number)
+        for whole_side, part_side in ((store.source, parts.source), (store.target, parts.target)):
+            assert whole_side.sentence(number).tolist() == part_side.sentence(number).tolist()
+            assert whole_side.text(number) == part_side.text(number)
 
 
 def test_pools_of_several_parts_are_mixed(parts: TokenStore) -> None:
@@ -205,14 +205,15 @@ def test_resampled_ids_are_drawn_from_the_text_by_seed(store: TokenStore) -> Non
     assert used_seeds == seeds
     assert len(set(seeds)) == 2
     assert all(
-        torch.equal(one.source.values, other.source.values) for one, other in zip(first, again, strict=True)
+        torch.equal(first_batch.source.values, second_batch.source.values)
+        for first_batch, second_batch in zip(first, again, strict=True)
     )
 
 
 def test_batches_of_pairs_hold_every_pair(store: TokenStore) -> None:
     pairs = [
-        (one, other)
-        for one, other in zip(lengths([p[0] for p in PAIRS]), lengths([p[1] for p in PAIRS]), strict=True)
+        (source, target)
+        for source, target in zip(lengths([p[0] for p in PAIRS]), lengths([p[1] for p in PAIRS]), strict=True)
     ]
     batches = list(Batches.of_pairs(pairs, 40, 100))
     assert sorted(member for batch in batches for member in batch.sentences) == list(range(103))

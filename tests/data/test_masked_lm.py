@@ -159,8 +159,8 @@ def test_spans_cover_every_token_once_within_the_limit(stored: Made) -> None:
         for example in documents.load(np.arange(len(documents)), np.random.default_rng(0))
     ]
     assert all(len(ids) <= 12 for ids in texts)
-    assert [one for ids in texts for one in ids] == [
-        one for document in made for sentence in document for one in sentence
+    assert [token_id for ids in texts for token_id in ids] == [
+        token_id for document in made for sentence in document for token_id in sentence
     ]
     assert list(spans(np.array([5, 30, 4, 0, 6, 2]), np.array([0, 0, 0, 0, 0, 1]), 12)) == [
         (0, 0, 1), (1, 0, 1), (1, 12, 1), (1, 24, 2), (4, 0, 1), (5, 0, 1),
@@ -170,14 +170,14 @@ def test_spans_cover_every_token_once_within_the_limit(stored: Made) -> None:
 def test_a_store_in_parts_gives_every_sentence_once_per_epoch(stored: Made) -> None:
     documents = stored(corpus(30), part=50, masking=TokenMasking(probability=0.0), next_sentence=False)
     assert [len(part) > 0 for part in documents.parts()] == [True] * 8
-    assert [one for part in documents.parts() for one in part] == list(range(len(documents)))
+    assert [token_id for part in documents.parts() for token_id in part] == list(range(len(documents)))
     batches, masked_ids = TextBatches(documents, tokens=512, pool=7), []
     for batch, cursor in batches.stream():
-        masked_ids += [one for one in batch.ids.values.tolist() if one > 4]
+        masked_ids += [token_id for token_id in batch.ids.values.tolist() if token_id > 4]
         if cursor.epoch == 1:
             break
     assert sorted(masked_ids) == sorted(
-        one for document in corpus(30) for sentence in document for one in sentence
+        token_id for document in corpus(30) for sentence in document for token_id in sentence
     )
 
 
@@ -193,7 +193,10 @@ def test_masking_differs_between_epochs_and_is_repeatable_from_a_cursor(stored: 
     for batch, _ in seen:
         for labels, number in zip(batch.ids.like(batch.token_labels).split(), batch.sentences, strict=True):
             epochs.setdefault(number, []).append(labels.tolist())
-    assert any(one != other for one, other, *_ in (masks for masks in epochs.values() if len(masks) > 1))
+    assert any(
+        first_mask != second_mask
+        for first_mask, second_mask, *_ in (masks for masks in epochs.values() if len(masks) > 1)
+    )
     assert FOREIGN in {int(label) for batch, _ in seen for label in batch.labels[:, 0]}
 
 

@@ -259,7 +259,7 @@ def curve(steps: int, twin: bool) -> list[float]:
 
 def test_200_steps_have_the_loss_curve_of_plain_pytorch() -> None:
     ours, twin = curve(200, twin=False), curve(200, twin=True)
-    assert max(abs(one - other) for one, other in zip(ours, twin, strict=True)) < 1e-4
+    assert max(abs(loss - expected) for loss, expected in zip(ours, twin, strict=True)) < 1e-4
     assert ours[-1] < ours[0] - 0.5
 
 

@@ -107,8 +107,8 @@ def test_losses_of_packed_texts_equal_those_of_the_padded_modules(
         expected = loss_and_gradients(objective(model), model, batch)
     request.getfixturevalue("never_padded")
     actual = loss_and_gradients(objective(model), model, batch)
-    for one, other in zip(actual, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    for tensor, expected_tensor in zip(actual, expected, strict=True):
+        torch.testing.assert_close(tensor, expected_tensor, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 1.0])
@@ -123,8 +123,8 @@ def test_the_loss_of_packed_pairs_equals_that_of_the_padded_modules(
     with plain():
         expected = loss_and_gradients(objective, model, batch)
     request.getfixturevalue("never_padded")
-    for one, other in zip(loss_and_gradients(objective, model, batch), expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    for tensor, expected_tensor in zip(loss_and_gradients(objective, model, batch), expected, strict=True):
+        torch.testing.assert_close(tensor, expected_tensor, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])

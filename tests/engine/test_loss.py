@@ -26,8 +26,8 @@ def test_value_and_gradients_equal_the_reference(
     plain = SmoothedKL(11, PAD, smoothing)(hidden @ weight.T + bias, gold)
     plain_gradients = torch.autograd.grad(plain * 0.3, (hidden, weight, bias))
     assert torch.allclose(ours, plain, atol=1e-6)
-    for one, other in zip(ours_gradients, plain_gradients, strict=True):
-        assert torch.allclose(one, other, atol=1e-6)
+    for gradient, expected in zip(ours_gradients, plain_gradients, strict=True):
+        assert torch.allclose(gradient, expected, atol=1e-6)
 
 
 def test_without_gradients_only_the_loss_is_computed() -> None:
@@ -70,8 +70,10 @@ def test_r_drop_equals_its_formula(kind: torch.dtype) -> None:
     plain = likelihood + 3.0 * ((p.exp() - q.exp()) * (p - q)).sum() / 2
     assert torch.allclose(ours, plain, rtol=1e-5)
     wanted = (hidden, weight, bias)
-    for one, other in zip(torch.autograd.grad(ours, wanted), torch.autograd.grad(plain, wanted), strict=True):
-        assert torch.allclose(one, other, rtol=1e-3, atol=1e-3)
+    for gradient, expected in zip(
+        torch.autograd.grad(ours, wanted), torch.autograd.grad(plain, wanted), strict=True
+    ):
+        assert torch.allclose(gradient, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])
@@ -85,5 +87,7 @@ def test_without_a_bias(r_drop: float) -> None:
         for bias in (None, zero)
     )
     assert ours == theirs
-    for one, other in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs), strict=True):
-        assert torch.equal(one, other)
+    for gradient, expected in zip(
+        torch.autograd.grad(ours, inputs), torch.autograd.grad(theirs, inputs), strict=True
+    ):
+        assert torch.equal(gradient, expected)

@@ -88,9 +88,9 @@ def assert_same_search(ours: list[list[Hypothesis]], theirs: list[list[Hypothesi
     assert [[hypothesis.ids for hypothesis in nbest] for nbest in ours] == [
         [hypothesis.ids for hypothesis in nbest] for nbest in theirs
     ]
-    for one, other in zip(ours, theirs, strict=True):
-        assert [hypothesis.score for hypothesis in one] == pytest.approx(
-            [hypothesis.score for hypothesis in other], abs=1e-4
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert [hypothesis.score for hypothesis in actual] == pytest.approx(
+            [hypothesis.score for hypothesis in expected], abs=1e-4
         )
 
 
@@ -188,7 +188,7 @@ def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
     model = small().train()
     learned(model)
     objective = Seq2SeqObjective(model, PADDING, 0.1)
-    other = {name: parameter.detach() * 1.2 for name, parameter in model.named_parameters()}
+    scaled = {name: parameter.detach() * 1.2 for name, parameter in model.named_parameters()}
 
     class Loss(nn.Module):
         def __init__(self) -> None:
@@ -198,7 +198,7 @@ def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
         def forward(self) -> Tensor:
             return objective(BATCH)
 
-    weights = {f"model.{name}": weight for name, weight in other.items()}
+    weights = {f"model.{name}": weight for name, weight in scaled.items()}
     ours = functional_call(Loss(), weights, ())
     with plain():
         theirs = functional_call(Loss(), weights, ())
@@ -222,7 +222,7 @@ def test_activation_checkpointing_of_a_whole_step(reentrant: bool, plain: Plain)
     objective = Seq2SeqObjective(model, PADDING, 0.1)
     trigger = torch.ones((), requires_grad=True)
     torch.manual_seed(6)
-    loss = checkpoint(lambda one: objective(BATCH) * one, trigger, use_reentrant=reentrant)
+    loss = checkpoint(lambda factor: objective(BATCH) * factor, trigger, use_reentrant=reentrant)
     loss.backward()
     gradients = {
         name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None

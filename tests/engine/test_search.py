@@ -99,8 +99,8 @@ def test_the_same_hypotheses_as_the_plain_search(
         assert [[hypothesis.ids for hypothesis in nbest] for nbest in ours] == [
             [hypothesis.ids for hypothesis in nbest] for nbest in plain
         ]
-        for source, one, other in zip(SENTENCES, ours, plain, strict=True):
-            for mine, theirs in zip(one, other, strict=True):
+        for source, native_nbest, plain_nbest in zip(SENTENCES, ours, plain, strict=True):
+            for mine, theirs in zip(native_nbest, plain_nbest, strict=True):
                 assert mine.score == pytest.approx(theirs.score, abs=1e-4)
                 assert mine.log_probability == pytest.approx(
                     rescored(made, source, mine.ids, options), abs=1e-3
@@ -140,8 +140,8 @@ def test_an_ensemble_equals_the_plain_search(options: BeamSearchConfig) -> None:
     members = [model(seed=1), model(seed=2, norm="post"), model(seed=3, d_model=64, d_ff=80, decoder_layers=3)]
     for subset in (members[:2], members):
         ours, plain = both(Ensemble(subset).eval(), options)
-        for one, other in zip(ours, plain, strict=True):
-            for mine, theirs in zip(one, other, strict=True):
+        for native_nbest, plain_nbest in zip(ours, plain, strict=True):
+            for mine, theirs in zip(native_nbest, plain_nbest, strict=True):
                 assert mine.ids == theirs.ids
                 assert mine.score == pytest.approx(theirs.score, abs=1e-4)
 
@@ -227,9 +227,11 @@ def test_knn_search_equals_the_plain_search(norm: str, options: BeamSearchConfig
         Ensemble([model(seed=3), remembering(model(seed=4), 3, 0.7)]).eval(),
     ):
         ours, plain = both(variant, options)
-        for one, other in zip(ours, plain, strict=True):
-            assert [hypothesis.ids for hypothesis in one] == [hypothesis.ids for hypothesis in other]
-            for mine, theirs in zip(one, other, strict=True):
+        for native_nbest, plain_nbest in zip(ours, plain, strict=True):
+            assert [hypothesis.ids for hypothesis in native_nbest] == [
+                hypothesis.ids for hypothesis in plain_nbest
+            ]
+            for mine, theirs in zip(native_nbest, plain_nbest, strict=True):
                 assert mine.score == pytest.approx(theirs.score, abs=1e-4)
     with_memory = [nbest[0].ids for nbest in both(remembering(alone, 1), options)[0]]
     assert with_memory != [nbest[0].ids for nbest in both(alone, options)[0]]

@@ -48,9 +48,9 @@ def batch(lengths: list[int] = LENGTHS, width: int = 32) -> tuple[Tensor, Tensor
 
 def test_dropout_bytes_do_not_repeat() -> None:
     numbers = torch.arange(1_000_000)
-    one, other = dropout_bytes(numbers, 5), dropout_bytes(numbers, 6)
-    assert float((one == other).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
-    assert float((one[1:] == one[:-1]).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
+    first_mask, second_mask = dropout_bytes(numbers, 5), dropout_bytes(numbers, 6)
+    assert float((first_mask == second_mask).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
+    assert float((first_mask[1:] == first_mask[:-1]).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
 
 
 # ---- Operators. ----
@@ -226,8 +226,8 @@ def test_selected_rows_equal_those_of_all_rows_with_gradients() -> None:
     wanted = [x, *(tensor for tensor in spec.tensors if tensor.requires_grad)]
     ours = torch.autograd.grad(subset, wanted, upstream)
     theirs = torch.autograd.grad(every[selected.long()], wanted, upstream)
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for gradient, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_sublayers_run_one_by_one_equal_the_stack() -> None:
@@ -356,8 +356,8 @@ def test_the_language_model_loss_equals_cross_entropy_of_its_logits() -> None:
     expected = nn.functional.cross_entropy(logits, labels, reduction="sum")
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=0)
     ours, theirs = (torch.autograd.grad(loss, list(model.parameters())) for loss in (actual, expected))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    for gradient, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4)
     with torch.no_grad():
         assert language_model_loss(model, packed, labels) == actual.detach()
 

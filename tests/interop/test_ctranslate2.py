@@ -37,8 +37,8 @@ def test_the_same_translations_and_scores(tmp_path: Path, kind: str) -> None:
     assert [[hypothesis.ids for hypothesis in nbest] for nbest in theirs] == [
         [hypothesis.ids for hypothesis in nbest] for nbest in ours
     ]
-    for (one,), (other,) in zip(ours, theirs, strict=True):
-        assert other.log_probability == pytest.approx(one.log_probability, abs=1e-4)
+    for (hypothesis,), (exported_hypothesis,) in zip(ours, theirs, strict=True):
+        assert exported_hypothesis.log_probability == pytest.approx(hypothesis.log_probability, abs=1e-4)
     # With random weights the two searches may end at different steps: each hypothesis of the other search must
     # have the log probability that our model computes for it.
     for source, nbest in zip(ids, exported.pipeline.search_ids(ids, run.options(4, 3)), strict=True):

@@ -50,7 +50,7 @@ def spread_out(model: torch.nn.Module) -> torch.nn.Module:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    lines = [*TEXTS, *(f"{one}\t{other}" for one, other in pairwise(TEXTS))]
+    lines = [*TEXTS, *(f"{text}\t{following}" for text, following in pairwise(TEXTS))]
     (tmp_path / "texts.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return tmp_path / "texts.txt"
 

@@ -21,8 +21,8 @@ def test_lines_follow_the_task_definition() -> None:
 
 
 def test_every_model_trains_on_the_same_lines() -> None:
-    one, other = (list(bottleneck.training_batches("copy", 4, 5, seed=3)) for _ in range(2))
-    assert all(torch.equal(a.source.values, b.source.values) for a, b in zip(one, other, strict=True))
+    first, second = (list(bottleneck.training_batches("copy", 4, 5, seed=3)) for _ in range(2))
+    assert all(torch.equal(a.source.values, b.source.values) for a, b in zip(first, second, strict=True))
 
 
 def test_exact_means_every_symbol() -> None:

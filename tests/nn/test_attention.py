@@ -133,10 +133,10 @@ def test_equals_pytorch_with_an_added_bias():
 def test_the_gradients_equal_pytorchs():
     ours, theirs = pair(torch.float64)
     x = torch.randn(BATCH, QUERIES, 12, dtype=torch.float64)
-    one, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    ours(one, ours.project_kv(one)).square().sum().backward()
-    theirs(other, other, other)[0].square().sum().backward()
-    close(one.grad, other.grad)
+    our_x, their_x = x.clone().requires_grad_(), x.clone().requires_grad_()
+    ours(our_x, ours.project_kv(our_x)).square().sum().backward()
+    theirs(their_x, their_x, their_x)[0].square().sum().backward()
+    close(our_x.grad, their_x.grad)
     together = torch.cat([ours.query.weight.grad, ours.key.weight.grad, ours.value.weight.grad])
     close(together, theirs.in_proj_weight.grad)
     close(ours.output.weight.grad, theirs.out_proj.weight.grad)
@@ -195,10 +195,10 @@ def test_the_four_projections_are_separate_and_initialised_differently():
     weights = [attention.query.weight, attention.key.weight, attention.value.weight, attention.output.weight]
     assert len(list(attention.parameters())) == 7  # four matrices, and a bias for all but the keys
     assert len(list(MultiHead(8, 2, key_bias=True).parameters())) == 8
-    for one, other in itertools.combinations(weights, 2):
-        assert one is not other
-        assert one.data_ptr() != other.data_ptr()
-        assert not torch.allclose(one, other)
+    for weight, another in itertools.combinations(weights, 2):
+        assert weight is not another
+        assert weight.data_ptr() != another.data_ptr()
+        assert not torch.allclose(weight, another)
 
 
 def test_the_projections_start_xavier_uniform_with_zero_biases():

@@ -136,9 +136,9 @@ def test_the_fused_path_equals_the_plain_path_forward_and_backward(problem, trai
         mixed.sin().sum().backward()
         return [mixed.detach(), *(leaf.grad for leaf in leaves)]
 
-    for one, other in zip(run(None), run(ignore), strict=True):
-        assert one.isfinite().all()
-        torch.testing.assert_close(one, other, rtol=0, atol=TOLERANCE[query.dtype])
+    for fused, plain in zip(run(None), run(ignore), strict=True):
+        assert fused.isfinite().all()
+        torch.testing.assert_close(fused, plain, rtol=0, atol=TOLERANCE[query.dtype])
 
 
 @thorough

@@ -108,8 +108,8 @@ def test_hidden_states_at_selected_positions_equal_those_of_the_whole_batch(nati
         results.append(
             [output, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
         )
-    for one, other in zip(*results, strict=True):
-        assert torch.allclose(one, other, atol=2e-5, rtol=1e-4)
+    for selected, whole in zip(*results, strict=True):
+        assert torch.allclose(selected, whole, atol=2e-5, rtol=1e-4)
 
 
 def test_an_answer_never_begins_or_ends_in_padding() -> None:

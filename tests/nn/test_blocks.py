@@ -149,8 +149,8 @@ def test_the_gradients_of_a_decoder_block_equal_pytorchs(norm):
     leaves = [[t.clone().requires_grad_() for t in (x, encoded)] for _ in range(2)]
     ours(leaves[0][0], ours.project_kv(leaves[0][1]), mask=causal_mask(4)).sin().sum().backward()
     theirs(*leaves[1], tgt_mask=~causal_mask(4)[0]).sin().sum().backward()
-    for mine, other in zip(*leaves, strict=True):
-        close(mine.grad, other.grad)
+    for our_leaf, their_leaf in zip(*leaves, strict=True):
+        close(our_leaf.grad, their_leaf.grad)
     close(ours.feed_forward.sublayer.fc1.weight.grad, theirs.linear1.weight.grad)
 
 

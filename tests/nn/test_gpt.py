@@ -93,7 +93,8 @@ def test_packed_texts_have_the_hidden_states_and_gradients_of_padded_texts() -> 
     mine = torch.autograd.grad(rows.square().sum(), parameters)
     theirs = torch.autograd.grad(beside.square().sum(), parameters)
     assert all(
-        torch.allclose(one, other, atol=1e-3, rtol=1e-3) for one, other in zip(mine, theirs, strict=True)
+        torch.allclose(gradient, expected, atol=1e-3, rtol=1e-3)
+        for gradient, expected in zip(mine, theirs, strict=True)
     )
 
 

@@ -68,7 +68,9 @@ def test_neighbours_and_distances_are_bit_identical_in_any_batch() -> None:
     together = nearest(known, query, 8)
     for first, last in ((0, 1), (3, 5), (10, 47)):
         alone = nearest(known, query[first:last], 8)
-        assert all(torch.equal(one, all_of[first:last]) for one, all_of in zip(alone, together, strict=True))
+        assert all(
+            torch.equal(result, all_of[first:last]) for result, all_of in zip(alone, together, strict=True)
+        )
 
 
 def test_impossible_datastores_are_refused() -> None:

@@ -226,8 +226,8 @@ def test_padding_reaches_no_state(kind: dict, cell: str) -> None:
         assert torch.allclose(wide[0], model(source[:1], target[:1])[0], atol=1e-10)
         assert torch.allclose(wide[1], model(short, target[1:])[0], atol=1e-10)
         state, alone = model.start(wide_source), model.start(short)
-    for layer, other in zip(state.layers, alone.layers, strict=True):
-        for part, own in zip(layer, other, strict=True):
+    for layer, expected in zip(state.layers, alone.layers, strict=True):
+        for part, own in zip(layer, expected, strict=True):
             assert torch.allclose(part[1], own[0], atol=1e-10)
 
 

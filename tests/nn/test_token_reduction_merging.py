@@ -87,12 +87,12 @@ def by_hand(keys: torch.Tensor, many: int, first_stays: bool) -> list[set[int]]:
     sources, others = range(0, len(keys), 2), range(1, len(keys), 2)
     pairs = []
     for source in sources if many else ():
-        other = max(others, key=lambda position: float(keys[source] @ keys[position]))
+        nearest = max(others, key=lambda position: float(keys[source] @ keys[position]))
         if not (first_stays and source == 0):
-            pairs.append((float(keys[source] @ keys[other]), source, other))
-    gone = {source: other for _, source, other in sorted(pairs, reverse=True)[:many]}
+            pairs.append((float(keys[source] @ keys[nearest]), source, nearest))
+    gone = {source: nearest for _, source, nearest in sorted(pairs, reverse=True)[:many]}
     return [
-        {position, *(one for one, other in gone.items() if other == position)}
+        {position, *(source for source, nearest in gone.items() if nearest == position)}
         for position in range(len(keys))
         if position not in gone
     ]
@@ -185,8 +185,8 @@ def test_gradients_reach_every_weight_and_equal_the_plain_path() -> None:
         (run(model, images()) if native else model(images())).square().sum().backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
     assert all(gradient is not None and gradient.any() for gradient in gradients[0])
-    for one, other in zip(*gradients, strict=True):
-        assert torch.allclose(one, other, atol=2e-3 * float(other.abs().max()))
+    for gradient, expected in zip(*gradients, strict=True):
+        assert torch.allclose(gradient, expected, atol=2e-3 * float(expected.abs().max()))
 
 
 def test_the_class_token_is_never_merged() -> None:
@@ -200,9 +200,9 @@ def test_operations_are_counted() -> None:
     all_of_it = ((torch.tensor([tokens]), torch.tensor([tokens])),)
     expected = 2 * (4 * tokens * d * d + 2 * tokens * tokens * d + 2 * tokens * d * d_ff)
     assert matmul_flops(all_of_it, d, d_ff, first_only=False) == expected
-    one = ((torch.tensor([tokens]), torch.tensor([1])),)
+    first_only = ((torch.tensor([tokens]), torch.tensor([1])),)
     expected = 2 * (2 * tokens * d * d + 2 * d * d + 2 * tokens * d + 2 * d * d_ff)
-    assert matmul_flops(one, d, d_ff, first_only=True) == expected
+    assert matmul_flops(first_only, d, d_ff, first_only=True) == expected
 
 
 def test_statistics_of_keys_and_attention() -> None:

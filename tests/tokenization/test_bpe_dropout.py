@@ -31,8 +31,8 @@ def test_merging_equals_the_library(bpe: Tokenizer, sentences: list[str]) -> Non
     for encoding in bpe.library.encode_batch(sentences, add_special_tokens=False):
         characters = bpe._merges._split_characters(tuple(encoding.ids))
         words: dict[int, list[int]] = {}
-        for one, word in zip(encoding.ids, encoding.word_ids, strict=True):
-            words.setdefault(word, []).append(one)
+        for token_id, word in zip(encoding.ids, encoding.word_ids, strict=True):
+            words.setdefault(word, []).append(token_id)
         merged = [
             piece
             for word in words.values()
