@@ -4,7 +4,7 @@
     python benchmarks/gpt.py training [--quick] [--rounds N] [--sizes letters mini small] [--json]
     python benchmarks/gpt.py generation [--quick] [--json]          200 tokens, batch 1 and 32, and its generate
     python benchmarks/gpt.py flatness [--bound] [--quick] [--json]  cost of the last 50 tokens over the first 50
-    python benchmarks/gpt.py parity                                 logits of a random GPT-2, there and back
+    python benchmarks/gpt.py parity                                 logits of a random GPT-2 after a round trip
     python benchmarks/gpt.py shakespeare FOLDER [--quick] [--json]  loss: a public setting, ours, n-grams
     python benchmarks/gpt.py labels FOLDER [--quick] [--json]       SST-2, SICK with and without pre-training
 

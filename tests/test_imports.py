@@ -33,9 +33,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 
 def allowed(package: str) -> set[str]:
-    """The package itself, what it stands on, and what those stand on."""
+    """The package itself and all packages below it."""
     below = MAY_IMPORT[package]
-    return {package}.union(below, *(allowed(each) for each in below))
+    return {package}.union(below, *(allowed(name) for name in below))
 
 
 def package_of(path: Path) -> str:
@@ -43,8 +43,8 @@ def package_of(path: Path) -> str:
 
 
 def imported_packages(path: Path) -> set[tuple[str, int]]:
-    """Packages a file imports, wherever in the file, with the line."""
-    found = set()
+    """The packages a file imports anywhere, with the line."""
+    imported = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -57,25 +57,25 @@ def imported_packages(path: Path) -> set[tuple[str, int]]:
         for name in names:
             parts = name.split(".")
             if parts[0] == "regard" and len(parts) > 1:
-                found.add((parts[1], node.lineno))
-    return found
+                imported.add((parts[1], node.lineno))
+    return imported
 
 
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_room_calls_only_what_it_stands_on(path: Path) -> None:
+def test_packages_import_only_those_below(path: Path) -> None:
     package = package_of(path)
     for called, line in imported_packages(path):
         if called == "__version__":
             assert package in ("cli", "server")
             continue
         assert called in MAY_IMPORT, f"{path.name}:{line} imports regard.{called}, which is no package"
-        assert called in allowed(package), f"{path.name}:{line}: {package} may not call {called}"
+        assert called in allowed(package), f"{path.name}:{line}: {package} may not import {called}"
 
 
-def test_a_step_backwards_is_noticed(tmp_path: Path) -> None:
+def test_an_upward_import_is_detected(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
         "def f():\n    from regard.nn.kernel_regression import KernelRegression\n    import regard.cli.main\n"
@@ -85,7 +85,7 @@ def test_a_step_backwards_is_noticed(tmp_path: Path) -> None:
     assert "decoding" not in allowed("training")
 
 
-def test_every_room_has_its_place_in_the_plan() -> None:
+def test_every_package_is_listed() -> None:
     assert {package_of(path) for path in FILES} <= set(MAY_IMPORT)
 
 

@@ -32,7 +32,7 @@ def test_search_options_out_of_range_are_refused(name: str, most: int, wrong: ob
     [("tokens", 1, MAX_TOKENS), ("beam", 0, MAX_BEAM), ("batch_size", 1, MAX_BATCH_SIZE)],
 )
 @pytest.mark.parametrize("beyond", [-1, 1])
-def test_what_to_write_is_limited(name: str, least: int, most: int, beyond: int) -> None:
+def test_generation_settings_out_of_range_are_refused(name: str, least: int, most: int, beyond: int) -> None:
     wrong = least - 1 if beyond < 0 else most + 1
     with pytest.raises(
         RegardError, match=f"^{name}: {wrong} is out of range; allowed is .* from {least} to {most:,}$"
@@ -66,7 +66,7 @@ LACKS = [
 
 
 @pytest.mark.parametrize("problem", LACKS, ids=lambda problem: f"{type(problem).__name__} {problem}"[:40])
-def test_a_lack_of_memory_is_recognised(problem: Exception) -> None:
+def test_out_of_memory_errors_are_recognised(problem: Exception) -> None:
     assert is_out_of_memory(problem)
     with (
         pytest.raises(OutOfMemory, match=r"^Out of memory\. Lower this\.$") as raised,
@@ -86,7 +86,7 @@ def test_a_lack_of_memory_is_recognised(problem: Exception) -> None:
     ],
     ids=repr,
 )
-def test_another_problem_is_not(problem: Exception) -> None:
+def test_other_errors_are_not_out_of_memory(problem: Exception) -> None:
     assert not is_out_of_memory(problem)
     with pytest.raises(type(problem)) as raised, memory_hint("Lower this."):
         raise problem

@@ -1,4 +1,4 @@
-"""What is put on the package index: one version, everything inside, and it works where nothing else is."""
+"""What is put on the package index: one version, all files inside, and it works without the source tree."""
 
 import importlib.metadata
 import os
@@ -70,8 +70,10 @@ def test_the_wheel_carries_a_library_for_every_target(built: Path, tmp_path: Pat
     folder = tmp_path / "regard" / "engine" / "lib"
     manifest = build.read_manifest(folder)
     assert manifest["sources"] == build.source_digest()
-    assert [each["target"] for each in manifest["libraries"]] == [target.name for target in build.targets()]
-    files = {each["file"]: each["sha256"] for each in manifest["libraries"]}
+    assert [library["target"] for library in manifest["libraries"]] == [
+        target.name for target in build.targets()
+    ]
+    files = {library["file"]: library["sha256"] for library in manifest["libraries"]}
     assert {path.name for path in folder.iterdir()} == {build.MANIFEST, *files}
     assert {name: build.sha256(folder / name) for name in files} == files
     [description] = tmp_path.glob("*.dist-info/WHEEL")
@@ -133,31 +135,31 @@ def test_the_source_archive_can_be_tested_and_documented(built: Path) -> None:
     assert not [name for name in inside if "engine/lib/" in name]
 
 
-def test_the_version_stands_in_one_place_and_is_told_everywhere(built: Path) -> None:
+def test_the_version_is_defined_once_and_used_everywhere(built: Path) -> None:
     archives = [path.name for path in built.glob("regard-*")]
     assert {name.split("-")[1].removesuffix(".tar.gz") for name in archives} == {regard.__version__}
     assert importlib.metadata.version("regard") == regard.__version__
-    told = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
-    assert told is not None
-    assert told[1] == regard.__version__
+    version = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert version is not None
+    assert version[1] == regard.__version__
 
 
-def test_what_the_package_index_shows(built: Path) -> None:
+def test_the_wheel_metadata_for_the_package_index(built: Path) -> None:
     [wheel] = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as opened:
-        [name] = [each for each in opened.namelist() if each.endswith("METADATA")]
-        told = opened.read(name).decode()
+        [name] = [member for member in opened.namelist() if member.endswith("METADATA")]
+        metadata = opened.read(name).decode()
     for line in ("License-Expression: Apache-2.0", "Requires-Python: >=3.11", "Classifier: Typing :: Typed"):
-        assert line in told
-    assert re.findall("^Classifier: (Operating System.*)$", told, re.MULTILINE) == [
+        assert line in metadata
+    assert re.findall("^Classifier: (Operating System.*)$", metadata, re.MULTILINE) == [
         "Operating System :: POSIX :: Linux"
     ]  # docs/reference/platforms.md
-    assert "Description-Content-Type: text/markdown" in told
-    assert "\n# regard\n" in told
+    assert "Description-Content-Type: text/markdown" in metadata
+    assert "\n# regard\n" in metadata
 
 
-def test_the_unpacked_wheel_trains_where_nothing_else_is(built: Path, tmp_path: Path) -> None:
-    """With the libraries of this environment, but not with its regard; torch is most of the time."""
+def test_the_unpacked_wheel_trains_in_an_empty_folder(built: Path, tmp_path: Path) -> None:
+    """With the libraries of this environment, but without its regard; importing torch takes most of the time."""
     [wheel] = built.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     (tmp_path / "empty").mkdir()
@@ -196,7 +198,7 @@ def clean(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def without_compiler(clean: Path, cache: Path) -> dict[str, str]:
-    """Nothing is found but the environment's own programs."""
+    """PATH holds the programs of the environment only."""
     return {"PATH": str(clean / "bin"), "HOME": str(cache), "REGARD_CACHE": str(cache), "MPLBACKEND": "agg"}
 
 
@@ -209,13 +211,13 @@ def test_the_wheel_is_fast_without_a_compiler(target: str, clean: Path, tmp_path
     if target:
         surroundings["REGARD_TARGET"] = target
     said = run(clean / "bin" / "regard", "doctor", cwd=tmp_path, env=surroundings)
-    found = re.search(r"native engine: (.*)", said.stdout)
-    assert found is not None, said.stderr
-    print(found[0])
-    if target and "illegal instruction" in found[1]:
-        pytest.skip(found[1])
-    assert found[1].startswith(f"shipped for {target}")
-    assert "token loss: native; beam search: native" in found[1]
+    match = re.search(r"native engine: (.*)", said.stdout)
+    assert match is not None, said.stderr
+    print(match[0])
+    if target and "illegal instruction" in match[1]:
+        pytest.skip(match[1])
+    assert match[1].startswith(f"shipped for {target}")
+    assert "token loss: native; beam search: native" in match[1]
 
 
 @pytest.mark.slow
@@ -229,16 +231,16 @@ def test_the_wheel_is_as_fast_as_a_build_from_source(clean: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_in_an_environment_of_its_own(clean: Path, tmp_path: Path) -> None:
+def test_the_wheel_trains_in_a_separate_environment(clean: Path, tmp_path: Path) -> None:
     """The embedded corpus from an empty folder: a minute of training, and a translation."""
-    places, empty = clean / "bin", tmp_path / "empty"
+    bin_folder, empty = clean / "bin", tmp_path / "empty"
     empty.mkdir()
     surroundings = without_compiler(clean, tmp_path / "cache")
-    trained = run(places / "regard", "train", "picturebook", "train.minutes=1", cwd=empty, env=surroundings)
+    trained = run(bin_folder / "regard", "train", "picturebook", "train.minutes=1", cwd=empty, env=surroundings)
     assert trained.returncode == 0, trained.stderr
     assert "BLEU" in trained.stdout
     said = run(
-        places / "regard",
+        bin_folder / "regard",
         "translate",
         "runs/picturebook",
         cwd=empty,

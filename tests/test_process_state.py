@@ -126,16 +126,16 @@ def corpus(tmp_path: Path) -> Path:
 def test_importing_regard_changes_nothing(tmp_path: Path) -> None:
     intel = "import regard.mkl\nregard.mkl.is_intel = lambda *_: True\n"
     program = "compare(package=lambda: __import__('regard'), jobs=lambda: __import__('regard.tasks'))\n"
-    found = changes(program, tmp_path)
-    found["jobs"].pop("warnings", None)  # torch and matplotlib add filters for their own warnings
-    assert found == {"package": {}, "jobs": {}}
+    changed = changes(program, tmp_path)
+    changed["jobs"].pop("warnings", None)  # torch and matplotlib add filters for their own warnings
+    assert changed == {"package": {}, "jobs": {}}
     assert changes(intel + program, tmp_path)["jobs"].keys() <= {"warnings"}
 
 
 @pytest.mark.parametrize(("flushed", "frozen"), [(False, False), (True, True)], ids=["usual", "changed"])
 def test_training_and_loading_leave_the_process_as_it_was(corpus: Path, flushed: bool, frozen: bool) -> None:
-    found = changes(STORY.format(flushed=flushed, frozen=frozen), corpus)
-    assert found == {"kernel": {}, "train": {}, "load": {}, "translate": {}, "evaluate": {}}
+    changed = changes(STORY.format(flushed=flushed, frozen=frozen), corpus)
+    assert changed == {"kernel": {}, "train": {}, "load": {}, "translate": {}, "evaluate": {}}
 
 
 @pytest.mark.parametrize("flushed", [False, True], ids=["off", "on"])

@@ -50,7 +50,7 @@ def test_a_type_checker_sees_the_same_names() -> None:
     assert seen == {name: f"regard.{home}" for name, home in regard.MODULES.items()}
 
 
-def test_models_are_loaded_models_and_each_says_what_it_does() -> None:
+def test_each_loaded_model_class_declares_its_capabilities() -> None:
     for name in MODELS - {"LoadedModel"}:
         kind = getattr(regard, name)
         assert issubclass(kind, regard.LoadedModel)

@@ -1,4 +1,4 @@
-"""Files that are complete or not there at all; folders one process writes at a time."""
+"""Atomic file writes, and folders locked for one writing process."""
 
 import errno
 import multiprocessing
@@ -22,15 +22,15 @@ from regard.errors import DiskError, RegardError
 @pytest.fixture
 def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 256 kB, which only root can make."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    mount_point = tmp_path / "disk"
+    mount_point.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(mount_point)], capture_output=True, check=False
     )
     if made.returncode:
         pytest.skip("a small file system cannot be mounted here (not root)")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    yield mount_point
+    subprocess.run(["umount", str(mount_point)], check=True)
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
@@ -40,14 +40,14 @@ def test_a_file_is_written_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_what_breaks_off_leaves_the_old_one(tmp_path: Path) -> None:
+def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
     storage.write(tmp_path / "a", b"old")
     with pytest.raises(ZeroDivisionError), storage.atomic_path(tmp_path / "a") as part:
         part.write_bytes(b"half" if 1 // 0 else b"")
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
-def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
+def test_a_folder_replaces_another(tmp_path: Path) -> None:
     for content in ("one", "two"):
         with storage.atomic_path(tmp_path / "f") as part:
             part.mkdir()
@@ -56,7 +56,7 @@ def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_full_disk_is_told_and_the_old_file_stays(tiny_disk: Path) -> None:
+def test_a_full_disk_is_reported_and_the_old_file_kept(tiny_disk: Path) -> None:
     storage.write(tiny_disk / "a", b"old")
     with pytest.raises(DiskError, match=r"a cannot be written: the disk is full") as caught:
         storage.write(tiny_disk / "a", bytes(2**20))
@@ -65,7 +65,7 @@ def test_a_full_disk_is_told_and_the_old_file_stays(tiny_disk: Path) -> None:
     assert [path.name for path in tiny_disk.iterdir()] == ["a"]
 
 
-def test_a_disk_that_may_only_be_read_is_told(tiny_disk: Path) -> None:
+def test_a_read_only_disk_is_reported(tiny_disk: Path) -> None:
     storage.write(tiny_disk / "a", b"old")
     subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
     with pytest.raises(DiskError, match="read-only file system"):
@@ -73,7 +73,7 @@ def test_a_disk_that_may_only_be_read_is_told(tiny_disk: Path) -> None:
     assert (tiny_disk / "a").read_bytes() == b"old"
 
 
-def test_nothing_leads_out_of_a_folder(tmp_path: Path) -> None:
+def test_paths_cannot_leave_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     (tmp_path / "secret").write_text("s")
@@ -90,7 +90,7 @@ def test_nothing_leads_out_of_a_folder(tmp_path: Path) -> None:
         storage.inside(folder, "pipe")
 
 
-def test_the_second_in_a_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_writer_in_a_folder_is_refused(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready, go = context.Event(), context.Event()
     other = context.Process(target=hold_lock, args=(tmp_path, ready, go))
@@ -167,7 +167,9 @@ def test_a_model_is_saved_and_loaded_on_windows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("refused", [errno.EACCES, errno.EBADF])
-def test_elsewhere_a_refusal_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+def test_on_other_systems_a_refusal_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
     def fails(*_: object) -> int:
         raise OSError(refused, os.strerror(refused))
 

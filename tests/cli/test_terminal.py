@@ -67,7 +67,7 @@ def test_the_training_line_has_bar_position_scores_and_time() -> None:
     assert line.endswith(" GB · 1:44 / ETA 2:23")
 
 
-def test_time_goes_on_between_updates() -> None:
+def test_elapsed_time_advances_between_updates() -> None:
     """Also while a step or a validation takes long."""
     screen = Screen()
     screen.update(TrainingStatus(0.5, 60.0, ("step 5",)))

@@ -13,7 +13,7 @@ import pytest
 
 @dataclass
 class Page:
-    """What the server says at one address."""
+    """The server's response at one address."""
 
     content: bytes = b""
     status: int = 200
@@ -30,7 +30,7 @@ class Page:
 class Site:
     def __init__(self) -> None:
         self.pages: dict[str, Page] = {}
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
         """Path and Range header of every request."""
         self.headers: list[dict[str, str]] = []
         self.address = ""
@@ -43,7 +43,7 @@ class Site:
 def answer(handler: BaseHTTPRequestHandler, site: Site) -> None:
     page = site.pages.get(handler.path)
     wanted = handler.headers.get("Range")
-    site.asked.append((handler.path, wanted))
+    site.requests.append((handler.path, wanted))
     site.headers.append(dict(handler.headers))
     if page is None:
         return handler.send_error(404)

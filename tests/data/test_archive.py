@@ -46,14 +46,14 @@ def make(request):
     return request.param
 
 
-def test_a_member_comes_out_as_it_went_in(tmp_path, make):
+def test_a_member_is_unpacked_unchanged(tmp_path, make):
     content = bytes(range(256)) * 10_000
     archive = make(tmp_path / "a", ("folder/text", content), ("other", b"x"))
     assert unpack(archive, "folder/text", tmp_path / "deep" / "out").read_bytes() == content
     assert [file.name for file in (tmp_path / "deep").iterdir()] == ["out"]
 
 
-def test_a_zip_inside_a_tar_does_not_pass_for_the_whole(tmp_path):
+def test_a_zip_inside_a_tar_is_not_mistaken_for_the_archive(tmp_path):
     inner = make_zip(tmp_path / "inner.zip", ("text", b"hello"))
     outer = make_tar(tmp_path / "outer.tar.gz", ("data/inner.zip", inner.read_bytes()))
     assert (
@@ -93,7 +93,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, make):
     assert unpack(archive, "text", tmp_path / "out", largest=1_000_000).stat().st_size == 1_000_000
 
 
-def test_a_zip_that_lies_about_its_size_is_refused(tmp_path):
+def test_a_zip_with_a_wrong_declared_size_is_refused(tmp_path):
     archive = make_zip(tmp_path / "a.zip", ("text", bytes(1_000_000)))
     content = archive.read_bytes().replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     archive.write_bytes(content)
@@ -123,8 +123,8 @@ def test_a_missing_member_is_named(tmp_path, make):
 def test_a_damaged_archive_leaves_nothing_behind(tmp_path, make):
     archive = make(tmp_path / "a", ("text", bytes(range(256)) * 1000))
     content = bytearray(archive.read_bytes())
-    for place in range(60, 400):
-        content[place] ^= 0x5A
+    for index in range(60, 400):
+        content[index] ^= 0x5A
     archive.write_bytes(content)
     with pytest.raises(ArchiveError):
         unpack(archive, "text", tmp_path / "out")
@@ -132,7 +132,7 @@ def test_a_damaged_archive_leaves_nothing_behind(tmp_path, make):
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive at all", b"\x1f\x8bno", b"PK\x03\x04no"])
-def test_what_is_no_archive_is_refused(tmp_path, content):
+def test_a_file_that_is_no_archive_is_refused(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(ArchiveError):
         unpack(tmp_path / "a", "text", tmp_path / "out")

@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> TokenStore:
     return open_or_build(tmp_path / "store", lambda: PAIRS, lengths, lengths, SIZES)
 
 
-def test_what_is_stored_is_what_was_encoded(store: TokenStore) -> None:
+def test_the_store_holds_the_encoded_ids(store: TokenStore) -> None:
     assert len(store) == 103
     assert store.source.sentence(8).tolist() == lengths([PAIRS[8][0]])[0]
     assert store.target.text(99) == PAIRS[99][1]
@@ -48,13 +48,13 @@ def parts(tmp_path: Path) -> TokenStore:
     return open_or_build(tmp_path / "parts", lambda: PAIRS, lengths, lengths, SIZES, part=10)
 
 
-def test_parts_hold_what_one_piece_holds(store: TokenStore, parts: TokenStore) -> None:
-    assert [len(each) for each in parts.parts()] == [10] * 10 + [3]
+def test_a_store_in_parts_equals_a_store_in_one_piece(store: TokenStore, parts: TokenStore) -> None:
+    assert [len(part) for part in parts.parts()] == [10] * 10 + [3]
     assert len(parts) == 103
     for number in range(103):
-        for one, other in ((store.source, parts.source), (store.target, parts.target)):
-            assert one.sentence(number).tolist() == other.sentence(number).tolist()
-            assert one.text(number) == other.text(number)
+        for whole_side, part_side in ((store.source, parts.source), (store.target, parts.target)):
+            assert whole_side.sentence(number).tolist() == part_side.sentence(number).tolist()
+            assert whole_side.text(number) == part_side.text(number)
 
 
 def test_pools_of_several_parts_are_mixed(parts: TokenStore) -> None:
@@ -67,7 +67,7 @@ def test_pools_of_several_parts_are_mixed(parts: TokenStore) -> None:
     assert len({member // 10 for member in first[:20]}) > 2  # not one part after the other
 
 
-def test_a_building_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_build_continues(tmp_path: Path) -> None:
     encoded: list[str] = []
 
     def until(most: int):
@@ -82,12 +82,12 @@ def test_a_building_that_was_interrupted_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         open_or_build(tmp_path / "parts", lambda: PAIRS, until(45), lengths, SIZES, part=10)
     encoded.clear()
-    found = open_or_build(tmp_path / "parts", lambda: PAIRS, until(1000), lengths, SIZES, part=10)
+    reopened = open_or_build(tmp_path / "parts", lambda: PAIRS, until(1000), lengths, SIZES, part=10)
     assert encoded == [source for source, _ in PAIRS[40:]]
-    assert found.source.text(7) == PAIRS[7][0]
+    assert reopened.source.text(7) == PAIRS[7][0]
 
 
-def test_a_part_that_was_cut_short_is_mended_alone(tmp_path: Path, parts: TokenStore) -> None:
+def test_only_a_truncated_part_is_rebuilt(tmp_path: Path, parts: TokenStore) -> None:
     with (tmp_path / "parts" / "00003" / "target.ids").open("r+b") as file:
         file.truncate(4)
     encoded: list[str] = []
@@ -96,12 +96,12 @@ def test_a_part_that_was_cut_short_is_mended_alone(tmp_path: Path, parts: TokenS
         encoded.extend(texts)
         return lengths(texts)
 
-    found = open_or_build(tmp_path / "parts", lambda: PAIRS, encode, lengths, SIZES, part=10)
+    reopened = open_or_build(tmp_path / "parts", lambda: PAIRS, encode, lengths, SIZES, part=10)
     assert encoded == [source for source, _ in PAIRS[30:40]]
-    assert found.target.sentence(33).tolist() == lengths([PAIRS[33][1]])[0]
+    assert reopened.target.sentence(33).tolist() == lengths([PAIRS[33][1]])[0]
 
 
-def test_two_processes_share_the_building(tmp_path: Path) -> None:
+def test_two_processes_share_the_build(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as workers:
         both = list(workers.map(build_store_slowly, [tmp_path / "parts"] * 2))
     assert sum(both) == 103  # nothing twice
@@ -126,18 +126,18 @@ def max_length(batch: Batch) -> int:
 @pytest.mark.parametrize("pool", [10, 50, 1000])
 def test_every_pair_once_within_the_budget(store: TokenStore, pool: int) -> None:
     batches = Batches(store, tokens=40, pool=pool)
-    found = epoch(batches)
-    assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
-    assert all(len(batch.sentences) * max_length(batch) <= 40 for batch in found)
-    assert len(found) == pytest.approx(batches.batches_per_epoch(), abs=8)
+    whole_epoch = epoch(batches)
+    assert sorted(member for batch in whole_epoch for member in batch.sentences) == list(range(103))
+    assert all(len(batch.sentences) * max_length(batch) <= 40 for batch in whole_epoch)
+    assert len(whole_epoch) == pytest.approx(batches.batches_per_epoch(), abs=8)
     if pool == 1000:
-        assert len(found) == batches.batches_per_epoch()
+        assert len(whole_epoch) == batches.batches_per_epoch()
 
 
 def test_targets_are_shifted(store: TokenStore) -> None:
     for batch in epoch(Batches(store, sentences=7)):
         assert len(batch.sentences) <= 7
-        sources, targets, labels = (rows_of(each) for each in (batch.source, batch.target, batch.labels))
+        sources, targets, labels = (rows_of(packed) for packed in (batch.source, batch.target, batch.labels))
         for row, member in enumerate(batch.sentences):
             ids = lengths([PAIRS[member][1]])[0]
             assert targets[row] == [Tokenizer.begin, *ids]
@@ -147,10 +147,10 @@ def test_targets_are_shifted(store: TokenStore) -> None:
 
 
 def rows_of(packed: Packed) -> list[list[int]]:
-    return [each.tolist() for each in packed.split()]
+    return [sequence.tolist() for sequence in packed.split()]
 
 
-def test_a_share_of_a_batch_has_every_other_row_and_the_counts_of_the_whole(store: TokenStore) -> None:
+def test_a_shard_has_every_other_row_and_the_counts_of_the_whole_batch(store: TokenStore) -> None:
     whole = epoch(Batches(store, tokens=40))
     parts = [epoch(Batches(store, tokens=40, shard=(rank, 2))) for rank in range(2)]
     for batch, *shares in zip(whole, *parts, strict=True):
@@ -187,37 +187,38 @@ def test_a_cursor_continues_exactly(store: TokenStore, stop: int) -> None:
     assert rest[-1][1] == whole[-1][1]
 
 
-def test_long_sentences_are_cut_to_the_models_places(store: TokenStore) -> None:
+def test_long_sentences_are_cut_to_the_models_max_length(store: TokenStore) -> None:
     assert max(batch.source.max_length for batch in epoch(Batches(store, tokens=40, max_length=4))) == 4
 
 
 def test_resampled_ids_are_drawn_from_the_text_by_seed(store: TokenStore) -> None:
-    asked: list[int] = []
+    used_seeds: list[int] = []
 
     def resample(texts: list[str], seed: int) -> list[list[int]]:
-        asked.append(seed)
+        used_seeds.append(seed)
         return [[seed % 1000] * len(text.split()) for text in texts]
 
     batches = Batches(store, tokens=40, resample=(resample, resample))
     first = epoch(batches)
-    seeds, asked[:] = list(asked), []
+    seeds, used_seeds[:] = list(used_seeds), []
     again = epoch(batches)
-    assert asked == seeds
+    assert used_seeds == seeds
     assert len(set(seeds)) == 2
     assert all(
-        torch.equal(one.source.values, other.source.values) for one, other in zip(first, again, strict=True)
+        torch.equal(first_batch.source.values, second_batch.source.values)
+        for first_batch, second_batch in zip(first, again, strict=True)
     )
 
 
 def test_batches_of_pairs_hold_every_pair(store: TokenStore) -> None:
     pairs = [
-        (one, other)
-        for one, other in zip(lengths([p[0] for p in PAIRS]), lengths([p[1] for p in PAIRS]), strict=True)
+        (source, target)
+        for source, target in zip(lengths([p[0] for p in PAIRS]), lengths([p[1] for p in PAIRS]), strict=True)
     ]
-    found = list(Batches.of_pairs(pairs, 40, 100))
-    assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
+    batches = list(Batches.of_pairs(pairs, 40, 100))
+    assert sorted(member for batch in batches for member in batch.sentences) == list(range(103))
 
 
-def test_a_large_store_is_counted_by_some_of_its_pools(store: TokenStore) -> None:
+def test_the_batches_of_a_large_store_are_estimated_from_a_sample_of_pools(store: TokenStore) -> None:
     batches = Batches(store, tokens=64, pool=max(1, len(store) // 30))
     assert batches.batches_per_epoch() == pytest.approx(len(list(epoch(batches))), rel=0.3)

@@ -40,7 +40,7 @@ def sdist(content: bytes) -> bytes:
 
 @pytest.fixture
 def small_tatoeba(site, own_pip):
-    """The original site gone, and an index with a small source archive."""
+    """The original site is gone; a package index has a small source archive."""
     archive = sdist(zipped())
     site.add("/files/nmt-0.0.6.tar.gz", archive)
     site.add("/simple/nmt/", b"<a href='/files/nmt-0.0.6.tar.gz'>nmt</a>", kind="text/html")
@@ -62,13 +62,13 @@ def small_multi30k(tmp_path):
     return folder
 
 
-def test_the_names():
+def test_every_data_set_has_a_description():
     assert catalog.names() == ("picturebook", "multi30k", "tatoeba-eng-fra")
     assert all(catalog.describe(name).name == name for name in catalog.names())
 
 
 @pytest.mark.parametrize(
-    ("ask", "sentence"),
+    ("call", "sentence"),
     [
         (lambda: catalog.describe("multi30"), "unknown data set 'multi30'; allowed: picturebook, multi30k, tatoeba-eng-fra; did you mean multi30k"),
         (lambda: catalog.describe("wmt14"), "unknown data set 'wmt14'; allowed: picturebook, multi30k, tatoeba-eng-fra"),
@@ -80,14 +80,14 @@ def test_the_names():
         (lambda: catalog.pairs("multi30k", path="/nowhere"), "no such folder: /nowhere; it must hold train.de.gz"),
     ],
 )  # fmt: skip
-def test_what_there_is_not_is_refused_in_one_sentence(ask, sentence):
+def test_unknown_names_are_refused_with_the_allowed_ones(call, sentence):
     with pytest.raises(RegardError) as caught:
-        ask()
+        call()
     assert str(caught.value) == sentence
 
 
 @pytest.mark.parametrize(
-    ("asked", "direction"),
+    ("languages", "direction"),
     [
         ((None, None), ("de", "en")),
         (("en", None), ("en", "de")),
@@ -97,8 +97,8 @@ def test_what_there_is_not_is_refused_in_one_sentence(ask, sentence):
         (("cs", "fr"), ("cs", "fr")),
     ],
 )
-def test_a_direction_is_completed(asked, direction):
-    assert catalog.describe("multi30k").direction(*asked) == direction
+def test_a_direction_is_completed(languages, direction):
+    assert catalog.describe("multi30k").direction(*languages) == direction
 
 
 def test_multi30k_is_read_from_a_folder(small_multi30k):
@@ -124,10 +124,10 @@ def test_multi30k_is_downloaded_where_it_is_needed(site, tmp_path, monkeypatch):
     )
     assert list(catalog.pairs("multi30k", "valid", cache=tmp_path)) == [("de", "en")]
     assert not catalog.present("multi30k", cache=tmp_path)
-    asked = len(site.asked)
+    count = len(site.requests)
     assert list(catalog.pairs("multi30k", "valid", cache=tmp_path)) == [("de", "en")]
     assert list(catalog.pairs("multi30k", "valid", path=tmp_path / "multi30k")) == [("de", "en")]
-    assert len(site.asked) == asked
+    assert len(site.requests) == count
 
 
 def test_a_page_instead_of_a_tokenised_file_is_refused(site, tmp_path, monkeypatch):
@@ -151,27 +151,27 @@ def test_tatoeba_comes_from_the_index_when_the_site_is_gone(small_tatoeba, tmp_p
     (table,) = catalog.fetch("tatoeba-eng-fra", cache=tmp_path)
     assert table.read_text() == TEXT
     assert catalog.present("tatoeba-eng-fra", cache=tmp_path)
-    asked = len(small_tatoeba.asked)
+    count = len(small_tatoeba.requests)
     catalog.fetch("tatoeba-eng-fra", cache=tmp_path)
-    assert len(small_tatoeba.asked) == asked
+    assert len(small_tatoeba.requests) == count
 
 
 def test_tatoeba_comes_from_the_site_when_it_is_there(small_tatoeba, tmp_path):
     small_tatoeba.add("/anki/fra-eng.zip", zipped())
     (table,) = catalog.fetch("tatoeba-eng-fra", cache=tmp_path)
     assert table.read_text() == TEXT
-    assert [path for path, _ in small_tatoeba.asked] == ["/anki/fra-eng.zip"]
+    assert [path for path, _ in small_tatoeba.requests] == ["/anki/fra-eng.zip"]
     assert (table.parent / "fra-eng.zip.sha256").is_file()
 
 
 @pytest.mark.parametrize("instead", [b"<html>moved</html>", zipped("a\tb\tc\n")], ids=["page", "few"])
-def test_a_wrong_file_on_the_site_is_passed_over(small_tatoeba, tmp_path, instead):
+def test_a_wrong_file_on_the_site_is_skipped(small_tatoeba, tmp_path, instead):
     small_tatoeba.add("/anki/fra-eng.zip", instead)
     (table,) = catalog.fetch("tatoeba-eng-fra", cache=tmp_path)
     assert table.read_text() == TEXT
 
 
-def test_when_every_way_fails_all_are_named(small_tatoeba, tmp_path, monkeypatch):
+def test_when_every_download_fails_all_are_named(small_tatoeba, tmp_path, monkeypatch):
     del small_tatoeba.pages["/simple/nmt/"]
     with pytest.raises(download.DownloadError) as caught:
         catalog.fetch("tatoeba-eng-fra", cache=tmp_path)
@@ -229,16 +229,16 @@ def test_a_zip_of_the_user_is_read(tmp_path):
     assert set(pairs) <= set(ROWS)
 
 
-def test_a_folder_without_the_data_says_what_it_should_hold(tmp_path):
+def test_a_folder_without_the_data_is_refused_with_the_expected_files(tmp_path):
     with pytest.raises(RegardError, match=r"holds none of fra\.tsv, fra\.txt and fra-eng\.zip"):
         catalog.pairs("tatoeba-eng-fra", path=tmp_path)
 
 
-def test_picturebook_is_asked_only_when_it_is_wanted(monkeypatch):
-    asked = []
+def test_picturebook_is_read_only_when_requested(monkeypatch):
+    splits = []
 
     def pairs(split, count=None, seed=0):
-        asked.append(split)
+        splits.append(split)
         return iter([("Ein Hund.", "A dog.")])
 
     book = SimpleNamespace(pairs=pairs)
@@ -246,7 +246,7 @@ def test_picturebook_is_asked_only_when_it_is_wanted(monkeypatch):
     monkeypatch.setattr(regard.data, "picturebook", book, raising=False)
     assert list(catalog.pairs("picturebook")) == [("Ein Hund.", "A dog.")]
     assert list(catalog.pairs("picturebook", "test", source="en")) == [("A dog.", "Ein Hund.")]
-    assert asked == ["train", "test"]
+    assert splits == ["train", "test"]
 
 
 def test_picturebook_needs_no_download(tmp_path):

@@ -1,4 +1,4 @@
-"""What is written is read, and what cannot be read is refused in one sentence."""
+"""Written pairs are read back, and unreadable files are refused with a one-line error."""
 
 import csv
 import gzip
@@ -40,7 +40,7 @@ def write(path: Path, content: bytes) -> Path:
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 @same_folder
 @given(texts=sentences)
-def test_any_lines_come_back(tmp_path, name, end, bom, texts):
+def test_any_lines_round_trip(tmp_path, name, end, bom, texts):
     path = write(tmp_path / name, bom + "".join(text + end for text in texts).encode())
     expected = [text.rstrip(BLANKS) for text in texts]
     if not bom:
@@ -50,7 +50,7 @@ def test_any_lines_come_back(tmp_path, name, end, bom, texts):
 
 @same_folder
 @given(rows=st.lists(st.tuples(sentence, sentence), min_size=1, max_size=10))
-def test_any_pairs_come_back_from_json_lines(tmp_path, rows):
+def test_any_pairs_round_trip_through_json_lines(tmp_path, rows):
     content = "".join(json.dumps({"de": de, "en": en}) + "\n" for de, en in rows)
     path = write(tmp_path / "pairs.jsonl", content.encode())
     assert list(read_pairs(path, source_column="de", target_column="en")) == [
@@ -60,7 +60,7 @@ def test_any_pairs_come_back_from_json_lines(tmp_path, rows):
 
 @same_folder
 @given(rows=st.lists(st.tuples(sentence, sentence), min_size=1, max_size=10))
-def test_any_pairs_come_back_from_csv(tmp_path, rows):
+def test_any_pairs_round_trip_through_csv(tmp_path, rows):
     out = io.StringIO()
     csv.writer(out, quoting=csv.QUOTE_ALL).writerows([("de", "en"), *rows])
     path = write(tmp_path / "pairs.csv.gz", out.getvalue().encode())
@@ -71,7 +71,7 @@ def test_any_pairs_come_back_from_csv(tmp_path, rows):
 
 @same_folder
 @given(rows=st.lists(st.tuples(sentence, sentence), min_size=1, max_size=10))
-def test_any_pairs_come_back_from_tsv(tmp_path, rows):
+def test_any_pairs_round_trip_through_tsv(tmp_path, rows):
     rows = [(de.replace("\t", " "), en.replace("\t", " ").rstrip("\r") + ".") for de, en in rows]
     path = write(tmp_path / "pairs.tsv", "".join(f"x\t{de}\t{en}\n" for de, en in rows).encode())
     assert list(read_pairs(path, source_column=2, target_column="3")) == [
@@ -97,17 +97,17 @@ def test_a_line_end_inside_a_cell_becomes_a_space(tmp_path):
     assert list(read_pairs(path, source_column="de", target_column="en")) == [("Ein Hund", "A dog")]
 
 
-def test_a_quotation_mark_in_tsv_is_a_letter(tmp_path):
+def test_a_quotation_mark_in_tsv_is_text(tmp_path):
     path = write(tmp_path / "pairs.tsv", b'"Ja\tYes\n5"\tfive inches\n')
     assert list(read_pairs(path, source_column=1, target_column=2)) == [('"Ja', "Yes"), ('5"', "five inches")]
 
 
-def test_a_last_line_without_an_end_counts(tmp_path):
+def test_a_last_line_without_a_line_end_is_read(tmp_path):
     source, target = write(tmp_path / "a.de", b"eins\nzwei"), write(tmp_path / "a.en.gz", b"one\r\ntwo \t\r\n")
     assert list(read_pairs(source, target)) == [("eins", "one"), ("zwei", "two")]
 
 
-def test_one_side_of_a_table_can_stand_beside_a_plain_file(tmp_path):
+def test_a_table_column_can_be_paired_with_a_plain_file(tmp_path):
     source, target = write(tmp_path / "a.tsv", b"de\nEin\n"), write(tmp_path / "a.en", b"A\n")
     assert list(read_pairs(source, target, source_column="de")) == [("Ein", "A")]
 
@@ -145,7 +145,7 @@ BAD_FILES = [
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), BAD_FILES)
-def test_a_bad_file_is_refused_in_one_sentence(tmp_path, name, content, sentence):
+def test_a_bad_file_is_refused_with_a_one_line_error(tmp_path, name, content, sentence):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(CorpusError) as caught:
@@ -172,7 +172,7 @@ BAD_TABLES = [
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), BAD_TABLES)
-def test_a_bad_table_is_refused_in_one_sentence(tmp_path, name, content, sentence):
+def test_a_bad_table_is_refused_with_a_one_line_error(tmp_path, name, content, sentence):
     path = write(tmp_path / name, content)
     with pytest.raises(CorpusError) as caught:
         list(read_pairs(path, source_column="de", target_column="en"))
@@ -234,7 +234,7 @@ def test_unequal_files_are_refused_with_both_counts(tmp_path, left, right):
     )
 
 
-def test_a_missing_file_names_the_one_that_was_meant(tmp_path):
+def test_a_missing_file_suggests_a_similar_name(tmp_path):
     with pytest.raises(CorpusError, match=r"no such file: .*a\.de$"):
         list(read_lines(tmp_path / "a.de"))
     write(tmp_path / "a.de.gz", b"x\n")
@@ -257,7 +257,7 @@ def test_a_plain_file_has_no_columns(tmp_path):
         list(read_lines(write(tmp_path / "a.txt", b"x\n"), "de"))
 
 
-def test_a_file_without_line_ends_does_not_fill_the_memory(tmp_path, monkeypatch):
+def test_a_file_without_line_ends_is_read_in_bounded_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "LONGEST_LINE", 100)
     assert list(read_lines(write(tmp_path / "a", b"x" * 99 + b"\n"))) == ["x" * 99]
     with pytest.raises(CorpusError, match="line 1: longer than 100 bytes; a line holds one sentence"):

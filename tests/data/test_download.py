@@ -27,46 +27,50 @@ def files(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()} - {".lock"}
 
 
-def test_a_file_arrives_once_and_is_put_in_place(site, tmp_path):
+def test_a_file_is_downloaded_once_and_moved_into_place(site, tmp_path):
     wanted = remote(site.add("/corpus.gz", CONTENT))
     assert fetch(wanted, tmp_path / "cache").read_bytes() == CONTENT
     assert fetch(wanted, tmp_path / "cache").read_bytes() == CONTENT
-    assert site.asked == [("/corpus.gz", None)]
+    assert site.requests == [("/corpus.gz", None)]
     assert files(tmp_path / "cache") == {"corpus.gz"}
 
 
-def test_a_part_from_earlier_is_continued(site, tmp_path):
+def test_a_partial_download_is_resumed(site, tmp_path):
     (tmp_path / "corpus.gz.part").write_bytes(CONTENT[:100_000])
     assert fetch(remote(site.add("/corpus.gz", CONTENT)), tmp_path).read_bytes() == CONTENT
-    assert site.asked == [("/corpus.gz", "bytes=100000-")]
+    assert site.requests == [("/corpus.gz", "bytes=100000-")]
 
 
-def test_a_server_that_ignores_the_range_sends_all_again(site, tmp_path):
+def test_a_server_that_ignores_the_range_sends_the_whole_file(site, tmp_path):
     (tmp_path / "corpus.gz.part").write_bytes(CONTENT[:100_000])
     assert fetch(remote(site.add("/corpus.gz", CONTENT, ranges=False)), tmp_path).read_bytes() == CONTENT
-    assert site.asked == [("/corpus.gz", "bytes=100000-")]
+    assert site.requests == [("/corpus.gz", "bytes=100000-")]
 
 
-def test_a_part_that_is_already_whole_is_only_checked(site, tmp_path):
+def test_a_complete_partial_file_is_only_verified(site, tmp_path):
     (tmp_path / "corpus.gz.part").write_bytes(CONTENT)
     assert fetch(remote(site.add("/corpus.gz", CONTENT)), tmp_path).read_bytes() == CONTENT
-    assert site.asked == [("/corpus.gz", "bytes=300000-")]
+    assert site.requests == [("/corpus.gz", "bytes=300000-")]
 
 
 @pytest.mark.parametrize("part", [b"something else", CONTENT + b"too much"])
-def test_a_part_of_another_file_is_thrown_away(site, tmp_path, part):
+def test_a_partial_file_of_another_download_is_discarded(site, tmp_path, part):
     (tmp_path / "corpus.gz.part").write_bytes(part)
     assert fetch(remote(site.add("/corpus.gz", CONTENT)), tmp_path, retry=QUICK).read_bytes() == CONTENT
-    assert site.asked[-1] == ("/corpus.gz", None)
+    assert site.requests[-1] == ("/corpus.gz", None)
 
 
-def test_a_connection_cut_in_the_middle_is_continued(site, tmp_path):
+def test_an_interrupted_connection_is_resumed(site, tmp_path):
     url = site.add("/corpus.gz", CONTENT, cut=[70_000, 70_000])
     assert fetch(remote(url), tmp_path, retry=QUICK).read_bytes() == CONTENT
-    assert site.asked == [("/corpus.gz", None), ("/corpus.gz", "bytes=70000-"), ("/corpus.gz", "bytes=140000-")]
+    assert site.requests == [
+        ("/corpus.gz", None),
+        ("/corpus.gz", "bytes=70000-"),
+        ("/corpus.gz", "bytes=140000-"),
+    ]
 
 
-def test_a_connection_cut_each_time_says_how_far_it_came_and_keeps_the_part(site, tmp_path):
+def test_repeated_interruptions_report_the_progress_and_keep_the_partial_file(site, tmp_path):
     url = site.add("/corpus.gz", CONTENT, cut=[10, 10, 10])
     with pytest.raises(DownloadError, match=r"the connection ended after 30 of 300,000 bytes"):
         fetch(remote(url), tmp_path, retry=QUICK)
@@ -74,26 +78,26 @@ def test_a_connection_cut_each_time_says_how_far_it_came_and_keeps_the_part(site
     assert fetch(remote(url), tmp_path, retry=QUICK).read_bytes() == CONTENT
 
 
-def test_a_busy_server_is_asked_again_after_a_growing_pause(site, tmp_path):
+def test_a_busy_server_is_retried_with_backoff(site, tmp_path):
     pauses = []
     retry = RetryPolicy(attempts=4, pause=0.5, sleep=pauses.append)
     fetch(remote(site.add("/corpus.gz", CONTENT, errors=[503, 429, 500])), tmp_path, retry=retry)
     assert pauses == [0.5, 1.0, 2.0]
 
 
-def test_a_missing_file_is_not_asked_for_again_but_at_the_next_mirror(site, tmp_path):
+def test_a_missing_file_is_requested_from_the_next_mirror_without_a_retry(site, tmp_path):
     good = site.add("/corpus.gz", CONTENT)
     assert fetch(remote(site.address + "/gone", good), tmp_path, retry=QUICK).read_bytes() == CONTENT
-    assert site.asked == [("/gone", None), ("/corpus.gz", None)]
+    assert site.requests == [("/gone", None), ("/corpus.gz", None)]
 
 
-def test_a_wrong_checksum_sends_us_to_the_next_mirror(site, tmp_path):
+def test_a_wrong_checksum_selects_the_next_mirror(site, tmp_path):
     bad, good = site.add("/bad", b"x" * 1000), site.add("/good", CONTENT)
     assert fetch(remote(bad, good), tmp_path, retry=QUICK).read_bytes() == CONTENT
-    assert site.asked == [("/bad", None), ("/good", None)]  # nothing of the bad file is continued
+    assert site.requests == [("/bad", None), ("/good", None)]  # nothing of the bad file is continued
 
 
-def test_all_failures_are_in_one_sentence(site, tmp_path):
+def test_all_failures_are_in_one_message(site, tmp_path):
     bad = site.add("/bad", b"x")
     tried = remote(site.address + "/gone", bad, "http://example.com/x", "http://127.0.0.1:9/x")
     with pytest.raises(DownloadError) as caught:
@@ -113,7 +117,7 @@ def test_a_damaged_file_in_the_cache_is_replaced(site, tmp_path):
     assert fetch(remote(site.add("/corpus.gz", CONTENT)), tmp_path).read_bytes() == CONTENT
 
 
-def test_an_md5_is_checked_where_it_is_all_that_is_known(site, tmp_path):
+def test_an_md5_is_checked_where_no_sha256_is_published(site, tmp_path):
     url = site.add("/corpus.gz", CONTENT)
     with pytest.raises(DownloadError, match="its MD5 is"):
         fetch(remote(url, sha256=None, md5="0" * 32), tmp_path, retry=QUICK)
@@ -121,7 +125,7 @@ def test_an_md5_is_checked_where_it_is_all_that_is_known(site, tmp_path):
     assert fetch(good, tmp_path, retry=QUICK).read_bytes() == CONTENT
 
 
-def test_an_unknown_digest_is_recorded_at_first_and_demanded_afterwards(site, tmp_path, capsys):
+def test_an_unknown_digest_is_recorded_first_and_required_afterwards(site, tmp_path, capsys):
     url = site.add("/corpus.gz", CONTENT)
     unknown = remote(url, sha256=None)
     fetch(unknown, tmp_path, retry=QUICK)
@@ -168,7 +172,7 @@ def test_a_silent_server_is_given_up(tmp_path):
             fetch(remote(url), tmp_path, retry=RetryPolicy(timeout=0.2, attempts=2, pause=0))
 
 
-def test_redirects_are_followed_but_never_to_an_open_line(site, tmp_path):
+def test_redirects_are_followed_but_never_to_plain_http(site, tmp_path):
     moved = site.add("/moved", status=302, location="/corpus.gz")
     site.add("/corpus.gz", CONTENT)
     assert fetch(remote(moved), tmp_path, retry=QUICK).read_bytes() == CONTENT
@@ -177,7 +181,7 @@ def test_redirects_are_followed_but_never_to_an_open_line(site, tmp_path):
         fetch(remote(open_line, sha256="0" * 64), tmp_path, retry=QUICK)
 
 
-def test_a_password_is_sent_to_its_host_and_never_shown(site, tmp_path):
+def test_a_password_is_sent_to_its_host_and_never_printed(site, tmp_path):
     secret = site.address.replace("http://", "http://me:hush%21@")
     with pytest.raises(DownloadError) as caught:
         fetch(remote(secret + "/gone?token=hush"), tmp_path, retry=QUICK)
@@ -193,7 +197,7 @@ def test_a_password_is_sent_to_its_host_and_never_shown(site, tmp_path):
         (errno.EROFS, "read-only file system"),
     ],
 )
-def test_a_disk_that_takes_no_more_is_one_sentence(site, tmp_path, monkeypatch, fault, words):
+def test_a_full_disk_gives_a_one_line_error(site, tmp_path, monkeypatch, fault, words):
     def fail(*args):
         raise OSError(fault, os.strerror(fault))
 
@@ -202,7 +206,7 @@ def test_a_disk_that_takes_no_more_is_one_sentence(site, tmp_path, monkeypatch, 
         fetch(remote(site.add("/x", CONTENT)), tmp_path, retry=QUICK)
 
 
-def test_a_cache_that_is_a_file_is_one_sentence(site, tmp_path):
+def test_a_cache_that_is_a_file_gives_a_one_line_error(site, tmp_path):
     (tmp_path / "cache").write_text("")
     with pytest.raises(DownloadError, match="cannot be written"):
         fetch(remote(site.add("/x", CONTENT)), tmp_path / "cache" / "inner", retry=QUICK)
@@ -216,7 +220,7 @@ def test_processes_side_by_side_download_once(site, tmp_path):
     for thread in threads:
         thread.join()
     assert (tmp_path / "corpus.gz").read_bytes() == CONTENT
-    assert site.asked == [("/corpus.gz", None)]
+    assert site.requests == [("/corpus.gz", None)]
 
 
 def test_progress_goes_to_standard_error_only(site, tmp_path, capsys):
@@ -236,7 +240,7 @@ def test_progress_goes_to_standard_error_only(site, tmp_path, capsys):
         ({"REGARD_CACHE": "~/r", "HOME": "/h"}, "/h/r"),
     ],
 )
-def test_the_cache_is_where_the_environment_says(monkeypatch, environment, expected):
+def test_the_cache_folder_follows_the_environment(monkeypatch, environment, expected):
     for name in ("REGARD_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -244,7 +248,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch, environment, expec
     assert cache_folder() == Path(expected)
 
 
-def test_an_unknown_host_is_not_waited_for(monkeypatch):
+def test_an_unknown_host_fails_without_retries(monkeypatch):
     import socket
 
     failed = http_client.http_error(socket.gaierror(socket.EAI_NONAME, "unknown"))

@@ -34,7 +34,7 @@ PAIRS = [
         ),
     ],
 )
-def test_each_limit_drops_what_it_says(limits, kept, line):
+def test_each_limit_drops_what_it_names(limits, kept, line):
     report = FilterReport()
     assert list(filter_pairs(PAIRS, limits, report)) == [PAIRS[index] for index in kept]
     assert str(report) == line

@@ -35,9 +35,9 @@ def test_real_mnist_is_read() -> None:
     if not folder.is_dir():
         pytest.skip(f"there is no {folder}")
     splits = open_images(folder, ANY)
-    assert [len(each.labels) for each in splits.values()] == [60_000, 10_000]
+    assert [len(images.labels) for images in splits.values()] == [60_000, 10_000]
     assert splits["train"].labels[:5] == ["5", "0", "4", "1", "9"]
-    assert distinct_labels(splits["train"], folder) == [str(each) for each in range(10)]
+    assert distinct_labels(splits["train"], folder) == [str(digit) for digit in range(10)]
 
 
 def test_folders_are_labels_and_files_keep_their_pixels(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_folders_are_labels_and_files_keep_their_pixels(tmp_path: Path) -> None:
     train = splits["train"]
     assert (train.height, train.width, train.channels) == (12, 12, 1)
     assert sorted(set(train.labels)) == ["lying", "standing"]
-    number = next(place for place in range(12) if train.name(place).endswith("0001.png"))
+    number = next(index for index in range(12) if train.name(index).endswith("0001.png"))
     assert np.array_equal(train.load([number])[0, 0], bars(12, 2)[0][1])
 
 
@@ -54,15 +54,15 @@ def test_splits_are_folders_and_colour_is_kept(tmp_path: Path) -> None:
     write_folders(tmp_path / "train", 12, colour=True)
     write_folders(tmp_path / "test", 6)
     splits = open_images(tmp_path, ANY)
-    assert [(split, each.channels) for split, each in splits.items()] == [("train", 3), ("test", 3)]
+    assert [(split, images.channels) for split, images in splits.items()] == [("train", 3), ("test", 3)]
     assert splits["test"].load([0]).shape == (1, 3, 12, 12)
 
 
-def test_images_become_the_size_the_recipe_says(tmp_path: Path) -> None:
+def test_images_are_scaled_to_the_size_of_the_recipe(tmp_path: Path) -> None:
     write_folders(tmp_path, 6)
     Image.new("L", (30, 20)).save(tmp_path / "lying" / "large.png")
-    found = open_images(tmp_path, VitConfig(size="digits", height=8, width=16))["train"]
-    assert found.load(range(7)).shape == (7, 1, 8, 16)
+    scaled = open_images(tmp_path, VitConfig(size="digits", height=8, width=16))["train"]
+    assert scaled.load(range(7)).shape == (7, 1, 8, 16)
 
 
 def refused(act) -> str:
@@ -71,11 +71,11 @@ def refused(act) -> str:
     return str(caught.value)
 
 
-def test_mixed_sizes_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_mixed_sizes_are_refused_with_a_one_line_error(tmp_path: Path) -> None:
     write_folders(tmp_path, 6)
     Image.new("L", (30, 20)).save(tmp_path / "lying" / "large.png")
-    told = refused(lambda: open_images(tmp_path, ANY))
-    assert told == (
+    message = refused(lambda: open_images(tmp_path, ANY))
+    assert message == (
         f"{tmp_path}: images differ in size, such as 12 x 12 (0000.jpg) and 20 x 30 (large.png); "
         "set the size to scale to: model.height=... model.width=..."
     )
@@ -95,9 +95,9 @@ def test_a_broken_image_is_named(tmp_path: Path) -> None:
     assert refused(lambda: open_images(tmp_path, ANY)) == f"{path} is not an image: it is neither PNG nor JPEG"
     path.write_bytes(whole[:70])  # the header is whole, the pixels are not
     train = open_images(tmp_path, ANY)["train"]
-    told = refused(lambda: train.load(range(6)))
-    assert told.startswith(f"{path} is a broken image: ")
-    assert "\n" not in told
+    message = refused(lambda: train.load(range(6)))
+    assert message.startswith(f"{path} is a broken image: ")
+    assert "\n" not in message
 
 
 def test_folders_without_two_labels_are_refused(tmp_path: Path) -> None:
@@ -107,13 +107,13 @@ def test_folders_without_two_labels_are_refused(tmp_path: Path) -> None:
     write_folders(tmp_path, 6)
     for path in (tmp_path / "standing").iterdir():
         path.unlink()
-    found = open_images(tmp_path, ANY)["train"]
-    told = refused(lambda: distinct_labels(found, tmp_path))
-    assert told == f"{tmp_path}: all images have the label 'lying'; at least two labels are needed"
+    images = open_images(tmp_path, ANY)["train"]
+    message = refused(lambda: distinct_labels(images, tmp_path))
+    assert message == f"{tmp_path}: all images have the label 'lying'; at least two labels are needed"
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "is not an idx file of bytes with 3 axes"),
         (b"\x00\x00\x0d\x03" + bytes(12), "is not an idx file of bytes with 3 axes"),
@@ -122,10 +122,10 @@ def test_folders_without_two_labels_are_refused(tmp_path: Path) -> None:
         (b"\x00\x00\x08\x03" + b"\xff" * 12, "its header promises"),
     ],
 )
-def test_damaged_idx_files(content: bytes, told: str, tmp_path: Path) -> None:
+def test_damaged_idx_files(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "train-images-idx3-ubyte"
     path.write_bytes(content)
-    assert told in refused(lambda: read_idx(path, 3))
+    assert message in refused(lambda: read_idx(path, 3))
     packed = tmp_path / "t.gz"
     packed.write_bytes(gzip.compress(content)[:-6])
     assert "cannot be read" in refused(lambda: read_idx(packed, 3))
@@ -137,7 +137,7 @@ def test_evaluation_uses_the_test_images(tmp_path: Path) -> None:
 
 def batches(folder: Path, **options) -> ImageBatches:
     train = open_images(folder, ANY)["train"]
-    return ImageBatches(train, np.array([int(each) for each in train.labels]), 10, 8, **options)
+    return ImageBatches(train, np.array([int(label) for label in train.labels]), 10, 8, **options)
 
 
 def test_batches_hold_every_image_once_per_epoch_and_resume_at_any_cursor(tmp_path: Path) -> None:
@@ -177,14 +177,14 @@ def test_augmentation(data: ImageDataConfig, expected) -> None:
         assert maps is None
         return
     image = torch.tensor([[1.0, 2], [3, 4]]).expand(40, 1, 2, 2)
-    found = {tuple(each.flatten().tolist()) for each in warp(image, maps).round(decimals=4)}
-    assert found == {tuple(np.array(each, float).flatten().tolist()) for each in expected}
+    warped = {tuple(pixels.flatten().tolist()) for pixels in warp(image, maps).round(decimals=4)}
+    assert warped == {tuple(np.array(pixels, float).flatten().tolist()) for pixels in expected}
 
 
 def test_a_shift_moves_by_at_most_its_fraction() -> None:
     image = torch.zeros(200, 1, 20, 20)
     image[:, :, 10, 10] = 1
-    places = warp(image, augmentation_maps(ImageDataConfig(shift=0.1), 200, (3,))).flatten(1).argmax(1)
-    rows, columns = places // 20, places % 20
-    assert {int(each) for each in rows} == {8, 9, 10, 11, 12}
-    assert {int(each) for each in columns} == {8, 9, 10, 11, 12}
+    peaks = warp(image, augmentation_maps(ImageDataConfig(shift=0.1), 200, (3,))).flatten(1).argmax(1)
+    rows, columns = peaks // 20, peaks % 20
+    assert {int(row) for row in rows} == {8, 9, 10, 11, 12}
+    assert {int(column) for column in columns} == {8, 9, 10, 11, 12}

@@ -31,7 +31,7 @@ Made = Callable[..., MaskedLmExamples]
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Made:
-    """MaskedLmExamples of sentences of ids, laid into a store whose parts have so many sentences."""
+    """MaskedLmExamples of sentences of ids, in a store with so many sentences per part."""
 
     def made(
         documents: list[list[list[int]]],
@@ -41,7 +41,7 @@ def stored(tmp_path: Path) -> Made:
         **more,
     ) -> MaskedLmExamples:
         def encode(texts: list[str]) -> list[list[int]]:
-            return [[int(each) for each in text.split()] for text in texts]
+            return [[int(token) for token in text.split()] for text in texts]
 
         pairs = [
             (" ".join(map(str, sentence)), str(number))
@@ -55,7 +55,7 @@ def stored(tmp_path: Path) -> Made:
 
 
 def corpus(documents: int, sentences: int = 12) -> list[list[list[int]]]:
-    """MaskedLmExamples whose ids tell where they come from: document d has ids 5 + 10 d to 14 + 10 d."""
+    """MaskedLmExamples whose ids encode their document: document d has ids 5 + 10 d to 14 + 10 d."""
     rng = np.random.default_rng(0)
     return [
         [(5 + number * 10 + rng.integers(0, 10, rng.integers(3, 12))).tolist() for _ in range(sentences)]
@@ -90,30 +90,31 @@ def test_whole_words_are_masked_whole() -> None:
     _, labels = TokenMasking(whole_words=True)(ids, maskable, SYMBOLS, rng)
     chosen = labels != IGNORE_INDEX
     continues = SYMBOLS.continues[ids] & maskable
-    continues[1] = False  # nothing stands before it that it could go on from
+    continues[1] = False  # nothing precedes it that it could continue
     assert (chosen[1:] == chosen[:-1])[continues[1:]].all()
     assert not chosen[[0, -1]].any()
 
 
-def test_half_of_the_second_parts_follow_and_the_others_are_of_another_document(stored: Made) -> None:
+def test_half_of_the_second_segments_follow_and_the_rest_come_from_another_document(stored: Made) -> None:
     # Nothing is masked, so that ids show their document.
     documents = stored(corpus(90), masking=TokenMasking(probability=0.0))
     rng = np.random.default_rng(2)
-    examples = [each for _ in range(40) for each in documents.load(np.arange(len(documents)), rng)]
-    pairs = [each for each in examples if each.labels[0] != IGNORE_INDEX]
+    examples = [example for _ in range(40) for example in documents.load(np.arange(len(documents)), rng)]
+    pairs = [example for example in examples if example.labels[0] != IGNORE_INDEX]
     assert len(pairs) > 7_000
-    assert np.mean([each.labels[0] == FOLLOWS for each in pairs]) == pytest.approx(0.5, abs=0.02)
-    for each in pairs:
+    assert np.mean([example.labels[0] == FOLLOWS for example in pairs]) == pytest.approx(0.5, abs=0.02)
+    for example in pairs:
         first, second = (
-            (part[part > 4] - 5) // 10 for part in (each.ids[: each.second], each.ids[each.second :])
+            (part[part > 4] - 5) // 10
+            for part in (example.ids[: example.second], example.ids[example.second :])
         )
         assert len(set(first)) == len(set(second)) == 1
-        assert (first[0] == second[0]) == (each.labels[0] == FOLLOWS)
-        assert (each.ids[0], each.ids[each.second - 1], each.ids[-1]) == (2, 3, 3)
-        assert len(each.ids) <= 64
+        assert (first[0] == second[0]) == (example.labels[0] == FOLLOWS)
+        assert (example.ids[0], example.ids[example.second - 1], example.ids[-1]) == (2, 3, 3)
+        assert len(example.ids) <= 64
 
 
-def test_second_parts_that_follow_are_real_neighbours(stored: Made) -> None:
+def test_second_segments_that_follow_are_adjacent_sentences(stored: Made) -> None:
     documents = stored([[[10, 11], [12], [13, 14]], [[90], [91]]], masking=TokenMasking(probability=0.0))
     rng = np.random.default_rng(3)
     masked_ids = {tuple(documents.example(0, rng).ids.tolist()) for _ in range(60)}
@@ -121,64 +122,66 @@ def test_second_parts_that_follow_are_real_neighbours(stored: Made) -> None:
     assert following == {(2, 10, 11, 3, 12, 13, 14, 3), (2, 10, 11, 12, 3, 13, 14, 3)}
 
 
-def test_what_does_not_follow_differs_in_nothing_but_what_it_says(stored: Made) -> None:
-    """Captions that nothing follows are never second parts, and the length of a text tells nothing."""
+def test_second_segments_that_do_not_follow_cannot_be_recognised_by_length(stored: Made) -> None:
+    """Captions without a following sentence are never second segments, and length does not predict the label."""
     captions = [[[900 + number % 50] * 4] for number in range(300)]
     documents = stored([*corpus(60, 40), *captions], masking=TokenMasking(probability=0.0))
     rng = np.random.default_rng(4)
-    examples = [each for _ in range(20) for each in documents.load(documents.pairable, rng)]
+    examples = [example for _ in range(20) for example in documents.load(documents.pairable, rng)]
     lengths = {
-        kind: [len(each.ids) for each in examples if each.labels == (kind,)] for kind in (FOLLOWS, FOREIGN)
+        kind: [len(example.ids) for example in examples if example.labels == (kind,)]
+        for kind in (FOLLOWS, FOREIGN)
     }
-    assert max(max(each.ids) for each in examples) < 900
+    assert max(max(example.ids) for example in examples) < 900
     assert np.mean(lengths[FOLLOWS]) == pytest.approx(np.mean(lengths[FOREIGN]), rel=0.05)
-    told_by_length = max(
-        np.mean([each <= border for each in lengths[FOREIGN]])
-        - np.mean([each <= border for each in lengths[FOLLOWS]])
+    advantage_of_length = max(
+        np.mean([length <= border for length in lengths[FOREIGN]])
+        - np.mean([length <= border for length in lengths[FOLLOWS]])
         for border in range(64)
     )
-    assert abs(told_by_length) < 0.15  # by how much more than chance one is right who goes by length, twice
+    assert abs(advantage_of_length) < 0.15  # twice the accuracy above random of a guess by length
 
 
-def test_a_sentence_alone_is_not_maskable_what_follows(stored: Made) -> None:
+def test_a_single_sentence_has_no_next_sentence_label(stored: Made) -> None:
     documents = stored([[[10, 11]], [[12]]])
-    assert [each.labels for each in documents.load(np.arange(2), np.random.default_rng(0))] == [
+    assert [example.labels for example in documents.load(np.arange(2), np.random.default_rng(0))] == [
         (IGNORE_INDEX,),
         (IGNORE_INDEX,),
     ]
     assert not len(documents.pairable)
 
 
-def test_spans_hold_everything_once_and_fit(stored: Made) -> None:
+def test_spans_cover_every_token_once_within_the_limit(stored: Made) -> None:
     made = [[[5] * 5, [6] * 30, [7] * 4, [], [8] * 6], [[9] * 2]]
     documents = stored(made, 15, masking=TokenMasking(probability=0.0), next_sentence=False)
     texts = [
-        each.ids[1:-1].tolist() for each in documents.load(np.arange(len(documents)), np.random.default_rng(0))
+        example.ids[1:-1].tolist()
+        for example in documents.load(np.arange(len(documents)), np.random.default_rng(0))
     ]
-    assert all(len(each) <= 12 for each in texts)
-    assert [one for each in texts for one in each] == [
-        one for document in made for sentence in document for one in sentence
+    assert all(len(ids) <= 12 for ids in texts)
+    assert [token_id for ids in texts for token_id in ids] == [
+        token_id for document in made for sentence in document for token_id in sentence
     ]
     assert list(spans(np.array([5, 30, 4, 0, 6, 2]), np.array([0, 0, 0, 0, 0, 1]), 12)) == [
         (0, 0, 1), (1, 0, 1), (1, 12, 1), (1, 24, 2), (4, 0, 1), (5, 0, 1),
     ]  # fmt: skip
 
 
-def test_a_store_in_parts_gives_every_sentence_once_an_epoch(stored: Made) -> None:
+def test_a_store_in_parts_gives_every_sentence_once_per_epoch(stored: Made) -> None:
     documents = stored(corpus(30), part=50, masking=TokenMasking(probability=0.0), next_sentence=False)
     assert [len(part) > 0 for part in documents.parts()] == [True] * 8
-    assert [one for part in documents.parts() for one in part] == list(range(len(documents)))
+    assert [token_id for part in documents.parts() for token_id in part] == list(range(len(documents)))
     batches, masked_ids = TextBatches(documents, tokens=512, pool=7), []
     for batch, cursor in batches.stream():
-        masked_ids += [one for one in batch.ids.values.tolist() if one > 4]
+        masked_ids += [token_id for token_id in batch.ids.values.tolist() if token_id > 4]
         if cursor.epoch == 1:
             break
     assert sorted(masked_ids) == sorted(
-        one for document in corpus(30) for sentence in document for one in sentence
+        token_id for document in corpus(30) for sentence in document for token_id in sentence
     )
 
 
-def test_other_words_are_masked_in_each_epoch_and_the_same_again_from_a_cursor(stored: Made) -> None:
+def test_masking_differs_between_epochs_and_is_repeatable_from_a_cursor(stored: Made) -> None:
     batches = TextBatches(stored(corpus(30)), tokens=512, pool=40)
     stream = batches.stream()
     seen = [next(stream) for _ in range(3 * batches.batches_per_epoch())]
@@ -190,8 +193,11 @@ def test_other_words_are_masked_in_each_epoch_and_the_same_again_from_a_cursor(s
     for batch, _ in seen:
         for labels, number in zip(batch.ids.like(batch.token_labels).split(), batch.sentences, strict=True):
             epochs.setdefault(number, []).append(labels.tolist())
-    assert any(one != other for one, other, *_ in (each for each in epochs.values() if len(each) > 1))
-    assert FOREIGN in {int(each) for batch, _ in seen for each in batch.labels[:, 0]}
+    assert any(
+        first_mask != second_mask
+        for first_mask, second_mask, *_ in (masks for masks in epochs.values() if len(masks) > 1)
+    )
+    assert FOREIGN in {int(label) for batch, _ in seen for label in batch.labels[:, 0]}
 
 
 def test_documents_of_a_file(tmp_path: Path) -> None:
@@ -213,7 +219,7 @@ def test_documents_of_a_file(tmp_path: Path) -> None:
         DocumentFile(path)
 
 
-def test_a_document_is_read_without_being_held(tmp_path: Path) -> None:
+def test_a_document_is_streamed(tmp_path: Path) -> None:
     path = tmp_path / "long.txt"
     path.write_text("".join(f"{number} {'word' * 200}\n" for number in range(6_000)))  # 5 MB
     tracemalloc.start()

@@ -53,7 +53,7 @@ def test_an_index_in_a_folder_is_read(tmp_path, own_pip):
     assert failures == []
 
 
-def test_every_index_is_asked_and_every_failure_said(site, tmp_path, own_pip):
+def test_every_index_is_queried_and_every_failure_reported(site, tmp_path, own_pip):
     site.add("/one/nmt/", b"<a href='/f/nmt-0.0.3.tar.gz'>", kind="text/html")
     site.add("/two/nmt/", b"{}", kind="application/json")
     site.add("/four/nmt/", f"<a href='/f/{FILE}'>".encode(), kind="text/html")
@@ -70,7 +70,7 @@ def test_every_index_is_asked_and_every_failure_said(site, tmp_path, own_pip):
     assert "no such file" in failures[3].lower()
 
 
-def test_a_password_in_the_index_address_reaches_the_file_but_no_message(site, own_pip):
+def test_a_password_in_the_index_url_is_used_but_never_printed(site, own_pip):
     site.add("/simple/nmt/", b"<a href='../x/nmt-0.0.6.tar.gz'>", kind="text/html")
     secret = site.address.replace("http://", "http://me:hush@")
     own_pip.setenv("PIP_INDEX_URL", secret + "/simple")

@@ -43,7 +43,7 @@ def test_held_out_pairs_share_no_source_sentence_with_training(tmp_path: Path) -
     assert 60 < len(corpus.valid) < 260
 
 
-def test_given_files_are_used_and_empty_lines_counted(tmp_path: Path) -> None:
+def test_configured_files_are_read_and_empty_lines_counted(tmp_path: Path) -> None:
     data = write(
         tmp_path, [("eins", "one"), ("", "two"), ("drei", ""), ("vier " * 30, "four"), ("fünf", "five")]
     )
@@ -73,12 +73,12 @@ def test_one_table_with_named_columns(tmp_path: Path) -> None:
         ([("", "one")] * 400, "too few pairs to hold some out"),
     ],
 )
-def test_too_little_is_refused(tmp_path: Path, pairs: list[tuple[str, str]], sentence: str) -> None:
+def test_too_little_data_is_refused(tmp_path: Path, pairs: list[tuple[str, str]], sentence: str) -> None:
     with pytest.raises(RegardError, match=sentence):
         ParallelCorpus(write(tmp_path, pairs))
 
 
-def test_nothing_left_to_train_on_is_refused(tmp_path: Path) -> None:
+def test_an_empty_training_split_is_refused(tmp_path: Path) -> None:
     data = write(tmp_path, [(f"eins zwei drei {number}", "one two three four") for number in range(500)])
     with pytest.raises(RegardError, match="no pair is left to train on"):
         ParallelCorpus(PairDataConfig(path=data.path, source="a.de", target="a.en", max_length=2)).fingerprint()

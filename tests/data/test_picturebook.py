@@ -578,7 +578,7 @@ def test_the_first_pairs_are_the_same_on_every_machine() -> None:
     assert short[:8] == FIRST_SHORT_PAIRS
 
 
-def test_an_unknown_split_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_split_is_refused_with_the_allowed_ones() -> None:
     with pytest.raises(ValueError, match="train, valid, test"):
         next(picturebook.pairs("dev"))
 
@@ -594,7 +594,7 @@ def corpus() -> dict[str, list[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("size", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
-def test_the_pairs_to_train_on_are_distinct(size: int) -> None:
+def test_training_pairs_are_distinct(size: int) -> None:
     train = list(picturebook.pairs("train", size))
     sides = ({source for source, _ in train}, {target for _, target in train})
     assert [len(train), *map(len, sides)] == [size] * 3

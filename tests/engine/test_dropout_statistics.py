@@ -1,6 +1,6 @@
-"""The kernels' dropout masks are dropout: the right share, in every place, independent of the neighbours.
+"""The kernels' dropout masks are dropout: the right rate at every position, independent of the neighbours.
 
-That the kernels apply these masks is in test_conformance; here is what the masks are worth.
+That the kernels apply these masks is in test_conformance; these tests check the statistics of the masks.
 """
 
 import math
@@ -34,7 +34,7 @@ def test_the_share_dropped_is_the_probability_to_the_nearest_256th(probability: 
 
 
 @pytest.mark.parametrize("probability", PROBABILITIES)
-def test_what_is_kept_is_scaled_so_that_the_expectation_stays(probability: float) -> None:
+def test_kept_elements_are_scaled_to_preserve_the_expectation(probability: float) -> None:
     number, tie_embeddings = 400_000, rounded(probability)
     mask = kept(torch.arange(number), dropout_threshold(probability), SEED)
     remaining = mask[mask != 0]
@@ -66,6 +66,6 @@ def test_the_same_seed_gives_the_same_mask_and_another_an_independent_one() -> N
     assert abs((first == second).float().mean().item() - 0.5) <= 4 * sigma(0.5, len(numbers))
 
 
-def test_rows_have_masks_of_their_own() -> None:
+def test_rows_have_independent_masks() -> None:
     masks = row_mask(50, 100, 128, SEED)
     assert len({tuple(row.tolist()) for row in masks}) == 50

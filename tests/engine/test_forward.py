@@ -1,4 +1,4 @@
-"""Packed batches: known heads run without any padded ids, everything else is called with padded ones."""
+"""Packed batches: supported heads run without padded ids, all other models are called with padded ones."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -35,12 +35,12 @@ GPT = GptConfig(layers=2, d_model=32, heads=2, d_ff=48, max_length=16, dropout=0
 
 def texts() -> TextBatch:
     """Five texts of different lengths, some words marked, a label and an answer's span each."""
-    chance = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     examples = []
     for number, length in enumerate((9, 4, 1, 7, 4)):
-        marks = np.where(chance.random(length) < 0.5, chance.integers(0, 4, length), IGNORE_INDEX)
+        marks = np.where(rng.random(length) < 0.5, rng.integers(0, 4, length), IGNORE_INDEX)
         labels = (number % 2, min(2, length - 1))
-        examples.append(Example(number, chance.integers(3, WORDS - 3, length), min(3, length), labels, marks))
+        examples.append(Example(number, rng.integers(3, WORDS - 3, length), min(3, length), labels, marks))
     (batch,) = all_batches(examples, 1000)
     return batch
 
@@ -48,14 +48,14 @@ def texts() -> TextBatch:
 def head_of(head: Head) -> Any:
     torch.manual_seed(0)
     model = build_bert(BERT, head, WORDS, PADDING, 4)
-    for each in model.parameters():
-        each.data += 0.1 * torch.randn_like(each)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
     return model.eval()
 
 
 @pytest.fixture
 def never_padded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Integers are token ids: none may be padded, or found in a padded batch."""
+    """Integer tensors are token ids: none may be padded."""
     padded = Packed.padded
 
     def only_scores(packed: Packed, fill: float) -> Tensor:
@@ -87,7 +87,7 @@ def loss_and_gradients(objective: Callable[[Any], Tensor], model: nn.Module, bat
     model.zero_grad()
     loss = objective(batch)
     loss.backward()  # type: ignore[no-untyped-call]
-    return [loss.detach(), *(each.grad for each in model.parameters() if each.grad is not None)]
+    return [loss.detach(), *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
 
 
 @pytest.mark.parametrize(("make", "objective"), OBJECTIVES)
@@ -106,9 +106,9 @@ def test_losses_of_packed_texts_equal_those_of_the_padded_modules(
     with plain():
         expected = loss_and_gradients(objective(model), model, batch)
     request.getfixturevalue("never_padded")
-    found = loss_and_gradients(objective(model), model, batch)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    actual = loss_and_gradients(objective(model), model, batch)
+    for tensor, expected_tensor in zip(actual, expected, strict=True):
+        torch.testing.assert_close(tensor, expected_tensor, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 1.0])
@@ -123,8 +123,8 @@ def test_the_loss_of_packed_pairs_equals_that_of_the_padded_modules(
     with plain():
         expected = loss_and_gradients(objective, model, batch)
     request.getfixturevalue("never_padded")
-    for one, other in zip(loss_and_gradients(objective, model, batch), expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    for tensor, expected_tensor in zip(loss_and_gradients(objective, model, batch), expected, strict=True):
+        torch.testing.assert_close(tensor, expected_tensor, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
@@ -136,19 +136,19 @@ def test_pooled_vectors(body: str, pooling: Any, plain: Plain, request: pytest.F
     with plain():
         expected = run(model, batch.ids, batch.segments)
     request.getfixturevalue("never_padded")
-    found = run(model, batch.ids, batch.segments)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    assert found.shape == (5, 32)
+    actual = run(model, batch.ids, batch.segments)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+    assert actual.shape == (5, 32)
 
 
-def test_some_positions_only(plain: Plain, request: pytest.FixtureRequest) -> None:
+def test_hidden_states_at_selected_positions_only(plain: Plain, request: pytest.FixtureRequest) -> None:
     bert, batch = head_of("none").bert, texts()
     positions = torch.tensor([24, 0, 6, 3])
     with plain():
         expected = bert_hidden_at(bert, batch.ids, batch.segments, positions)
     request.getfixturevalue("never_padded")
-    found = bert_hidden_at(bert, batch.ids, batch.segments, positions)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    actual = bert_hidden_at(bert, batch.ids, batch.segments, positions)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("where", ["head", "body", "block"])
@@ -158,12 +158,12 @@ def test_hooks_fire_and_see_padded_ids(where: str) -> None:
     hooked = {"head": model, "body": model.bert, "block": model.bert.blocks[0]}[where]
     seen: list[Tensor] = []
     hooked.register_forward_hook(lambda _, inputs, output: seen.append(inputs[0]))
-    found = run_tokens(model, batch.ids, batch.segments)
-    assert [each.shape[:2] for each in seen] == [(5, 9)]
+    actual = run_tokens(model, batch.ids, batch.segments)
+    assert [tensor.shape[:2] for tensor in seen] == [(5, 9)]
     if where != "block":
         assert torch.equal(seen[0], batch.ids.padded(PADDING))
-    torch.testing.assert_close(found.values, expected, rtol=1e-5, atol=1e-5)
-    assert torch.equal(found.lengths, batch.ids.lengths)
+    torch.testing.assert_close(actual.values, expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(actual.lengths, batch.ids.lengths)
 
 
 def test_a_wrapped_model_is_called_with_its_own_padding() -> None:
@@ -178,8 +178,8 @@ def test_a_wrapped_model_is_called_with_its_own_padding() -> None:
 
     model, batch = head_of("classes"), texts()
     wrapped = Wrapped(model)
-    found = run(wrapped, batch.ids, batch.segments)
-    torch.testing.assert_close(found, run(model, batch.ids, batch.segments), rtol=1e-5, atol=1e-5)
+    actual = run(wrapped, batch.ids, batch.segments)
+    torch.testing.assert_close(actual, run(model, batch.ids, batch.segments), rtol=1e-5, atol=1e-5)
     assert torch.equal(wrapped.seen, batch.ids.padded(PADDING))
     with pytest.raises(TypeError, match="Linear contains no BERT"):
         run(nn.Linear(2, 2), batch.ids)
@@ -191,18 +191,18 @@ def test_a_model_without_a_native_body_is_padded_once(monkeypatch: pytest.Monkey
     padded, calls = Packed.padded, []
     monkeypatch.setattr(Packed, "padded", lambda packed, fill: calls.append(fill) or padded(packed, fill))
     source, target = Packed.from_rows([[5, 6, 7], [8]]), Packed.from_rows([[0, 9], [0, 10]])
-    found = seq2seq_hidden(model, source, target)
+    actual = seq2seq_hidden(model, source, target)
     assert calls == [PADDING, PADDING]
     alone = seq2seq_hidden(model, Packed.from_rows([[8]]), Packed.from_rows([[0, 10]]))
-    torch.testing.assert_close(found.split()[1], alone.values)
+    torch.testing.assert_close(actual.split()[1], alone.values)
 
 
-def test_packed_there_and_back() -> None:
+def test_packing_and_unpacking_round_trips() -> None:
     packed = Packed.from_rows([[5, 6, 7], [], np.array([8], np.uint32), [9, 10]])
     assert packed.padded(0).tolist() == [[5, 6, 7], [0, 0, 0], [8, 0, 0], [9, 10, 0]]
     assert torch.equal(packed.repacked(packed.padded(0)).values, packed.values)
     assert torch.equal(packed.padded(0).flatten()[packed.padded_positions], packed.values)
-    assert [each.tolist() for each in packed.twice().split()] == 2 * [[5, 6, 7], [], [8], [9, 10]]
+    assert [sequence.tolist() for sequence in packed.twice().split()] == 2 * [[5, 6, 7], [], [8], [9, 10]]
     assert packed.to("cpu") is packed
     assert Packed.from_rows([]).padded(0).shape == (0, 0)
     vectors = Packed(torch.randn(3, 2, requires_grad=True), torch.tensor([1, 2]))

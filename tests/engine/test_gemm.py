@@ -1,4 +1,4 @@
-"""Products by our own kernel: those of PyTorch, whatever the shapes, and a row has the same bits in any company."""
+"""The native GEMM: equal to PyTorch's product for all shapes, and each row bit-identical in any batch."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ RELU, ACCUMULATE = 1, 2
 
 @pytest.mark.parametrize("out", [1, 15, 32, 49, 130])
 @pytest.mark.parametrize("inside", [1, 33, 256, 513, 1100])
-def test_a_product_is_that_of_pytorch(inside: int, out: int) -> None:
+def test_a_product_equals_pytorchs(inside: int, out: int) -> None:
     torch.manual_seed(inside)
     weight, bias = torch.randn(out, inside), torch.randn(out)
     panels = prepack(weight)
@@ -24,14 +24,14 @@ def test_a_product_is_that_of_pytorch(inside: int, out: int) -> None:
 
 @pytest.mark.parametrize(("inside", "out"), [(8, 16), (32, 75), (48, 130), (1100, 70)])
 @pytest.mark.parametrize("how", [0, RELU])
-def test_a_row_has_the_same_bits_beside_any_rows(inside: int, out: int, how: int) -> None:
+def test_a_row_is_bit_identical_in_any_batch(inside: int, out: int, how: int) -> None:
     torch.manual_seed(5)
     weight, bias, x = torch.randn(out, inside), torch.randn(out), torch.randn(403, inside)
     panels = prepack(weight)
 
     def multiplied(rows: Tensor) -> Tensor:
         y = torch.empty(len(rows), out)
-        places = (
+        arguments = (
             data_ptr(rows),
             len(rows),
             data_ptr(panels),
@@ -42,7 +42,7 @@ def test_a_row_has_the_same_bits_beside_any_rows(inside: int, out: int, how: int
             how,
             data_ptr(y),
         )
-        library().gemm(*places)
+        library().gemm(*arguments)
         return y
 
     whole = multiplied(x)
@@ -55,9 +55,7 @@ def test_a_row_has_the_same_bits_beside_any_rows(inside: int, out: int, how: int
 
 @pytest.mark.parametrize("rows", [1, 7, 200, 257, 600])
 @pytest.mark.parametrize(("out", "inside"), [(1, 1), (5, 17), (12, 32), (200, 48), (411, 33)])
-def test_the_gradient_of_weights_is_that_of_pytorch_and_may_be_added_to_another(
-    rows: int, out: int, inside: int
-) -> None:
+def test_the_weight_gradient_equals_pytorchs_and_can_be_accumulated(rows: int, out: int, inside: int) -> None:
     torch.manual_seed(rows)
     upstream, x, before = torch.randn(rows, out), torch.randn(rows, inside), torch.randn(out, inside)
     twin = exactly(upstream.T, x.T)
@@ -71,17 +69,17 @@ def weight_grad(upstream: Tensor, x: Tensor, to: Tensor, how: int) -> Tensor:
     return to
 
 
-def test_the_gradient_of_some_columns_of_a_wider_matrix() -> None:
+def test_the_weight_gradient_of_selected_columns() -> None:
     torch.manual_seed(3)
     upstream, x = torch.randn(300, 90), torch.randn(300, 40)
     for first, out in ((0, 30), (30, 30), (60, 30), (7, 17)):
-        found = torch.empty(out, 40)
+        actual = torch.empty(out, 40)
         library().gemm_weight_grad(
-            *(data_ptr(upstream) + 4 * first, 90, out, data_ptr(x), 40, 300, 0, data_ptr(found))
+            *(data_ptr(upstream) + 4 * first, 90, out, data_ptr(x), 40, 300, 0, data_ptr(actual))
         )
-        assert torch.allclose(found, exactly(upstream[:, first : first + out].T, x.T), atol=1e-4)
+        assert torch.allclose(actual, exactly(upstream[:, first : first + out].T, x.T), atol=1e-4)
 
 
 def exactly(a: Tensor, b: Tensor) -> Tensor:
-    """a times b turned, summed up in float64."""
+    """a @ b.T, accumulated in float64."""
     return (a.double() @ b.double().T).float()

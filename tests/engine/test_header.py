@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sizes_and_offsets(name: str, folder: Path) -> None:
     struct = STRUCTS[name]
     fields = [getattr(struct, field[0]) for field in struct._fields_]
-    ours = [ctypes.sizeof(struct), *(number for each in fields for number in (each.offset, each.size))]
+    ours = [ctypes.sizeof(struct), *(number for field in fields for number in (field.offset, field.size))]
     assert ours == compiled(folder)[name]
 
 

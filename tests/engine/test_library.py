@@ -41,7 +41,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Compiled in no time, where only the choice and the cache are tested: two targets, and a processor for both."""
+    """A quickly compiled library for tests of the choice and the cache: two targets, and a processor for both."""
     folder = tmp_path / "csrc"
     folder.mkdir()
     (folder / "kernels.c").write_text(SMALL)
@@ -102,10 +102,10 @@ def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- Compiling into the cache. ----
 
 
-def test_compiled_and_tried_once_and_found_again(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_a_compiled_and_tried_library_is_reused(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     path = built()
     (note,) = cache.glob("*.trial")
-    assert sorted(each.name for each in cache.iterdir()) == sorted(
+    assert sorted(path.name for path in cache.iterdir()) == sorted(
         [path.name, path.name + ".sha256", note.name]
     )
     monkeypatch.setattr(locate, "compile_into_cache", lambda *_: pytest.fail("compiled twice"))
@@ -137,7 +137,7 @@ def test_a_compiler_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, c
     assert not list(cache.iterdir())
 
 
-def test_a_target_that_the_compiler_does_not_know_is_left_out(
+def test_a_target_that_the_compiler_does_not_support_is_skipped(
     small_source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     future = Target("future", ("-march=of-the-future",))
@@ -153,7 +153,7 @@ def test_a_target_that_the_compiler_does_not_know_is_left_out(
 
 
 @pytest.mark.parametrize("part", ["sources", "header", "compiler_version", "flags", "target", "libc"])
-def test_the_key_covers(part: str, small_source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_key_covers(part: str, small_source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = cache_key("cc", GENERIC)
     assert cache_key("cc", GENERIC) == here
     target = GENERIC
@@ -247,7 +247,7 @@ def test_no_target_runs(ship: Ship) -> None:
     assert find() == (None, f"no shipped library runs here (better: {illegal}; generic: {illegal}): {SLOWER}")
 
 
-def test_a_compiled_target_that_does_not_run_is_left_out(small_source: Path) -> None:
+def test_a_compiled_target_that_does_not_run_is_skipped(small_source: Path) -> None:
     small_source.write_text(ILLEGAL_WHERE_BETTER)
     path, sentence = find()
     assert path is not None
@@ -268,7 +268,7 @@ def test_a_trial_is_cached_for_one_processor_and_one_library(
 
 
 @pytest.mark.parametrize("how", ["nonsense", "not text", "another's", "writable by others"])
-def test_a_note_that_cannot_be_trusted_is_written_again(ship: Ship, how: str, tmp_path: Path) -> None:
+def test_an_untrusted_trial_result_is_replaced(ship: Ship, how: str, tmp_path: Path) -> None:
     better, _ = ship()
     find()
     (note,) = (tmp_path / "cache" / "native").iterdir()
@@ -336,18 +336,18 @@ assert loaded == {str(Path(path).resolve())}, loaded
 """
 
 
-def test_the_runtime_is_the_one_of_pytorch() -> None:
-    """In a process of its own: other packages bring runtimes of other names."""
+def test_the_openmp_runtime_is_pytorchs() -> None:
+    """In a separate process, since other packages load runtimes under other names."""
     subprocess.run([sys.executable, "-c", ONE_RUNTIME], check=True, env=child_environment())
 
 
-def test_a_library_is_not_linked_with_a_runtime() -> None:
+def test_a_library_is_not_linked_with_an_openmp_runtime() -> None:
     if "clang" in build.compiler_version(build.find_compiler() or ""):
         pytest.skip("Clang's runtime has to be linked")
     assert b"libgomp" not in built().read_bytes()
 
 
-def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_openmp_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locate, "load_runtime", lambda: ("", "there is none"))
     assert find() == (None, f"there is none: {SLOWER}")
 
@@ -355,7 +355,7 @@ def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- What may be loaded of what was shipped. ----
 
 
-def test_shipped_libraries_are_kept_while_their_sources_are(ship: Ship, small_source: Path) -> None:
+def test_shipped_libraries_are_used_while_their_sources_are_unchanged(ship: Ship, small_source: Path) -> None:
     better, _ = ship()
     before = better.stat().st_mtime_ns
     log: list[str] = []
@@ -382,7 +382,7 @@ def test_edited_sources_are_compiled(
 
 
 @pytest.mark.parametrize("variable", ["REGARD_NATIVE", "REGARD_CFLAGS"])
-def test_what_forces_compiling(
+def test_settings_that_force_compiling(
     variable: str, ship: Ship, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     ship()
@@ -392,7 +392,7 @@ def test_what_forces_compiling(
 
 
 def spoil_shipped(how: str, better: Path) -> str:
-    """What `find` says about it."""
+    """The state that `find` reports."""
     folder, manifest = better.parent, better.parent / build.MANIFEST
     content = json.loads(manifest.read_text())
     if how == "tampered":
@@ -433,7 +433,7 @@ SPOILED = [
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_a_shipped_library_that_cannot_be_trusted(
+def test_an_untrusted_shipped_library_is_compiled_again(
     how: str, ship: Ship, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     better, _ = ship()
@@ -449,12 +449,12 @@ def test_a_shipped_library_that_cannot_be_trusted(
     assert sentence.startswith(f"compiled by cc for better ({reason}")
 
 
-def test_the_manifest_leads_to_no_other_file(ship: Ship, tmp_path: Path) -> None:
+def test_the_manifest_cannot_point_outside_its_folder(ship: Ship, tmp_path: Path) -> None:
     better, _ = ship()
     manifest = better.parent / build.MANIFEST
     content = json.loads(manifest.read_text())
-    for each in content["libraries"]:
-        each["file"] = "../elsewhere.so"
+    for entry in content["libraries"]:
+        entry["file"] = "../elsewhere.so"
     manifest.write_text(json.dumps(content))
     assert find()[0] == better
     assert build.build_shipped(build.SHIPPED, log=lambda _: None) == []
@@ -462,7 +462,7 @@ def test_the_manifest_leads_to_no_other_file(ship: Ship, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("what", ["library", "manifest", "folder"])
 @pytest.mark.parametrize("mode", [0o775, 0o777])
-def test_own_files_are_closed_to_others(what: str, mode: int, ship: Ship) -> None:
+def test_own_files_are_not_writable_by_others(what: str, mode: int, ship: Ship) -> None:
     """As pip leaves them under a umask of 002."""
     better, _ = ship()
     path = {"library": better, "manifest": better.parent / build.MANIFEST, "folder": better.parent}[what]
@@ -472,7 +472,7 @@ def test_own_files_are_closed_to_others(what: str, mode: int, ship: Ship) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to another user")
-def test_another_ones_files_that_others_may_write_to_are_refused(
+def test_files_of_another_user_that_others_can_write_are_refused(
     ship: Ship, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Installed by an administrator who owns regard's modules too, with group write permission."""
@@ -528,7 +528,7 @@ WAYS = [
 
 @pytest.mark.usefixtures("small_source")
 @pytest.mark.parametrize("how", WAYS)
-def test_a_library_that_cannot_be_trusted_is_compiled_again(how: str) -> None:
+def test_an_untrusted_library_is_compiled_again(how: str) -> None:
     if "user's" in how and os.geteuid() != 0:
         pytest.skip("only root may give a file to another user")
     path = built()
@@ -541,7 +541,7 @@ def test_a_library_that_cannot_be_trusted_is_compiled_again(how: str) -> None:
     assert path.stat().st_mode & 0o777 == 0o755
 
 
-def test_a_truncated_library_does_not_end_the_process(cache: Path) -> None:
+def test_a_truncated_library_does_not_crash_the_process(cache: Path) -> None:
     path = built()
     spoiled(path, "truncated")
     code = "from regard.engine.library import kernels; kernels().use_threads(1); print('loaded')"
@@ -552,7 +552,7 @@ def test_a_truncated_library_does_not_end_the_process(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_source")
-def test_a_spoiled_library_that_cannot_be_compiled_again_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_library_that_cannot_be_recompiled_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     path = built()
     spoiled(path, "truncated")
     announce(monkeypatch, "fpu strong")
@@ -566,7 +566,7 @@ def test_a_spoiled_library_that_cannot_be_compiled_again_is_not_loaded(monkeypat
 
 @pytest.mark.usefixtures("small_source")
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
-def test_a_folder_that_others_may_write_to_is_not_used(cache: Path, mode: int) -> None:
+def test_a_folder_writable_by_others_is_not_used(cache: Path, mode: int) -> None:
     built()
     cache.chmod(mode)
     path, sentence = find()
@@ -588,7 +588,7 @@ def test_another_users_folder_is_not_used(cache: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_source")
-def test_our_own_cache_is_closed_to_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_our_own_cache_is_not_writable_by_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("REGARD_NATIVE")
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "cache" / "native"
@@ -599,7 +599,7 @@ def test_our_own_cache_is_closed_to_others(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.usefixtures("small_source")
-def test_a_folder_that_cannot_be_made(cache: Path) -> None:
+def test_a_folder_that_cannot_be_created(cache: Path) -> None:
     cache.write_text("a file")
     path, sentence = find()
     assert path is None
@@ -655,7 +655,7 @@ def test_two_processes_at_once(cache: Path) -> None:
 
 
 def test_two_installations_at_once_without_a_lock(small_source: Path, cache: Path) -> None:
-    """Each installs a file and its digest; another one's digest at most means that it is compiled again."""
+    """Each process installs a file and its digest; a digest from the other process only causes a recompilation."""
     path = built()
     assert not compile_into_cache("cc", BETTER, path)
     assert locate.is_intact(path)
@@ -681,8 +681,8 @@ def environment(target: str) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("target", [target.name for target in build.targets()])
-def test_every_target_computes_the_same(target: str) -> None:
-    """Products, and the conformance grid of the GPT, in a child process."""
+def test_all_targets_give_the_same_results(target: str) -> None:
+    """Matrix products and the conformance grid of the GPT, in a child process."""
     code = "from regard.engine.library import find_library, kernels; kernels(); print(find_library()[1])"
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(target), check=True

@@ -1,4 +1,4 @@
-"""An allocation that fails raises MemoryError wherever it stands, and the next call works."""
+"""Every failing allocation raises MemoryError, and the next call works."""
 
 import ctypes
 import os
@@ -76,7 +76,7 @@ def test_the_function_is_named() -> None:
 @pytest.mark.parametrize(
     ("code", "kind"), [(1, MemoryError), (2, ValueError), (3, RuntimeError), (4, RuntimeError)]
 )
-def test_what_a_return_code_raises(code: int, kind: type[Exception]) -> None:
+def test_each_return_code_raises_its_exception(code: int, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=r"^native engine: .*token_loss"):
         raise_failure(code, native().token_loss, ())
 
@@ -98,7 +98,7 @@ def test_sizes_that_overflow_are_refused(name: str, arguments: tuple[object, ...
 
 @pytest.mark.parametrize("saves", [0, 1])
 def test_a_sequence_that_does_not_fit_into_memory(saves: int) -> None:
-    """2^31 - 9 tokens of one sequence, whose activations have no place in memory."""
+    """2^31 - 9 tokens of one sequence, whose activations do not fit into memory."""
     structs = header().structs
     offsets = torch.tensor([0, 2**31 - 9], dtype=torch.int32)
     sublayer = structs["Sublayer"](kind=0, pre_norm=1, heads=1, activation=0, d_ff=2**40)
@@ -130,7 +130,7 @@ except MemoryError as problem:
     print(problem)
 resource.setrlimit(resource.RLIMIT_AS, resource.getrlimit(resource.RLIMIT_AS)[1:] * 2)
 beam_search()
-print("goes on")
+print("still works")
 """
 
 
@@ -143,5 +143,5 @@ def test_a_beam_larger_than_memory_is_an_error_and_not_a_crash() -> None:
     )  # fmt: skip
     assert ran.stdout.splitlines() == [
         "out of memory on 4 sentences with beam 1000000; lower the batch size or the beam size",
-        "goes on",
+        "still works",
     ], ran.stderr

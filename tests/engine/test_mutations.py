@@ -10,12 +10,13 @@ import torch
 from support.kernel_dropout import kernel_dropout
 from support.mutations import DROPOUT_MUTATIONS, MUTATIONS, PADDING, WORDS, Change, Mutation, small
 from support.padded_calls import run_padded
+from support.pair_batches import SHORT as BATCH
 from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
 from regard.config.models import BertConfig, GptConfig, VitConfig
-from regard.data.batches import Batch, Batches
+from regard.data.batches import Batch
 from regard.decoding import BeamSearchConfig, DecodingConstraints, Hypothesis, TranslationPipeline, search
 from regard.decoding.generator import GenerationConfig, Generator
 from regard.engine import Plan, Unsupported, plan
@@ -39,21 +40,12 @@ SENTENCES = [[5, 6, 7, 8], [9], [20, 30, 40, 50, 60, 70, 74, 4, 5], [33, 44, 55]
 
 
 class NoText:
-    """Ids are all that is searched here."""
+    """A vocabulary with special ids only; these tests search over ids."""
 
     begin, end, padding, unknown = Tokenizer.begin, Tokenizer.end, Tokenizer.padding, Tokenizer.unknown
 
 
-def batch_of() -> Batch:
-    torch.manual_seed(4)
-    lengths = [(3, 5), (9, 2), (1, 1), (7, 7), (12, 20), (2, 6)]
-    pairs = [tuple(torch.randint(4, WORDS, (each,)).tolist() for each in both) for both in lengths]
-    (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
-    return batch
-
-
-BATCH = batch_of()
-SOURCE, TARGET, LABELS = (each.padded(PADDING) for each in (BATCH.source, BATCH.target, BATCH.labels))
+SOURCE, TARGET, LABELS = (packed.padded(PADDING) for packed in (BATCH.source, BATCH.target, BATCH.labels))
 
 
 def learned(model: Transformer) -> tuple[Tensor, dict[str, Tensor]]:
@@ -61,50 +53,56 @@ def learned(model: Transformer) -> tuple[Tensor, dict[str, Tensor]]:
     loss = Seq2SeqObjective(model, PADDING, 0.1)(BATCH)
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach(), {
-        name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
     }
 
 
 def assert_same_step(ours: tuple[Tensor, dict[str, Tensor]], theirs: tuple[Tensor, dict[str, Tensor]]) -> None:
     torch.testing.assert_close(ours[0], theirs[0], rtol=1e-4, atol=0)
     assert ours[1].keys() == theirs[1].keys()
-    for name, each in theirs[1].items():
-        tolerance = 1e-3 * max(float(each.abs().max()), 1e-2)
-        torch.testing.assert_close(ours[1][name], each, rtol=0, atol=tolerance, msg=name)
+    for name, gradient in theirs[1].items():
+        tolerance = 1e-3 * max(float(gradient.abs().max()), 1e-2)
+        torch.testing.assert_close(ours[1][name], gradient, rtol=0, atol=tolerance, msg=name)
 
 
 def searched(model: nn.Module) -> list[list[Hypothesis]]:
-    """By the translator, which chooses between the native search and the plain one."""
+    """Search by the pipeline, which chooses between native and plain search."""
     translator = TranslationPipeline(model, NoText(), NoText())  # type: ignore[arg-type]
     return translator.search_ids(
-        [list(each) for each in SENTENCES], BeamSearchConfig(beam=3, nbest=2, max_length=12)
+        [list(ids) for ids in SENTENCES], BeamSearchConfig(beam=3, nbest=2, max_length=12)
     )
 
 
 def searched_plainly(model: nn.Module) -> list[list[Hypothesis]]:
     options = BeamSearchConfig(beam=3, nbest=2, max_length=12)
-    found = (
+    results = (
         search(cast(Decodable, model), torch.tensor([[*ids, Tokenizer.end]]), LIMITS, options)
         for ids in SENTENCES
     )
-    return [each[0] for each in found]
+    return [hypotheses[0] for hypotheses in results]
 
 
 def assert_same_search(ours: list[list[Hypothesis]], theirs: list[list[Hypothesis]]) -> None:
-    assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in theirs]
-    for one, other in zip(ours, theirs, strict=True):
-        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=1e-4)
+    assert [[hypothesis.ids for hypothesis in nbest] for nbest in ours] == [
+        [hypothesis.ids for hypothesis in nbest] for nbest in theirs
+    ]
+    for actual, expected in zip(ours, theirs, strict=True):
+        assert [hypothesis.score for hypothesis in actual] == pytest.approx(
+            [hypothesis.score for hypothesis in expected], abs=1e-4
+        )
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 @pytest.mark.parametrize("warm", [True, False], ids=["after use", "before use"])
-def test_a_changed_model_trains_as_plain_pytorch(mutation: Mutation, warm: bool, plain: Plain) -> None:
+def test_a_changed_model_trains_like_plain_pytorch(mutation: Mutation, warm: bool, plain: Plain) -> None:
     model = small().train()
     before = learned(model) if warm else None
     mutation.change(model)
     with mutation.during(model):
-        found = plan(model)
-        assert isinstance(found, Plan) == mutation.honoured, found
+        result = plan(model)
+        assert isinstance(result, Plan) == mutation.honoured, result
         ours = learned(model)
         with plain():
             theirs = learned(model)
@@ -124,9 +122,11 @@ UNSEEN = {
 """Changes that do not change the loss; weight norm has other parameters, whose gradients are compared."""
 
 
-@pytest.mark.parametrize("mutation", [each for each in MUTATIONS if each.both], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "mutation", [mutation for mutation in MUTATIONS if mutation.both], ids=lambda mutation: mutation.name
+)
 @pytest.mark.parametrize("warm", [True, False], ids=["after use", "before use"])
-def test_a_changed_model_translates_as_the_plain_search(mutation: Mutation, warm: bool) -> None:
+def test_a_changed_model_translates_like_the_plain_search(mutation: Mutation, warm: bool) -> None:
     model = small().eval()
     if warm:
         searched(model)
@@ -137,7 +137,7 @@ def test_a_changed_model_translates_as_the_plain_search(mutation: Mutation, warm
 
 
 @pytest.mark.parametrize("name", list(DROPOUT_MUTATIONS))
-def test_a_layer_with_another_dropout_has_it(name: str) -> None:
+def test_a_layer_with_its_own_dropout_rate_uses_it(name: str) -> None:
     """The loss and gradient are those of the modules with the kernels' masks."""
     model = small(dropout=0.2, attention_dropout=0.2).train()
     learned(model)
@@ -154,7 +154,7 @@ def test_a_layer_with_another_dropout_has_it(name: str) -> None:
         loss = SmoothedKL(WORDS, PADDING, 0.1)(twin(SOURCE, TARGET), LABELS)
     twin.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    theirs = {key: each.grad for key, each in twin.named_parameters() if each.grad is not None}
+    theirs = {key: parameter.grad for key, parameter in twin.named_parameters() if parameter.grad is not None}
     assert_same_step(ours, (loss.detach(), theirs))
 
 
@@ -168,25 +168,27 @@ def test_functorch_runs_the_modules(plain: Plain) -> None:
     """torch.func.grad of a functional call gives the gradient of the modules, not zeros."""
     model = small().train()
     learned(model)
-    parameters = {name: each.detach() for name, each in model.named_parameters()}
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
 
-    def loss(given: dict[str, Tensor]) -> Tensor:
-        logits = functional_call(model, given, (SOURCE, TARGET))
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        logits = functional_call(model, weights, (SOURCE, TARGET))
         assert isinstance(plan(model), Unsupported)
         return SmoothedKL(WORDS, PADDING, 0.1)(logits, LABELS)
 
-    found = grad(loss)(parameters)
+    gradients = grad(loss)(parameters)
     with plain():
         _, theirs = learned(model)
-    for name, each in theirs.items():
-        torch.testing.assert_close(found[name], each, rtol=1e-3, atol=1e-3 * max(float(each.abs().max()), 1e-2))
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(
+            gradients[name], gradient, rtol=1e-3, atol=1e-3 * max(float(gradient.abs().max()), 1e-2)
+        )
 
 
 def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
     model = small().train()
     learned(model)
     objective = Seq2SeqObjective(model, PADDING, 0.1)
-    other = {name: each.detach() * 1.2 for name, each in model.named_parameters()}
+    scaled = {name: parameter.detach() * 1.2 for name, parameter in model.named_parameters()}
 
     class Loss(nn.Module):
         def __init__(self) -> None:
@@ -196,14 +198,14 @@ def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
         def forward(self) -> Tensor:
             return objective(BATCH)
 
-    given = {f"model.{name}": each for name, each in other.items()}
-    ours = functional_call(Loss(), given, ())
+    weights = {f"model.{name}": weight for name, weight in scaled.items()}
+    ours = functional_call(Loss(), weights, ())
     with plain():
-        theirs = functional_call(Loss(), given, ())
+        theirs = functional_call(Loss(), weights, ())
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=0)
 
 
-def test_compile_and_export_see_modules_only() -> None:
+def test_compile_and_export_trace_modules_only() -> None:
     model = small().eval()
     exported = torch.export.export(model, (SOURCE, TARGET))
     torch.testing.assert_close(exported.module()(SOURCE, TARGET), model(SOURCE, TARGET), rtol=1e-4, atol=1e-4)
@@ -220,10 +222,12 @@ def test_activation_checkpointing_of_a_whole_step(reentrant: bool, plain: Plain)
     objective = Seq2SeqObjective(model, PADDING, 0.1)
     trigger = torch.ones((), requires_grad=True)
     torch.manual_seed(6)
-    loss = checkpoint(lambda one: objective(BATCH) * one, trigger, use_reentrant=reentrant)
+    loss = checkpoint(lambda factor: objective(BATCH) * factor, trigger, use_reentrant=reentrant)
     loss.backward()
-    found = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
-    assert_same_step((loss.detach(), found), expected)
+    gradients = {
+        name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None
+    }
+    assert_same_step((loss.detach(), gradients), expected)
 
 
 def test_second_derivatives_are_refused() -> None:
@@ -250,12 +254,12 @@ def test_ids_outside_the_vocabulary_are_refused(side: str, wrong: int) -> None:
         translator.search_ids([[5, 6, wrong]])
 
 
-def test_a_frozen_translator_is_checked_once_and_another_at_every_call() -> None:
+def test_a_frozen_translator_is_checked_once_and_an_unfrozen_one_at_every_call() -> None:
     model = small().eval()
     checked, frozen = (TranslationPipeline(model, NoText(), NoText()) for _ in range(2))  # type: ignore[arg-type]
     frozen.freeze()
     options = BeamSearchConfig(beam=3, nbest=2, max_length=12)
-    before = [each.search_ids(SENTENCES, options) for each in (checked, frozen)]
+    before = [pipeline.search_ids(SENTENCES, options) for pipeline in (checked, frozen)]
     model.decoder.blocks[0].feed_forward.sublayer.fc1.weight.data.mul_(3)  # type: ignore[union-attr,operator]
     assert before[0] == before[1] == frozen.search_ids(SENTENCES, options)
     assert_same_search(checked.search_ids(SENTENCES, options), searched_plainly(model))
@@ -266,8 +270,8 @@ def gpt(**settings: object) -> nn.Module:
     torch.manual_seed(0)
     shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16, "dropout": 0.0}
     made = build_gpt(GptConfig(**{**shape, **settings}), "language", 50).eval()  # type: ignore[arg-type]
-    for each in made.parameters():
-        torch.nn.init.normal_(each, std=0.3)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
     return made
 
 
@@ -282,7 +286,7 @@ GPT_MUTATIONS: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", list(GPT_MUTATIONS))
-def test_a_changed_gpt_gives_what_its_modules_give(name: str, plain: Plain) -> None:
+def test_a_changed_gpt_computes_what_its_modules_compute(name: str, plain: Plain) -> None:
     model = gpt()
     ids = torch.randint(50, (3, 9), generator=torch.Generator().manual_seed(1))
     native_gpt(model)
@@ -299,9 +303,9 @@ def test_a_changed_gpt_gives_what_its_modules_give(name: str, plain: Plain) -> N
         torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> None:
+def test_a_generator_uses_weights_that_change_between_two_calls(plain: Plain) -> None:
     model = gpt()
-    tokenizer = CharacterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
+    tokenizer = CharacterTokenizer("characters", "".join(chr(97 + offset) for offset in range(46)))
     writer = Generator(model, tokenizer, 16, torch.device("cpu"))
     config = GenerationConfig(tokens=8, beam=2)
     first = writer.complete(["ab"], config)
@@ -332,34 +336,34 @@ def heads() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     made["vit"] = build_vit(vit, 3), (torch.rand(3, 1, 8, 8),)
     for model, _ in made.values():
         model.eval()
-        for each in model.parameters():
-            torch.nn.init.normal_(each, std=0.3)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
     return made
 
 
 HEAD_CHANGES: dict[str, Change] = {
     "nothing": lambda m: None,
     "forward hook on the head": lambda m: m.register_forward_hook(lambda _, __, out: doubled(out)),
-    "forward pre-hook on the head": lambda m: m.register_forward_pre_hook(lambda _, given: (given[0].flip(0), *given[1:])),
+    "forward pre-hook on the head": lambda m: m.register_forward_pre_hook(lambda _, inputs: (inputs[0].flip(0), *inputs[1:])),
     "forward hook on the body": lambda m: body_of(m).register_forward_hook(lambda _, __, out: doubled(out)),
     "forward hook on a block": lambda m: body_of(m).get_submodule("blocks" if hasattr(body_of(m), "blocks") else "decoder.blocks")[0].register_forward_hook(lambda _, __, out: doubled(out)),  # type: ignore[index]
     "forward hook on a layer of the head": lambda m: list(m.children())[-1].register_forward_hook(lambda _, __, out: doubled(out)),
-    "replaced forward": lambda m: setattr(m, "forward", lambda *given: doubled(type(m).forward(m, *given))),
+    "replaced forward": lambda m: setattr(m, "forward", lambda *inputs: doubled(type(m).forward(m, *inputs))),
 }  # fmt: skip
 
 
 def doubled(out: Any) -> Any:
-    return tuple(2 * each for each in out) if isinstance(out, tuple) else 2 * out
+    return tuple(2 * tensor for tensor in out) if isinstance(out, tuple) else 2 * out
 
 
 @pytest.mark.parametrize("change", list(HEAD_CHANGES))
 @pytest.mark.parametrize("name", list(heads()))
-def test_a_changed_head_gives_what_its_modules_give(name: str, change: str) -> None:
-    model, given = heads()[name]
+def test_a_changed_head_computes_what_its_modules_compute(name: str, change: str) -> None:
+    model, inputs = heads()[name]
     with torch.no_grad():
-        before = run_padded(model, *given)
+        before = run_padded(model, *inputs)
         HEAD_CHANGES[change](model)  # type: ignore[arg-type]
-        ours, theirs = run_padded(model, *given), model(*given)
+        ours, theirs = run_padded(model, *inputs), model(*inputs)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
     changed = (a is not b and not torch.equal(a, b) for a, b in zip(flat(before), flat(ours), strict=True))
     assert any(changed) is (change != "nothing")
@@ -369,14 +373,14 @@ def flat(out: Any) -> tuple[Tensor, ...]:
     return out if isinstance(out, tuple) else (out,)
 
 
-def test_a_subclass_of_a_head_is_called_as_it_is() -> None:
-    model, given = heads()["classes"]
+def test_the_forward_of_a_head_subclass_is_called() -> None:
+    model, inputs = heads()["classes"]
 
     class Doubled(BertClassifier):
         def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
             return 2 * super().forward(ids, segments)
 
     with torch.no_grad():
-        before = run_padded(model, *given)
+        before = run_padded(model, *inputs)
         model.__class__ = Doubled
-        torch.testing.assert_close(run_padded(model, *given), 2 * before, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(run_padded(model, *inputs), 2 * before, rtol=1e-4, atol=1e-4)

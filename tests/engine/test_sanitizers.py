@@ -15,13 +15,13 @@ TESTS = Path(__file__).parents[1]
 SELECTED = {
     "2": [
         *("test_gemm.py", "test_stack.py", "test_memory_errors.py", "test_threads.py"),
-        *("test_translation_loss.py", "test_linear_cross_entropy.py"),
+        *("test_token_loss.py", "test_loss.py"),
     ],
-    "1": ["test_native_search.py", "test_native_generation.py", "test_conformance.py"],
+    "1": ["test_search.py", "test_generate.py", "test_conformance.py"],
 }
 """Test files, by the number of OpenMP threads: the steps of small searches are too short to be shared."""
 SKIPPED = "not 200_steps"
-"""A training of 200 steps: the same kernels as elsewhere, for minutes."""
+"""A training run of 200 steps: the same kernels as in other tests, but it takes minutes."""
 
 
 def runtime(name: str) -> str:
@@ -65,10 +65,10 @@ def test_python_tests_with_a_sanitized_library(threads: str, native: Path, tmp_p
     subprocess.run([sys.executable, "-c", loaded], check=True, env=environment)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", SKIPPED]
     ran = subprocess.run(
-        [*command, *(str(TESTS / "engine" / each) for each in SELECTED[threads])],
+        [*command, *(str(TESTS / "engine" / name) for name in SELECTED[threads])],
         capture_output=True, text=True, check=False, env=environment, cwd=TESTS.parent,
     )  # fmt: skip
-    said = "\n".join(each.read_text(errors="replace")[:5000] for each in sorted(reports.iterdir()))
+    said = "\n".join(report.read_text(errors="replace")[:5000] for report in sorted(reports.iterdir()))
     assert not said
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-5000:]
     assert "Sanitizer" not in ran.stdout + ran.stderr

@@ -1,4 +1,4 @@
-"""The operators of the packed stack: registered, differentiable once, and safe at their border."""
+"""The operators of the packed stack: registered, differentiable once, and inputs are validated."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,15 +29,15 @@ def encoder(**settings: Any) -> nn.Module:
     config = BertConfig(**{"layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "max_length": 64, "dropout": 0.0, "attention_dropout": 0.0, **settings})  # fmt: skip
     made = build_bert(config, "none", 50, 0).bert
     assert isinstance(made, nn.Module)
-    for each in made.parameters():
-        each.data += 0.1 * torch.randn_like(each)
+    for parameter in made.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
     return made
 
 
 def spec_of(model: nn.Module, **options: Any) -> StackSpec:
-    found = plan(model)
-    assert isinstance(found, Plan)
-    return StackSpec().add(found.stacks[-1], **options)
+    result = plan(model)
+    assert isinstance(result, Plan)
+    return StackSpec().add(result.stacks[-1], **options)
 
 
 def batch(lengths: list[int] = LENGTHS, width: int = 32) -> tuple[Tensor, Tensor]:
@@ -48,9 +48,9 @@ def batch(lengths: list[int] = LENGTHS, width: int = 32) -> tuple[Tensor, Tensor
 
 def test_dropout_bytes_do_not_repeat() -> None:
     numbers = torch.arange(1_000_000)
-    one, other = dropout_bytes(numbers, 5), dropout_bytes(numbers, 6)
-    assert float((one == other).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
-    assert float((one[1:] == one[:-1]).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
+    first_mask, second_mask = dropout_bytes(numbers, 5), dropout_bytes(numbers, 6)
+    assert float((first_mask == second_mask).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
+    assert float((first_mask[1:] == first_mask[:-1]).float().mean()) == pytest.approx(1 / 256, abs=5e-4)
 
 
 # ---- Operators. ----
@@ -68,22 +68,24 @@ def forward_arguments(**changes: Any) -> tuple[Any, ...]:
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_static")
 
 
-def test_the_stack_is_a_proper_operator() -> None:
+def test_the_stack_passes_opcheck() -> None:
     arguments = forward_arguments(dropout=0.2)
     opcheck(stack_forward, arguments, test_utils=CHECKS[:3])
-    x, offsets, *rest = (each.detach() if isinstance(each, Tensor) else each for each in arguments)
+    x, offsets, *rest = (
+        argument.detach() if isinstance(argument, Tensor) else argument for argument in arguments
+    )
     out, saved, *_ = stack_forward(x, offsets, *rest)
     opcheck(
         stack_backward, (torch.ones_like(out), x, saved, offsets, *rest[:-2]), test_utils=(CHECKS[0], CHECKS[2])
     )
 
 
-def test_the_losses_are_proper_operators() -> None:
+def test_the_losses_pass_opcheck() -> None:
     hidden, weight, bias = torch.randn(20, 8), torch.randn(30, 8), torch.randn(30)
-    given = [each.requires_grad_() for each in (hidden, weight, bias)]
+    inputs = [tensor.requires_grad_() for tensor in (hidden, weight, bias)]
     labels = torch.randint(4, 30, (20,))
     operator = torch.ops.regard.linear_cross_entropy
-    opcheck(operator, (*given, labels, 0, 0.9, 0.1 / 28, 0.0, True), test_utils=CHECKS)
+    opcheck(operator, (*inputs, labels, 0, 0.9, 0.1 / 28, 0.0, True), test_utils=CHECKS)
     model, text = gpt(), torch.randint(50, (31,))
     spec = spec_of(model)
     tables = [
@@ -108,7 +110,7 @@ def gpt(**settings: Any) -> Any:
     return build_gpt(config, "language", 50).train()
 
 
-def test_export_and_compile_see_the_operator() -> None:
+def test_export_and_compile_keep_the_operator() -> None:
     """A module whose forward calls the operator: exported as one node, and compiled without a graph break."""
     arguments = forward_arguments()
     x, offsets, tensors, settings = arguments[0].detach(), arguments[1], arguments[7], arguments[8]
@@ -116,7 +118,7 @@ def test_export_and_compile_see_the_operator() -> None:
     class Runner(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.tensors = nn.ParameterList([each.detach() for each in tensors])
+            self.tensors = nn.ParameterList([tensor.detach() for tensor in tensors])
 
         def forward(self, x: Tensor, offsets: Tensor) -> Tensor:
             out = torch.ops.regard.stack_forward(
@@ -149,9 +151,9 @@ def differentiable() -> dict[str, tuple[Callable[[Tensor], Tensor], Tensor]]:
     text = Packed(torch.randint(50, (len(x),)), torch.tensor(LENGTHS))
 
     def loss_of_model(table: Tensor) -> Tensor:
-        found = language_model_loss(language, text, text.values)
-        assert found is not None
-        return found
+        loss = language_model_loss(language, text, text.values)
+        assert loss is not None
+        return loss
 
     return {
         "stack": (lambda x: run_stack(stack, x, offsets)[0], x),
@@ -180,12 +182,12 @@ def test_activation_checkpointing_and_offloading_give_the_same_gradient(name: st
         with torch.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), lambda x: x.clone()):
             out = function(x)
     filler = [torch.randn(40, 32) for _ in range(50)]  # takes the freed memory
-    (found,) = torch.autograd.grad(out.square().sum(), x)
+    (gradient,) = torch.autograd.grad(out.square().sum(), x)
     del filler
-    assert torch.equal(found, expected)
+    assert torch.equal(gradient, expected)
 
 
-def test_dropout_is_drawn_again_by_checkpointing() -> None:
+def test_checkpointing_repeats_the_dropout_mask() -> None:
     spec, (x, offsets) = spec_of(encoder(dropout=0.3).train()), batch()
 
     def function(x: Tensor) -> Tensor:
@@ -194,15 +196,15 @@ def test_dropout_is_drawn_again_by_checkpointing() -> None:
     torch.manual_seed(5)
     (expected,) = torch.autograd.grad(function(x).square().sum(), x)
     torch.manual_seed(5)
-    (found,) = torch.autograd.grad(checkpoint(function, x, use_reentrant=False).square().sum(), x)
-    assert torch.equal(found, expected)
+    (gradient,) = torch.autograd.grad(checkpoint(function, x, use_reentrant=False).square().sum(), x)
+    assert torch.equal(gradient, expected)
 
 
 # ---- What is computed. ----
 
 
 @pytest.mark.parametrize("model", [encoder, lambda: gpt().gpt], ids=["BERT", "GPT"])
-def test_a_sequence_has_the_same_bits_in_any_batch(model: Callable[[], nn.Module]) -> None:
+def test_a_sequence_is_bit_identical_in_any_batch(model: Callable[[], nn.Module]) -> None:
     spec = spec_of(model().eval())
     x, offsets = batch([300, 5, 12, 1, 190, 64])
     with torch.no_grad():
@@ -212,35 +214,35 @@ def test_a_sequence_has_the_same_bits_in_any_batch(model: Callable[[], nn.Module
             assert torch.equal(alone, together[first:last])
 
 
-def test_selected_rows_are_those_of_all_rows_with_their_gradients() -> None:
+def test_selected_rows_equal_those_of_all_rows_with_gradients() -> None:
     spec, (x, offsets) = spec_of(encoder()), batch()
     selected = torch.tensor([0, 2, 5, 9, 20, 22, 29, 30], dtype=torch.int32)
     counts = torch.tensor([2, 0, 3, 1, 2])
     selected_offsets = torch.nn.functional.pad(counts.cumsum(0), (1, 0)).int()
-    some, *_ = run_stack(spec, x, offsets, selected=selected, selected_offsets=selected_offsets)
+    subset, *_ = run_stack(spec, x, offsets, selected=selected, selected_offsets=selected_offsets)
     every, *_ = run_stack(spec, x, offsets)
-    torch.testing.assert_close(some, every[selected.long()])
-    upstream = torch.randn_like(some)
-    wanted = [x, *(each for each in spec.tensors if each.requires_grad)]
-    ours = torch.autograd.grad(some, wanted, upstream)
+    torch.testing.assert_close(subset, every[selected.long()])
+    upstream = torch.randn_like(subset)
+    wanted = [x, *(tensor for tensor in spec.tensors if tensor.requires_grad)]
+    ours = torch.autograd.grad(subset, wanted, upstream)
     theirs = torch.autograd.grad(every[selected.long()], wanted, upstream)
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for gradient, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_sublayers_one_after_another_are_the_stack() -> None:
+def test_sublayers_run_one_by_one_equal_the_stack() -> None:
     model, (x, offsets) = encoder(), batch()
-    found = plan(model)
-    assert isinstance(found, Plan)
+    result = plan(model)
+    assert isinstance(result, Plan)
     whole, *_ = run_stack(spec_of(model), x, offsets)
     parts = x
     for number in range(4):
-        spec = StackSpec().add(found.stacks[0], 0, slice(number, number + 1))
+        spec = StackSpec().add(result.stacks[0], 0, slice(number, number + 1))
         parts, *_ = run_stack(spec, parts, offsets)
     assert torch.equal(parts, whole)
 
 
-def test_statistics_and_key_bias_are_those_of_the_attention() -> None:
+def test_statistics_and_key_bias_equal_the_attention_modules() -> None:
     model, (x, offsets) = encoder(layers=1), batch()
     bias = torch.randn(len(x))
     out, received, keys = run_stack(spec_of(model), x, offsets, key_bias=bias, stats=True)
@@ -262,7 +264,7 @@ def test_statistics_and_key_bias_are_those_of_the_attention() -> None:
 @pytest.mark.parametrize("shares", [1, 2, 3, 7, 40])
 def test_any_number_of_shares_gives_the_same_gradient(shares: int, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, (x, offsets) = spec_of(encoder(dropout=0.2).train()), batch([300, 5, 12, 1, 190, 64])
-    wanted = [x, *(each for each in spec.tensors if each.requires_grad)]
+    wanted = [x, *(tensor for tensor in spec.tensors if tensor.requires_grad)]
 
     def gradients(count: int) -> tuple[Tensor, ...]:
         monkeypatch.setattr("regard.engine.stack.shares_of", lambda _: count)
@@ -273,18 +275,18 @@ def test_any_number_of_shares_gives_the_same_gradient(shares: int, monkeypatch: 
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=2e-5 * float(theirs.abs().max()))
 
 
-def test_parameters_without_gradient_get_none_and_the_others_theirs() -> None:
+def test_frozen_parameters_get_no_gradient_and_the_others_an_unchanged_one() -> None:
     model, (x, offsets) = encoder(), batch()
-    free = [each for each in spec_of(model).tensors if each.requires_grad]
+    free = [tensor for tensor in spec_of(model).tensors if tensor.requires_grad]
     whole = torch.autograd.grad(run_stack(spec_of(model), x, offsets)[0].square().sum(), free)
-    expected = {id(each): gradient for each, gradient in zip(free, whole, strict=True)}
-    for name, each in model.named_parameters():
-        each.requires_grad_("norm" not in name and "fc1" not in name and "query" not in name)
-    wanted = [each for each in spec_of(model).tensors if each.requires_grad]
-    found = torch.autograd.grad(run_stack(spec_of(model), x, offsets)[0].square().sum(), wanted)
+    expected = {id(tensor): gradient for tensor, gradient in zip(free, whole, strict=True)}
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("norm" not in name and "fc1" not in name and "query" not in name)
+    wanted = [tensor for tensor in spec_of(model).tensors if tensor.requires_grad]
+    gradients = torch.autograd.grad(run_stack(spec_of(model), x, offsets)[0].square().sum(), wanted)
     assert 0 < len(wanted) < len(free)
-    for each, gradient in zip(wanted, found, strict=True):
-        torch.testing.assert_close(gradient, expected[id(each)], rtol=1e-4, atol=1e-5)
+    for tensor, gradient in zip(wanted, gradients, strict=True):
+        torch.testing.assert_close(gradient, expected[id(tensor)], rtol=1e-4, atol=1e-5)
 
 
 def test_an_empty_batch_and_empty_sequences() -> None:
@@ -344,27 +346,27 @@ def test_a_bias_with_a_gradient_is_refused() -> None:
 # ---- Losses of models, and token merging. ----
 
 
-def test_the_loss_of_a_language_model_is_that_of_its_logits() -> None:
+def test_the_language_model_loss_equals_cross_entropy_of_its_logits() -> None:
     model = gpt()
     packed = Packed(torch.randint(50, (31,)), torch.tensor(LENGTHS))
     labels = torch.randint(50, (31,))
-    found = language_model_loss(model, packed, labels)
-    assert found is not None
+    actual = language_model_loss(model, packed, labels)
+    assert actual is not None
     logits = model(packed.padded(0))[packed.nonpad]
     expected = nn.functional.cross_entropy(logits, labels, reduction="sum")
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
-    ours, theirs = (torch.autograd.grad(each, list(model.parameters())) for each in (found, expected))
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=0)
+    ours, theirs = (torch.autograd.grad(loss, list(model.parameters())) for loss in (actual, expected))
+    for gradient, expected in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4)
     with torch.no_grad():
-        assert language_model_loss(model, packed, labels) == found.detach()
+        assert language_model_loss(model, packed, labels) == actual.detach()
 
 
 def test_models_that_share_no_code_path_agree_on_hidden_states() -> None:
     model = gpt(norm="post", activation="silu", position="rotary").gpt
     ids = torch.randint(50, (4, 11)).masked_fill(torch.arange(11) >= torch.tensor([[11], [3], [1], [7]]), -1)
-    found = gpt_hidden(model, Packed.from_padded(ids, ids != -1)).values
-    torch.testing.assert_close(found, model(ids)[ids != -1], rtol=1e-4, atol=1e-5)
+    actual = gpt_hidden(model, Packed.from_padded(ids, ids != -1)).values
+    torch.testing.assert_close(actual, model(ids)[ids != -1], rtol=1e-4, atol=1e-5)
     bert = encoder()
     words = torch.randint(1, 50, (3, 9)).masked_fill(torch.arange(9) >= torch.tensor([[9], [4], [1]]), 0)
     packed = Packed.from_padded(words, words != 0)
@@ -373,7 +375,7 @@ def test_models_that_share_no_code_path_agree_on_hidden_states() -> None:
     torch.testing.assert_close(hidden.values, theirs[words != 0], rtol=1e-4, atol=1e-5)
 
 
-def test_the_loss_of_a_translation_without_gradient_is_the_same() -> None:
+def test_the_translation_loss_without_gradient_is_the_same() -> None:
     torch.manual_seed(1)
     config = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=32, heads=2, d_ff=48, dropout=0.0)
     model = build(config, 60, 60, 0)
@@ -385,7 +387,7 @@ def test_the_loss_of_a_translation_without_gradient_is_the_same() -> None:
     assert without == with_gradient.detach()
 
 
-def test_token_merging_is_the_plain_one() -> None:
+def test_token_merging_equals_the_plain_version() -> None:
     torch.manual_seed(1)
     lengths, counts = torch.tensor([9, 1, 4, 12]), torch.tensor([3, 0, 1, 5])
     keys = Packed(torch.randn(26, 8), lengths)
@@ -399,6 +401,8 @@ def test_token_merging_is_the_plain_one() -> None:
     theirs = torch.zeros(count, 16).index_add(0, target, x * weight.unsqueeze(1))
     assert torch.allclose(ours, theirs, atol=1e-6)
     upstream = torch.randn_like(ours)
-    assert torch.allclose(*(torch.autograd.grad(each, x, upstream)[0] for each in (ours, theirs)), atol=1e-6)
+    assert torch.allclose(
+        *(torch.autograd.grad(output, x, upstream)[0] for output in (ours, theirs)), atol=1e-6
+    )
     with pytest.raises(ValueError, match="at most half"):
         match(keys.values, keys, counts + 9, neighbors_only=False, first_stays=True)

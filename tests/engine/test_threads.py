@@ -1,4 +1,4 @@
-"""Fewer OpenMP threads than were asked for: the same loss and the same gradients."""
+"""Fewer OpenMP threads than requested: the same loss and the same gradients."""
 
 import subprocess
 import sys
@@ -22,8 +22,8 @@ from regard.engine.library import kernels
 from regard.tokenization import Tokenizer
 from regard.training import objectives
 
-asked, path = int(sys.argv[1]), sys.argv[2]
-torch.set_num_threads(asked)
+requested, path = int(sys.argv[1]), sys.argv[2]
+torch.set_num_threads(requested)
 results = {}
 for way in ("token loss", "hidden states"):
     if way == "hidden states":
@@ -70,18 +70,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("reference", ["one thread", "plain PyTorch"])
 def test_fewer_threads_than_requested_give_the_same_results(folder: Path, limit: str, reference: str) -> None:
-    expected, found = results(folder, reference), results(folder, limit)
+    expected, actual = results(folder, reference), results(folder, limit)
     assert "token loss, R-Drop 1.5" in expected
     for name, tensors in expected.items():
-        for ours, theirs in zip(found[name], tensors, strict=True):
+        for ours, theirs in zip(actual[name], tensors, strict=True):
             atol = 5e-5 * float(theirs.double().abs().max())
             torch.testing.assert_close(
                 ours, theirs, rtol=1e-5, atol=atol, msg=lambda m, name=name: f"{name}: {m}"
             )
 
 
-def test_the_bits_do_not_depend_on_how_many_threads_run(folder: Path) -> None:
-    """A batch is divided by the threads that were asked for; the other functions sum up by those that run."""
+def test_results_are_bit_identical_for_any_number_of_running_threads(folder: Path) -> None:
+    """A batch is divided by the requested number of threads; the other functions reduce over the running ones."""
     limited = results(folder, "limit 1 of 2")
     for name, tensors in limited.items():
         if name.startswith("hidden states"):

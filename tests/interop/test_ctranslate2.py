@@ -1,4 +1,4 @@
-"""What CTranslate2 says is what the model says."""
+"""CTranslate2 exports give the model's translations and scores."""
 
 from pathlib import Path
 from typing import Any
@@ -33,24 +33,28 @@ def test_the_same_translations_and_scores(tmp_path: Path, kind: str) -> None:
     write_export(run, "ctranslate2", tmp_path / "out")
     exported = ExportedTranslator(tmp_path / "out", "ctranslate2")
     ids = run.vocabulary.source.encode_batch(SENTENCES)
-    ours, theirs = (each.pipeline.search_ids(ids, run.options(1)) for each in (run, exported))
-    assert [[each.ids for each in found] for found in theirs] == [
-        [each.ids for each in found] for found in ours
+    ours, theirs = (translator.pipeline.search_ids(ids, run.options(1)) for translator in (run, exported))
+    assert [[hypothesis.ids for hypothesis in nbest] for nbest in theirs] == [
+        [hypothesis.ids for hypothesis in nbest] for nbest in ours
     ]
-    for (one,), (other,) in zip(ours, theirs, strict=True):
-        assert other.log_probability == pytest.approx(one.log_probability, abs=1e-4)
-    # Weights by chance do not make up their mind, so the two searches end at different times: what the other one
-    # found must have the probability that our model gives it.
-    for source, found in zip(ids, exported.pipeline.search_ids(ids, run.options(4, 3)), strict=True):
-        assert len(found) == 3
-        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
-        for each in found:
-            assert each.log_probability == pytest.approx(log_probability(run, source, each.ids), abs=1e-4)
+    for (hypothesis,), (exported_hypothesis,) in zip(ours, theirs, strict=True):
+        assert exported_hypothesis.log_probability == pytest.approx(hypothesis.log_probability, abs=1e-4)
+    # With random weights the two searches may end at different steps: each hypothesis of the other search must
+    # have the log probability that our model computes for it.
+    for source, nbest in zip(ids, exported.pipeline.search_ids(ids, run.options(4, 3)), strict=True):
+        assert len(nbest) == 3
+        assert [hypothesis.score for hypothesis in nbest] == sorted(
+            (hypothesis.score for hypothesis in nbest), reverse=True
+        )
+        for hypothesis in nbest:
+            assert hypothesis.log_probability == pytest.approx(
+                log_probability(run, source, hypothesis.ids), abs=1e-4
+            )
 
 
 @torch.no_grad()
 def log_probability(run: Translator, source: list[int], target: tuple[int, ...]) -> float:
-    """Of a translation and its end, symbols that are no text and an empty translation left out."""
+    """Of a translation and its end, without special symbols and empty translations."""
     scores = run.model(torch.tensor([[*source, Tokenizer.end]]), torch.tensor([[Tokenizer.begin, *target]]))[0]
     scores[:, [Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown]] = -torch.inf
     scores[0, Tokenizer.end] = -torch.inf
@@ -60,25 +64,29 @@ def log_probability(run: Translator, source: list[int], target: tuple[int, ...])
 
 def test_an_empty_line_stays_empty_and_a_long_one_is_split(tmp_path: Path) -> None:
     exported = open_translator(write_run(tmp_path / "run", transformer()), "ctranslate2")
-    told: list[str] = []
-    found = exported.pipeline.translate(["", "eins zwei " * 20], exported.options(1), warn=told.append)
-    assert found[0].text == ""
-    assert found[1].text
-    assert len(told) == 1
+    warnings: list[str] = []
+    translations = exported.pipeline.translate(
+        ["", "eins zwei " * 20], exported.options(1), warn=warnings.append
+    )
+    assert translations[0].text == ""
+    assert translations[1].text
+    assert len(warnings) == 1
 
 
-def test_nothing_is_longer_than_the_model_has_places_for(tmp_path: Path) -> None:
+def test_translations_stop_at_the_models_max_length(tmp_path: Path) -> None:
     run = Translator.load(write_run(tmp_path / "run", transformer(position="learned", max_length=12)))
     with torch.no_grad():
         run.model.output_bias[Tokenizer.end] = -1e4  # it never ends by itself
     write_export(run, "ctranslate2", tmp_path / "out")
     exported = ExportedTranslator(tmp_path / "out", "ctranslate2")
     for beam in (1, 2):
-        ours, theirs = (each.pipeline.search_ids([[5, 6, 7]], run.options(beam)) for each in (run, exported))
+        ours, theirs = (
+            translator.pipeline.search_ids([[5, 6, 7]], run.options(beam)) for translator in (run, exported)
+        )
         assert len(ours[0][0].ids) == len(theirs[0][0].ids) == 12
 
 
-def test_int8_is_smaller_and_says_so(tmp_path: Path) -> None:
+def test_int8_is_smaller_and_recorded_in_the_export(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", transformer(d_model=64, d_ff=128))
     whole, small = (
         export(run, "ctranslate2", tmp_path / name, kind) for name, kind in (("a", None), ("b", "int8"))
@@ -105,7 +113,7 @@ def test_int8_is_smaller_and_says_so(tmp_path: Path) -> None:
     ],
     ids=["rnn", "rotary", "relative", "score"],
 )
-def test_what_it_cannot_run_is_refused(
+def test_unsupported_models_are_refused(
     tmp_path: Path, model: TransformerConfig | RnnConfig, sentence: str
 ) -> None:
     run = write_run(tmp_path / "run", model)
@@ -115,7 +123,7 @@ def test_what_it_cannot_run_is_refused(
     assert not list(tmp_path.glob(".*"))
 
 
-def test_nothing_is_drawn_by_chance(tmp_path: Path) -> None:
+def test_sampling_is_refused(tmp_path: Path) -> None:
     exported = open_translator(write_run(tmp_path / "run", transformer()), "ctranslate2")
     with pytest.raises(RegardError, match="supports neither target prefixes nor sampling"):
         exported.pipeline.translate(SENTENCES, sampling=SamplingConfig(1, 1.0))

@@ -1,4 +1,4 @@
-"""Two graphs over onnxruntime are the model: any batch, any length, padding or none."""
+"""Two ONNX graphs in onnxruntime equal the model: any batch and length, with or without padding."""
 
 from pathlib import Path
 from typing import cast
@@ -43,53 +43,56 @@ SLOW = ("rotary", "alibi", "relative", "learned", "reversed", "dot")
 )
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """The export `out` of a run beside it."""
-    place = tmp_path_factory.mktemp("onnx")
-    return export(write_run(place / "run", MODELS[request.param]), "onnx", place / "out")
+    path = tmp_path_factory.mktemp("onnx")
+    return export(write_run(path / "run", MODELS[request.param]), "onnx", path / "out")
 
 
 @pytest.fixture(scope="module")
 def both(made: Exported) -> tuple[Translator, ExportedTranslator]:
-    """A run, and its export opened."""
+    """A run, and its opened export."""
     return Translator.load(made.folder.parent / "run"), ExportedTranslator(made.folder, "onnx")
 
 
-def test_batch_and_length_are_open(both: tuple[Translator, ExportedTranslator]) -> None:
+def test_batch_and_length_are_dynamic_axes(both: tuple[Translator, ExportedTranslator]) -> None:
     model = cast(onnx.OnnxTranslator, both[1].pipeline.model)
     assert model.encoder.get_inputs()[0].shape == ["batch", "length"]
-    assert all(each.shape[0] == "batch" for each in (*model.decoder.get_inputs(), *model.decoder.get_outputs()))
-    assert {each.shape[2] for each in model.decoder.get_inputs() if "memory" in each.name} <= {"length"}
+    assert all(
+        tensor.shape[0] == "batch" for tensor in (*model.decoder.get_inputs(), *model.decoder.get_outputs())
+    )
+    assert {tensor.shape[2] for tensor in model.decoder.get_inputs() if "memory" in tensor.name} <= {"length"}
 
 
 @torch.inference_mode()
-def test_scores_of_every_step_are_the_models(both: tuple[Translator, ExportedTranslator]) -> None:
+def test_scores_of_every_step_equal_the_models(both: tuple[Translator, ExportedTranslator]) -> None:
     run, exported = both
     source = torch.tensor([[5, 6, 7, 8, 9, 1], [6, 1, 2, 2, 2, 2], [7, 8, 9, 5, 1, 2], [9, 9, 9, 1, 2, 2]])
-    states = [each.pipeline.model.start(source) for each in (run, exported)]
+    states = [translator.pipeline.model.start(source) for translator in (run, exported)]
     tokens = torch.zeros(4, dtype=torch.long)
     for step in range(6):
         ours, states[0] = run.pipeline.model.step(tokens, states[0])
         theirs, states[1] = exported.pipeline.model.step(tokens, states[1])
         np.testing.assert_allclose(theirs.numpy(), ours.numpy(), atol=2e-5)
         tokens = ours[:, 4:].argmax(1) + 4
-        if step == 2:  # as a search does: some go on twice, some not at all
+        if step == 2:  # as in a search: rows are repeated and dropped
             rows = torch.tensor([3, 3, 0, 1, 1])
             states, tokens = [state.select(rows) for state in states], tokens[rows]
 
 
-def test_the_same_text(both: tuple[Translator, ExportedTranslator]) -> None:
+def test_translations_equal_the_models(both: tuple[Translator, ExportedTranslator]) -> None:
     run, exported = both
     for beam in (1, 4):
         ours, theirs = (
-            each.pipeline.translate(["", *SENTENCES], run.options(beam, beam)) for each in (run, exported)
+            translator.pipeline.translate(["", *SENTENCES], run.options(beam, beam))
+            for translator in (run, exported)
         )
-        assert [each.text for each in theirs] == [each.text for each in ours]
+        assert [translation.text for translation in theirs] == [translation.text for translation in ours]
         assert theirs[1].score == pytest.approx(ours[1].score, abs=1e-5)
 
 
-def test_translations_can_be_drawn_too(both: tuple[Translator, ExportedTranslator]) -> None:
+def test_translations_can_be_sampled(both: tuple[Translator, ExportedTranslator]) -> None:
     drawn = [
-        [text.text for text in each.pipeline.translate(SENTENCES, sampling=SamplingConfig(3, 1.0))]
-        for each in both
+        [text.text for text in translator.pipeline.translate(SENTENCES, sampling=SamplingConfig(3, 1.0))]
+        for translator in both
     ]
     assert drawn[0] == drawn[1]
 
@@ -113,7 +116,7 @@ def test_a_graph_names_each_input_and_output(name: str) -> None:
     with torch.no_grad():
         assert len(step(*step.example())) == len(step.outputs)
     assert set(reader.outputs) <= set(step.inputs)
-    assert {each.removeprefix("next.") for each in step.outputs[1:]} <= set(step.inputs)
+    assert {name.removeprefix("next.") for name in step.outputs[1:]} <= set(step.inputs)
 
 
 def test_damaged_and_foreign_folders(both: tuple[Translator, ExportedTranslator], tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_a_vocabulary_that_belongs_to_another_model(
         both[1].pipeline.model.start(torch.tensor([[5000, 1]]))
 
 
-def test_an_export_tells_what_its_check_found(made: Exported) -> None:
+def test_an_export_reports_its_check(made: Exported) -> None:
     assert (made.check.sentences, *made.check.same.values()) == (6, 6, 6)
     assert made.check.difference < 1e-5
     assert "| 6 of 6 | 6 of 6 |" in (made.folder / "README.md").read_text("utf-8")

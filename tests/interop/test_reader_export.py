@@ -1,4 +1,4 @@
-"""BERT with every head, GPT that labels and ViT for Hugging Face and ONNX: the same answers there, and back."""
+"""BERT with every head, GPT that labels and ViT for Hugging Face and ONNX: the same outputs there, and after a round trip."""
 
 import json
 from dataclasses import replace
@@ -41,16 +41,16 @@ RECIPES = {
 
 
 def spread_out(model: torch.nn.Module) -> torch.nn.Module:
-    """Weights by chance, also where they begin with zeros or ones."""
+    """Random weights, also for those initialised with zeros or ones."""
     with torch.no_grad():
-        for each in model.parameters():
-            each.add_(torch.randn_like(each) * 0.2)
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
     return model
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    lines = [*TEXTS, *(f"{one}\t{other}" for one, other in pairwise(TEXTS))]
+    lines = [*TEXTS, *(f"{text}\t{following}" for text, following in pairwise(TEXTS))]
     (tmp_path / "texts.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return tmp_path / "texts.txt"
 
@@ -91,14 +91,14 @@ def vit_run(folder: Path, **changed: object) -> Path:
 def pictures(tmp_path: Path) -> Path:
     sampling = np.random.default_rng(0)
     for number, label in enumerate(("cat", "cow", "dog") * 2):
-        place = tmp_path / "pictures" / label / f"{number}.png"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(sampling.integers(0, 256, (12, 12)).astype(np.uint8)).save(place)
+        path = tmp_path / "pictures" / label / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(sampling.integers(0, 256, (12, 12)).astype(np.uint8)).save(path)
     return tmp_path / "pictures"
 
 
 @pytest.mark.parametrize("task", RECIPES)
-def test_bert_goes_to_hugging_face_and_back(task: str, tmp_path: Path, source: Path) -> None:
+def test_bert_round_trips_through_hugging_face(task: str, tmp_path: Path, source: Path) -> None:
     run = bert_run(tmp_path / "run", task)
     made = export(run, "huggingface", tmp_path / "out", source=source)
     assert made.check.difference < 1e-4
@@ -107,8 +107,8 @@ def test_bert_goes_to_hugging_face_and_back(task: str, tmp_path: Path, source: P
     back = import_run(tmp_path / "out", tmp_path / "again")
     assert (back.task, back.labels, back.new_weights) == (task, LABELS.get(task, ()), ())
     weights = [load_file(tmp_path / name / "model.safetensors") for name in ("run", "again")]
-    assert {name: each.tolist() for name, each in weights[0].items()} == {
-        name: each.tolist() for name, each in weights[1].items()
+    assert {name: tensor.tolist() for name, tensor in weights[0].items()} == {
+        name: tensor.tolist() for name, tensor in weights[1].items()
     }
     ours, again = (regard.load(tmp_path / name) for name in ("run", "again"))
     assert again.tokenizer.encode(TEXTS[1]) == ours.tokenizer.encode(TEXTS[1])
@@ -124,15 +124,15 @@ def test_their_pipelines_work_on_the_folders(tmp_path: Path, source: Path) -> No
     for mine, theirs in zip(ours, label(TEXTS), strict=True):
         assert (mine.label, mine.probability) == (theirs["label"], pytest.approx(theirs["score"], abs=1e-5))
     tag = transformers.pipeline("token-classification", str(tmp_path / "tagging"), ignore_labels=[])
-    assert {each["entity"] for each in tag(TEXTS[1])} <= set(LABELS["tagging"])
+    assert {word["entity"] for word in tag(TEXTS[1])} <= set(LABELS["tagging"])
     fill = transformers.pipeline("fill-mask", str(tmp_path / "masked-lm"))
     assert len(fill("a [MASK] sleeps")) == 5
-    asked = transformers.BertForQuestionAnswering.from_pretrained(tmp_path / "question-answering")
-    assert asked.config.num_hidden_layers == 2
+    reader = transformers.BertForQuestionAnswering.from_pretrained(tmp_path / "question-answering")
+    assert reader.config.num_hidden_layers == 2
 
 
 @pytest.mark.parametrize("task", RECIPES)
-def test_bert_goes_to_onnx(task: str, tmp_path: Path, source: Path) -> None:
+def test_bert_is_exported_to_onnx(task: str, tmp_path: Path, source: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
     layers = 2 if task == "classification" else 1  # a graph's time grows with them; the heads stand on the last
     made = export(bert_run(tmp_path / "run", task, layers), "onnx", tmp_path / "out", source=source)
@@ -142,7 +142,7 @@ def test_bert_goes_to_onnx(task: str, tmp_path: Path, source: Path) -> None:
     assert (tmp_path / "out" / "tokenizer.json").exists()
 
 
-def test_a_gpt_that_labels_goes_to_onnx_only(tmp_path: Path, source: Path) -> None:
+def test_a_gpt_classifier_is_exported_to_onnx_only(tmp_path: Path, source: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
     made = export(gpt_run(tmp_path / "run"), "onnx", tmp_path / "out", source=source)
     assert made.check.same == {"labels": made.check.sentences}
@@ -158,7 +158,7 @@ def test_a_gpt_that_labels_goes_to_onnx_only(tmp_path: Path, source: Path) -> No
     [{}, {"channels": 3, "mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.25)}, {"position": "sinusoidal"}],
     ids=["grey", "coloured", "sinusoidal"],
 )
-def test_vit_goes_to_hugging_face_and_back(changed: dict, tmp_path: Path, pictures: Path) -> None:
+def test_vit_round_trips_through_hugging_face(changed: dict, tmp_path: Path, pictures: Path) -> None:
     if changed.get("channels") == 3:
         for path in pictures.rglob("*.png"):
             Image.open(path).convert("RGB").save(path)
@@ -173,15 +173,15 @@ def test_vit_goes_to_hugging_face_and_back(changed: dict, tmp_path: Path, pictur
         ours.recipe.model.channels,
         ours.recipe.model.mean,
     )
-    mine, theirs = (dict(each.model.named_parameters()) for each in (ours, again))
-    for name, each in mine.items():
-        assert torch.allclose(each, theirs[name], atol=1e-6), name
+    mine, theirs = (dict(run.model.named_parameters()) for run in (ours, again))
+    for name, tensor in mine.items():
+        assert torch.allclose(tensor, theirs[name], atol=1e-6), name
 
 
-def test_their_image_pipeline_labels_as_we_do(tmp_path: Path, pictures: Path) -> None:
+def test_their_image_pipeline_predicts_our_labels(tmp_path: Path, pictures: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     export(vit_run(tmp_path / "run"), "huggingface", tmp_path / "out", source=pictures)
-    paths = sorted(str(each) for each in pictures.rglob("*.png"))
+    paths = sorted(str(path) for path in pictures.rglob("*.png"))
     label = transformers.pipeline("image-classification", str(tmp_path / "out"))
     for mine, theirs in zip(regard.load(tmp_path / "run").classify(paths), label(paths), strict=True):
         assert (mine.label, mine.probability) == (
@@ -190,7 +190,7 @@ def test_their_image_pipeline_labels_as_we_do(tmp_path: Path, pictures: Path) ->
         )
 
 
-def test_vit_goes_to_onnx(tmp_path: Path, pictures: Path) -> None:
+def test_vit_is_exported_to_onnx(tmp_path: Path, pictures: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
     for name, changed in {"class": {}, "mean": {"pooling": "mean", "layers": 1}}.items():
         run = vit_run(tmp_path / f"run-{name}", **changed)
@@ -198,7 +198,7 @@ def test_vit_goes_to_onnx(tmp_path: Path, pictures: Path) -> None:
         assert (made.check.same, made.check.difference < 1e-4) == ({"labels": 6}, True)
 
 
-def test_what_cannot_go_there_is_told(tmp_path: Path, source: Path, pictures: Path) -> None:
+def test_unsupported_exports_are_refused(tmp_path: Path, source: Path, pictures: Path) -> None:
     with pytest.raises(RegardError, match="has class token pooling, and this one mean pooling"):
         export(vit_run(tmp_path / "mean", pooling="mean"), "huggingface", tmp_path / "out", source=pictures)
     with pytest.raises(RegardError, match="it can be exported to onnx or huggingface, not ctranslate2"):

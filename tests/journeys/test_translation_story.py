@@ -68,12 +68,12 @@ def test_an_ensemble_translates(story: Path, regard: Command, here: Command) -> 
 
 
 def test_runs_with_different_vocabularies_form_no_ensemble(story: Path, here: Command) -> None:
-    shutil.copytree(story / "run", story / "stranger")
-    words = (story / "stranger" / "tokenizer.json").read_text("utf-8")
-    (story / "stranger" / "tokenizer.json").write_text(words.replace("seven", "sevin"), "utf-8")
-    refused = here("translate", "run", "--with", "stranger", cwd=story, input="zwei\n")
+    shutil.copytree(story / "run", story / "foreign")
+    words = (story / "foreign" / "tokenizer.json").read_text("utf-8")
+    (story / "foreign" / "tokenizer.json").write_text(words.replace("seven", "sevin"), "utf-8")
+    refused = here("translate", "run", "--with", "foreign", cwd=story, input="zwei\n")
     assert refused.returncode == 2
-    assert "regard: stranger has another vocabulary than run;" in refused.stderr
+    assert "regard: foreign has another vocabulary than run;" in refused.stderr
     missing = here("evaluate", "run", "--with", "nowhere", cwd=story)
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
     engine = here("translate", "run", "--with", "run", "--engine", "onnx", cwd=story, input="zwei\n")

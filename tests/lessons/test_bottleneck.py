@@ -1,4 +1,4 @@
-"""The claims of `regard show bottleneck`: attention copies long lines, one vector does not."""
+"""The claims of `regard show bottleneck`: attention copies long lines, a single vector does not."""
 
 import pytest
 import torch
@@ -6,13 +6,13 @@ import torch
 from regard.lessons import bottleneck
 
 
-def test_lines_are_written_as_the_task_says() -> None:
+def test_lines_follow_the_task_definition() -> None:
     generator = torch.Generator().manual_seed(0)
     copied = bottleneck.batch_of("copy", 3, 5, generator)
     assert torch.equal(copied.source.values, copied.labels.values)
     turned = bottleneck.batch_of("reverse", 3, 5, generator)
     source, target, labels = (
-        each.padded(bottleneck.PADDING) for each in (turned.source, turned.target, turned.labels)
+        packed.padded(bottleneck.PADDING) for packed in (turned.source, turned.target, turned.labels)
     )
     assert torch.equal(source[:, :-1].flip(1), labels[:, :-1])
     assert (labels[:, -1] == bottleneck.END).all()
@@ -20,9 +20,9 @@ def test_lines_are_written_as_the_task_says() -> None:
     assert turned.tokens == 18
 
 
-def test_every_model_practises_on_the_same_lines() -> None:
-    one, other = (list(bottleneck.training_batches("copy", 4, 5, seed=3)) for _ in range(2))
-    assert all(torch.equal(a.source.values, b.source.values) for a, b in zip(one, other, strict=True))
+def test_every_model_trains_on_the_same_lines() -> None:
+    first, second = (list(bottleneck.training_batches("copy", 4, 5, seed=3)) for _ in range(2))
+    assert all(torch.equal(a.source.values, b.source.values) for a, b in zip(first, second, strict=True))
 
 
 def test_exact_means_every_symbol() -> None:
@@ -54,12 +54,12 @@ def test_exact_means_every_symbol() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("task", ["copy", "reverse"])
-def test_attention_opens_the_bottleneck(task: bottleneck.Task) -> None:
+def test_attention_removes_the_bottleneck(task: bottleneck.Task) -> None:
     result = bottleneck.measure(task)
     print(f"\n{task}: exact at lengths {result.lengths}")
-    for each in result.models:
-        print(f"  {each.name:32} {'  '.join(f'{share:.1%}' for share in each.exact)}")
-    seeing = [each.exact[-1] for each in result.models if each.alignment is not None]
-    blind = [each.exact[-1] for each in result.models if each.alignment is None]
+    for model in result.models:
+        print(f"  {model.name:32} {'  '.join(f'{share:.1%}' for share in model.exact)}")
+    seeing = [model.exact[-1] for model in result.models if model.alignment is not None]
+    blind = [model.exact[-1] for model in result.models if model.alignment is None]
     assert min(seeing) >= 0.99
     assert max(blind) < 0.5

@@ -53,7 +53,7 @@ def test_fitted_exponent_finds_a_power_law() -> None:
     assert cost.fitted_exponent(lengths, [5 * n**1.7 for n in lengths]) == pytest.approx(1.7)
 
 
-def test_a_series_that_takes_too_long_stops_and_says_so() -> None:
+def test_a_series_that_takes_too_long_stops_and_is_marked() -> None:
     threads = torch.get_num_threads()
     result = cost.measure((8, 16, 32, 64, 128, 256), d_model=8, seconds=0.001)
     assert all(series.stopped and len(series.lengths) == cost.FITTED_LENGTHS for series in result.series)

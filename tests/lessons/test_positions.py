@@ -32,7 +32,7 @@ def test_similarity_depends_on_the_distance_only() -> None:
     assert result.similarity[1] > result.similarity[2] > result.similarity[4] > result.similarity[8]
 
 
-def test_a_wrong_encoding_would_be_noticed() -> None:
+def test_a_wrong_encoding_fails_the_check() -> None:
     shifted = sinusoids(64, 64, torch.float64, start=1)
     assert positions.largest_difference(positions.by_formula(64, 64), shifted) > 0.1
 

@@ -49,7 +49,7 @@ def test_jacobian_norm_is_that_of_the_derivative() -> None:
         torch.testing.assert_close(norm, torch.linalg.matrix_norm(derivative))
 
 
-def test_equal_scores_look_everywhere_alike() -> None:
+def test_equal_scores_give_uniform_weights() -> None:
     even = scaling.describe(torch.zeros(3, 16, dtype=torch.float64), size=1)
     assert even.entropy == pytest.approx(math.log(16))
     assert even.entropy_share == pytest.approx(1.0)

@@ -5,21 +5,23 @@ import pytest
 from regard.lessons import schedule
 
 
-def test_the_reports_numbers() -> None:
-    asked = schedule.compute(512, 3000).paper[0]
-    assert f"{asked.peak:.1e}" == "8.1e-04"
-    assert f"{asked.second:.1e}" == "5.4e-07"
-    assert asked.peak_step == 3000
+def test_the_numbers_of_the_report() -> None:
+    curve = schedule.compute(512, 3000).paper[0]
+    assert f"{curve.peak:.1e}" == "8.1e-04"
+    assert f"{curve.second:.1e}" == "5.4e-07"
+    assert curve.peak_step == 3000
     assert "8.1e-04" in schedule.compute().finding()
     assert "5.4e-07" in schedule.compute().finding()
 
 
-def test_twice_the_size_divides_the_rate_by_root_two_and_a_longer_warmup_peaks_later_and_lower() -> None:
-    asked, _, wide, _, long = schedule.compute().paper
-    assert wide.peak == pytest.approx(asked.peak / 2**0.5)
-    assert long.peak_step == 2 * asked.peak_step
-    assert long.peak == pytest.approx(asked.peak / 2**0.5)
-    assert long.last == pytest.approx(asked.last)
+def test_twice_the_size_divides_the_learning_rate_by_root_two_and_a_longer_warmup_peaks_later_and_lower() -> (
+    None
+):
+    base, _, wide, _, long = schedule.compute().paper
+    assert wide.peak == pytest.approx(base.peak / 2**0.5)
+    assert long.peak_step == 2 * base.peak_step
+    assert long.peak == pytest.approx(base.peak / 2**0.5)
+    assert long.last == pytest.approx(base.last)
 
 
 def test_every_kind_rises_to_the_same_peak() -> None:

@@ -25,7 +25,7 @@ def test_loss_follows_the_formula() -> None:
         assert curve.at(p) == pytest.approx(expected, abs=1e-6)
 
 
-def test_without_smoothing_the_loss_never_turns() -> None:
+def test_without_smoothing_the_loss_is_monotonic() -> None:
     result = smoothing.compute([0.0], target_smoothing=0.0)
     (curve,) = result.curves
     assert not curve.turns
@@ -34,7 +34,7 @@ def test_without_smoothing_the_loss_never_turns() -> None:
     assert "falls to the end" in result.finding()
 
 
-def test_target_has_rows_of_one_and_a_padding_row_of_nothing() -> None:
+def test_target_rows_sum_to_one_and_padding_rows_are_zero() -> None:
     target = smoothing.compute(target_smoothing=0.3).target
     torch.testing.assert_close(target[:-1].sum(1), torch.ones(len(smoothing.SENTENCE) - 1))
     assert target[-1].count_nonzero() == 0

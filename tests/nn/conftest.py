@@ -1,4 +1,4 @@
-"""The position schemes, each as one call, so that a claim can be made for all of them."""
+"""The position schemes as fixtures, so that a claim can be tested for all of them."""
 
 from collections.abc import Callable
 
@@ -21,11 +21,11 @@ SCHEMES: dict[str, MakePosition] = {"none": lambda d_model, heads: Position(), *
 
 @pytest.fixture(scope="session", params=list(SCHEMES))
 def make_position(request: pytest.FixtureRequest) -> MakePosition:
-    """Every scheme, and none."""
+    """Every scheme, and no scheme."""
     return SCHEMES[request.param]
 
 
 @pytest.fixture(scope="session", params=list(ORDERED))
 def make_ordered(request: pytest.FixtureRequest) -> MakePosition:
-    """Every scheme that knows an order."""
+    """Every scheme that encodes order."""
     return ORDERED[request.param]

@@ -1,4 +1,4 @@
-"""Multi-head attention equals PyTorch's, and the known mistakes are not made."""
+"""Multi-head attention equals PyTorch's, and avoids the known mistakes."""
 
 import itertools
 import math
@@ -34,7 +34,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 
 def copy_weights(ours: MultiHead, theirs: nn.MultiheadAttention) -> None:
-    """Give ours the weights of theirs."""
+    """Copies PyTorch's weights into our module."""
     if theirs.in_proj_weight is None:
         matrices = (theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight)
     else:
@@ -66,7 +66,7 @@ def pair(
 
 
 def masks(queries: int, keys: int) -> tuple[Tensor, Tensor]:
-    """True where one may look: padding (batch, key) and who sees whom (query, key); nobody is blind."""
+    """Masks, True = may attend: padding (batch, key) and (query, key); no query is fully masked."""
     padding = torch.arange(keys) < torch.tensor([keys, keys - 1, 2]).unsqueeze(1)
     visible = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
     return padding, visible
@@ -133,10 +133,10 @@ def test_equals_pytorch_with_an_added_bias():
 def test_the_gradients_equal_pytorchs():
     ours, theirs = pair(torch.float64)
     x = torch.randn(BATCH, QUERIES, 12, dtype=torch.float64)
-    one, other = x.clone().requires_grad_(), x.clone().requires_grad_()
-    ours(one, ours.project_kv(one)).square().sum().backward()
-    theirs(other, other, other)[0].square().sum().backward()
-    close(one.grad, other.grad)
+    our_x, their_x = x.clone().requires_grad_(), x.clone().requires_grad_()
+    ours(our_x, ours.project_kv(our_x)).square().sum().backward()
+    theirs(their_x, their_x, their_x)[0].square().sum().backward()
+    close(our_x.grad, their_x.grad)
     together = torch.cat([ours.query.weight.grad, ours.key.weight.grad, ours.value.weight.grad])
     close(together, theirs.in_proj_weight.grad)
     close(ours.output.weight.grad, theirs.out_proj.weight.grad)
@@ -184,21 +184,21 @@ def test_swapping_two_heads_throughout_changes_nothing_and_swapping_the_join_doe
     assert (wrong - before).abs().max() > 0.01
 
 
-def test_split_makes_a_head_of_neighbours_and_join_undoes_it():
+def test_split_heads_takes_adjacent_components_and_join_heads_reverses_it():
     x = torch.arange(24).view(1, 2, 12)
     assert split_heads(x, 3)[0, 1, 0].tolist() == [4, 5, 6, 7]
     assert torch.equal(join_heads(split_heads(x, 3)), x)
 
 
-def test_the_four_projections_are_four_and_start_different():
+def test_the_four_projections_are_separate_and_initialised_differently():
     attention = MultiHead(8, 2)
     weights = [attention.query.weight, attention.key.weight, attention.value.weight, attention.output.weight]
     assert len(list(attention.parameters())) == 7  # four matrices, and a bias for all but the keys
     assert len(list(MultiHead(8, 2, key_bias=True).parameters())) == 8
-    for one, other in itertools.combinations(weights, 2):
-        assert one is not other
-        assert one.data_ptr() != other.data_ptr()
-        assert not torch.allclose(one, other)
+    for weight, another in itertools.combinations(weights, 2):
+        assert weight is not another
+        assert weight.data_ptr() != another.data_ptr()
+        assert not torch.allclose(weight, another)
 
 
 def test_the_projections_start_xavier_uniform_with_zero_biases():
@@ -235,11 +235,11 @@ def test_a_mask_of_two_axes_is_query_by_key_as_in_pytorch(shape, recorded):
     mask |= torch.eye(4, dtype=torch.bool)
     mask = mask[: shape[0], : shape[1]]
     record = Recorder().under("a") if recorded else None
-    found = attention(x, memory, mask=mask, record=record)
-    assert torch.equal(found, attention(x, memory, mask=mask.expand(4, 4).unsqueeze(0), record=record))
+    actual = attention(x, memory, mask=mask, record=record)
+    assert torch.equal(actual, attention(x, memory, mask=mask.expand(4, 4).unsqueeze(0), record=record))
     query = split_heads(attention.query(x), 2)
     by_torch = functional.scaled_dot_product_attention(query, memory.keys, memory.values, attn_mask=mask)
-    close(found, attention.output(join_heads(by_torch)))
+    close(actual, attention.output(join_heads(by_torch)))
 
 
 def test_a_mask_holds_for_all_heads_or_has_an_axis_for_them():
@@ -260,7 +260,7 @@ def test_a_mask_holds_for_all_heads_or_has_an_axis_for_them():
 
 
 @pytest.mark.parametrize("recorded", [False, True], ids=["fused", "plain"])
-def test_a_mask_of_numbers_is_refused_by_heads(recorded):
+def test_multi_head_attention_refuses_a_mask_that_is_not_boolean(recorded):
     attention = MultiHead(8, 2)
     x = torch.randn(1, 3, 8)
     record = Recorder().under("a") if recorded else None
@@ -277,7 +277,7 @@ def test_heads_that_do_not_divide_the_size_are_refused():
 
 
 @pytest.mark.parametrize("score", [Dot(), General(6, 4), Additive(6, 4, 5)], ids=["dot", "general", "additive"])
-def test_without_projections_it_is_the_score_and_a_weighted_mean(score):
+def test_without_projections_it_is_a_weighted_mean_by_the_score(score):
     torch.manual_seed(0)
     score = score.double()
     states = torch.randn(2, 7, 6 if isinstance(score, Dot) else 4, dtype=torch.float64)
@@ -287,7 +287,7 @@ def test_without_projections_it_is_the_score_and_a_weighted_mean(score):
     close(attention(query, attention.project_kv(states)), weights @ states)
 
 
-def test_a_memory_may_be_asked_again_and_again():
+def test_a_memory_can_be_attended_to_repeatedly():
     torch.manual_seed(0)
     attention = MultiHead(8, 2).double()
     source, query = (torch.randn(2, n, 8, dtype=torch.float64) for n in (6, 4))
@@ -316,7 +316,7 @@ def test_attention_dropout_acts_while_training_only():
 
 
 @pytest.mark.parametrize("recorded", [False, True], ids=["fused", "plain"])
-def test_gradients_of_multi_head_attention_are_right_with_every_scheme(make_position, recorded):
+def test_gradients_of_multi_head_attention_are_correct_with_every_scheme(make_position, recorded):
     torch.manual_seed(0)
     attention = MultiHead(4, 2, position=make_position(4, 2)).double()
     x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
@@ -334,7 +334,7 @@ def test_gradients_of_multi_head_attention_are_right_with_every_scheme(make_posi
 # More queries than keys
 
 
-def test_more_queries_than_keys_need_no_places_where_attention_does_not_ask_for_them():
+def test_more_queries_than_keys_need_no_positions_without_a_position_scheme():
     torch.manual_seed(0)
     attention = MultiHead(8, 2, position=Sinusoidal(8)).double()
     query, source = (torch.randn(2, n, 8, dtype=torch.float64) for n in (5, 2))
@@ -345,8 +345,8 @@ def test_more_queries_than_keys_need_no_places_where_attention_does_not_ask_for_
 
 @pytest.mark.parametrize("keys", [1, 2])
 @pytest.mark.parametrize("position", [Relative(4), Rotary(4), Alibi(2)], ids=lambda p: type(p).__name__)
-def test_more_queries_than_keys_must_say_where_they_stand(position, keys):
-    """They "stand where the last keys stand", and there are not enough of those."""
+def test_more_queries_than_keys_need_explicit_positions_with_a_position_scheme(position, keys):
+    """By default queries have the positions of the last keys, of which there are too few."""
     attention = MultiHead(8, 2, position=position)
     query, source = torch.randn(1, 3, 8), torch.randn(1, keys, 8)
     memory = attention.project_kv(source)

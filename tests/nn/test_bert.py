@@ -1,8 +1,9 @@
-"""BERT: the paper's sizes, PyTorch's own encoder as reference, padding that changes nothing, heads that learn."""
+"""BERT: the paper's sizes, PyTorch's own encoder as reference, padding that changes nothing, heads that train."""
 
 import pytest
 import torch
 from support.padded_calls import hidden_of_bert
+from support.pytorch_encoder import pytorch_encoder_layer
 from torch import nn
 from torch.nn import functional
 
@@ -22,11 +23,11 @@ def small(head: str = "none", labels: int = 3, **changes) -> nn.Module:
 
 def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Ids and segments of texts of these lengths, the second half of each in segment 1."""
-    chance = torch.Generator().manual_seed(1)
-    ids = torch.randint(1, 50, (len(lengths), max(lengths)), generator=chance)
-    places = torch.arange(max(lengths))
+    generator = torch.Generator().manual_seed(1)
+    ids = torch.randint(1, 50, (len(lengths), max(lengths)), generator=generator)
+    positions = torch.arange(max(lengths))
     ends = torch.tensor(lengths).unsqueeze(1)
-    return ids.masked_fill(places >= ends, PAD), ((places >= ends // 2) & (places < ends)).long()
+    return ids.masked_fill(positions >= ends, PAD), ((positions >= ends // 2) & (positions < ends)).long()
 
 
 @pytest.mark.parametrize(
@@ -34,58 +35,45 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
     [("tiny", 4_433_468, 0), ("base", 110_106_428, 110_000_000), ("large", 336_226_108, 340_000_000)],
 )
 def test_named_sizes_have_the_published_models_parameters(size: str, published: int, paper: int) -> None:
-    """Counted are all parts of the published checkpoints: tables, blocks, pooler, both heads of pre-training.
+    """Counts all parts of the published checkpoints: tables, blocks, pooler, both pre-training heads.
 
-    The paper rounds to tens of millions. Biases of keys are left out: a softmax does not see them.
+    The paper rounds to tens of millions. Key biases are left out: the softmax cancels them.
     """
     config = BertConfig(size=size)
     with torch.device("meta"):
         model = build_bert(config, "pretraining", 30522, PAD)
-    found = sum(each.numel() for each in model.parameters())
-    assert found == published - config.layers * config.d_model
-    assert round(found, -7) == paper
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert count == published - config.layers * config.d_model
+    assert round(count, -7) == paper
 
 
 def reference(bert: Bert, ids: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
-    """The same with PyTorch's layers."""
+    """The same model built from PyTorch's layers."""
     x = bert.token_embedding.weight[ids] + bert.segment_embedding.weight[segments]
     x = bert.norm(x + bert.position_embedding.table[: ids.size(1)])
     for block in bert.blocks:
-        own, forward = block.self_attention.sublayer.attention, block.feed_forward.sublayer
-        layer = nn.TransformerEncoderLayer(
-            32, 4, 48, 0.0, functional.gelu, layer_norm_eps=1e-12, batch_first=True
-        ).eval()
-        with torch.no_grad():
-            weights = torch.cat([own.query.weight, own.key.weight, own.value.weight])
-            layer.self_attn.in_proj_weight.copy_(weights)
-            layer.self_attn.in_proj_bias.copy_(torch.cat([own.query.bias, torch.zeros(32), own.value.bias]))
-        pairs = [
-            (layer.self_attn.out_proj, own.output), (layer.linear1, forward.fc1), (layer.linear2, forward.fc2),
-            (layer.norm1, block.self_attention.norm), (layer.norm2, block.feed_forward.norm),
-        ]  # fmt: skip
-        for theirs, ours in pairs:
-            theirs.load_state_dict(ours.state_dict())
+        layer = pytorch_encoder_layer(block, 1e-12)
         x = layer.to(x.dtype)(x, src_key_padding_mask=ids == PAD)
     return x
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_it_is_pytorchs_post_norm_encoder(native: bool) -> None:
+def test_it_equals_pytorchs_post_norm_encoder(native: bool) -> None:
     model = small().bert
-    for each in model.parameters():  # no weight may be missing unseen
-        nn.init.normal_(each, std=0.3)
+    for parameter in model.parameters():  # so that a missing weight is noticed
+        nn.init.normal_(parameter, std=0.3)
     ids, segments = texts(9, 4, 1)
     with torch.no_grad():
-        found = hidden_of_bert(model, ids, segments) if native else model(ids, segments)
+        actual = hidden_of_bert(model, ids, segments) if native else model(ids, segments)
         expected = reference(model, ids, segments)
-    assert torch.allclose(found[ids != PAD], expected[ids != PAD], atol=1e-5)
+    assert torch.allclose(actual[ids != PAD], expected[ids != PAD], atol=1e-5)
 
 
 @pytest.mark.parametrize("head", ["none", "classes", "tags", "span"])
 def test_padding_changes_nothing(head: str) -> None:
     model = small(head).double()
     ids, segments = texts(7, 5)
-    wide_ids, wide_segments = (functional.pad(each, (0, 4)) for each in (ids, segments))
+    wide_ids, wide_segments = (functional.pad(tensor, (0, 4)) for tensor in (ids, segments))
     with torch.no_grad():
         narrow, wide = model(ids, segments), model(wide_ids, wide_segments)
         alone = model(ids[1:, :5], segments[1:, :5])
@@ -100,13 +88,13 @@ def test_padding_changes_nothing(head: str) -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_hidden_states_at_some_positions_are_those_of_the_whole_batch(native: bool) -> None:
+def test_hidden_states_at_selected_positions_equal_those_of_the_whole_batch(native: bool) -> None:
     """Values and gradients; positions come in any order, and a text may have none of them."""
     model = small().bert
-    for each in model.parameters():
-        nn.init.normal_(each, std=0.3)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
     ids, segments = texts(9, 4, 1, 7)
-    positions, found = torch.tensor([10, 0, 8, 3, 27, 9]), []
+    positions, results = torch.tensor([10, 0, 8, 3, 27, 9]), []
     weights = torch.randn(len(positions), 32, generator=torch.Generator().manual_seed(2))
 
     def hidden(positions: torch.Tensor | None = None) -> torch.Tensor:
@@ -114,12 +102,14 @@ def test_hidden_states_at_some_positions_are_those_of_the_whole_batch(native: bo
             return hidden_of_bert(model, ids, segments, positions)
         return model(ids, segments, positions=positions)
 
-    for some in (hidden(positions), hidden().flatten(0, 1)[positions]):
+    for output in (hidden(positions), hidden().flatten(0, 1)[positions]):
         model.zero_grad()
-        (some * weights).sum().backward()
-        found.append([some, *(each.grad for each in model.parameters() if each.grad is not None)])
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, atol=2e-5, rtol=1e-4)
+        (output * weights).sum().backward()
+        results.append(
+            [output, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
+        )
+    for selected, whole in zip(*results, strict=True):
+        assert torch.allclose(selected, whole, atol=2e-5, rtol=1e-4)
 
 
 def test_an_answer_never_begins_or_ends_in_padding() -> None:
@@ -134,12 +124,12 @@ def test_segments_and_order_matter() -> None:
     model = small()
     ids, segments = texts(6)
     with torch.no_grad():
-        asked = model(ids, segments)
-        assert not torch.allclose(asked, model(ids, 1 - segments), atol=1e-4)
-        assert not torch.allclose(asked, model(ids.flip(1), segments), atol=1e-4)
+        expected = model(ids, segments)
+        assert not torch.allclose(expected, model(ids, 1 - segments), atol=1e-4)
+        assert not torch.allclose(expected, model(ids.flip(1), segments), atol=1e-4)
 
 
-def test_words_are_scored_by_the_table_they_came_from() -> None:
+def test_the_output_projection_is_the_token_embedding() -> None:
     model = small("pretraining")
     ids, segments = texts(6, 4)
     rows, following = model(ids, segments, torch.tensor([1, 7, 8]))
@@ -149,7 +139,7 @@ def test_words_are_scored_by_the_table_they_came_from() -> None:
 
 
 @pytest.mark.parametrize(("head", "unused"), [("classes", ()), ("pretraining", ()), ("tags", ("bert.pooler",)), ("span", ("bert.pooler",))])  # fmt: skip
-def test_every_parameter_learns(head: str, unused: tuple[str, ...]) -> None:
+def test_every_parameter_gets_a_gradient(head: str, unused: tuple[str, ...]) -> None:
     model = small(head).train()
     ids, segments = texts(20, 20)
     if head == "pretraining":
@@ -159,7 +149,11 @@ def test_every_parameter_learns(head: str, unused: tuple[str, ...]) -> None:
     else:
         loss = model(ids, segments).square().sum()
     loss.backward()
-    still = [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()]
+    still = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.grad is None or not parameter.grad.any()
+    ]
     assert [name for name in still if not name.startswith(unused or ("none",))] == []
 
 
@@ -175,5 +169,5 @@ def test_recording_names_every_layer_and_leaves_the_result() -> None:
 
 def test_a_text_longer_than_the_positions_is_refused() -> None:
     ids, segments = texts(21)
-    with pytest.raises(ValueError, match="end at length 20"):
+    with pytest.raises(ValueError, match="length 21 is longer than the 20 learned positions"):
         small()(ids, segments)

@@ -1,4 +1,4 @@
-"""Encoder and decoder blocks equal PyTorch's, and step by step equals all at once."""
+"""Encoder and decoder blocks equal PyTorch's, and cached steps equal the full pass."""
 
 import pytest
 import torch
@@ -50,7 +50,7 @@ def shape(norm: str = "post", activation: str = "relu", dropout: float = 0.0) ->
 
 
 def shake(module: nn.Module) -> None:
-    """Give every parameter a value that is not its start, so that zeros and ones hide nothing."""
+    """Randomises every parameter, so that initial zeros and ones hide no error."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2)
@@ -149,8 +149,8 @@ def test_the_gradients_of_a_decoder_block_equal_pytorchs(norm):
     leaves = [[t.clone().requires_grad_() for t in (x, encoded)] for _ in range(2)]
     ours(leaves[0][0], ours.project_kv(leaves[0][1]), mask=causal_mask(4)).sin().sum().backward()
     theirs(*leaves[1], tgt_mask=~causal_mask(4)[0]).sin().sum().backward()
-    for mine, other in zip(*leaves, strict=True):
-        close(mine.grad, other.grad)
+    for our_leaf, their_leaf in zip(*leaves, strict=True):
+        close(our_leaf.grad, their_leaf.grad)
     close(ours.feed_forward.sublayer.fc1.weight.grad, theirs.linear1.weight.grad)
 
 
@@ -226,14 +226,14 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
         for chunk in x[index, 2:].split(chunks, dim=1):
             start, end = cache.length, cache.length + chunk.size(1)
             step = KvCacheStep(cache)
-            found = block(
+            actual = block(
                 embed(chunk, start),
                 source,
                 mask=causal_mask(chunk.size(1), end),
                 source_mask=source_mask[index],
                 cache=step,
             )
-            close(found, whole[index, start:end])
+            close(actual, whole[index, start:end])
             cache = step.cache
 
 
@@ -242,7 +242,7 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
-def test_the_gradients_of_an_encoder_block_are_right(norm, activation):
+def test_the_gradients_of_an_encoder_block_are_correct(norm, activation):
     torch.manual_seed(0)
     block = EncoderBlock(BlockShape(4, 2, 3, dropout=0.0, norm=norm, activation=activation)).double()
     shake(block)
@@ -253,7 +253,7 @@ def test_the_gradients_of_an_encoder_block_are_right(norm, activation):
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_gradients_of_a_decoder_block_are_right(norm):
+def test_the_gradients_of_a_decoder_block_are_correct(norm):
     torch.manual_seed(0)
     block = DecoderBlock(BlockShape(4, 2, 3, dropout=0.0, norm=norm, activation="gelu"), lambda: Relative(2, 1))
     block.double()
@@ -294,7 +294,7 @@ def test_each_layer_has_a_position_scheme_of_its_own_and_none_in_cross_attention
     assert type(block.cross_attention.sublayer.position) is Position
 
 
-def test_without_cross_attention_a_decoder_block_sees_itself_alone():
+def test_without_cross_attention_a_decoder_block_attends_to_its_own_input_only():
     torch.manual_seed(0)
     alone = DecoderBlock(shape(), cross=False)
     encoder = EncoderBlock(shape())
@@ -305,12 +305,12 @@ def test_without_cross_attention_a_decoder_block_sees_itself_alone():
         alone.project_kv(x)
 
 
-def test_a_forgotten_source_is_refused():
+def test_a_missing_source_is_refused():
     with pytest.raises(ValueError, match="pass the keys and values from `project_kv`"):
         DecoderBlock(shape())(torch.zeros(1, 2, D_MODEL))
 
 
-def test_self_attention_looks_at_itself():
+def test_self_attention_takes_keys_from_its_own_input():
     torch.manual_seed(0)
     attention = MultiHead(8, 2)
     x = torch.randn(2, 3, 8)

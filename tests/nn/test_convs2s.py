@@ -71,7 +71,7 @@ def reference(model: ConvS2S, source: list[int], target: list[int]) -> np.ndarra
     values = (keys + read) * half
     hidden = projected(decoder.widen, written)
     for layer in decoder.layers:
-        before = np.zeros((decoder.before, hidden.shape[1]))
+        before = np.zeros((decoder.left_context, hidden.shape[1]))
         convolved = gated(layer.convolution, np.concatenate([before, hidden]))
         query = (projected(layer.query, convolved) + written) * half
         scores = query @ keys.T / math.sqrt(keys.shape[1])
@@ -83,7 +83,7 @@ def reference(model: ConvS2S, source: list[int], target: list[int]) -> np.ndarra
 
 
 @pytest.mark.parametrize("kernel", [1, 3, 5])
-def test_it_is_what_the_paper_says(kernel: int) -> None:
+def test_it_equals_the_papers_formulas(kernel: int) -> None:
     model = small(kernel=kernel)
     source, target = ids(1, 7), ids(1, 5)
     np.testing.assert_allclose(
@@ -102,11 +102,11 @@ def test_steps_equal_the_full_pass_and_leave_old_states_valid(kernel: int) -> No
     source[1, 4:] = PAD
     whole = model(source, target)
     state = model.start(source)
-    for place in range(target.size(1)):
-        again, _ = model.step(target[:, place], state)
-        scores, state = model.step(target[:, place], state)
+    for position in range(target.size(1)):
+        again, _ = model.step(target[:, position], state)
+        scores, state = model.step(target[:, position], state)
         assert torch.equal(scores, again)
-        torch.testing.assert_close(scores, whole[:, place])
+        torch.testing.assert_close(scores, whole[:, position])
     rows = torch.tensor([2, 2, 0])
     chosen, _ = model.step(target[rows, 0], state.select(rows))
     scores, _ = model.step(target[:, 0], state)
@@ -122,7 +122,7 @@ def test_padding_changes_nothing() -> None:
     torch.testing.assert_close(model(source, target)[:1], alone)
 
 
-def test_the_future_is_not_seen() -> None:
+def test_no_position_attends_to_later_positions() -> None:
     model = small()
     source, target = ids(1, 6), ids(1, 6)
     changed = target.clone()
@@ -168,7 +168,7 @@ def test_it_learns_to_copy() -> None:
     assert float(loss.detach()) < 0.1
 
 
-def test_the_recipe_and_what_it_refuses() -> None:
+def test_the_recipe_sets_the_kernel_size_and_refuses_an_even_one() -> None:
     recipe = load_recipe("convs2s", {"model.kernel": 5})
     assert isinstance(recipe.model, ConvS2SConfig)
     assert recipe.model.kernel == 5
@@ -176,7 +176,7 @@ def test_the_recipe_and_what_it_refuses() -> None:
         read(ConvS2SConfig, {"kind": "convs2s", "kernel": 4})
 
 
-def test_exports_it_has_no_format_for() -> None:
+def test_unsupported_export_formats_are_refused() -> None:
     with pytest.raises(RegardError, match="no such translation model"):
         huggingface_marian.check(ConvS2SConfig("convs2s"))
     with pytest.raises(RegardError, match="not ConvS2S"):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from regard.nn.build import build, build_gpt
 from regard.nn.ensemble import Ensemble
 from regard.nn.gpt import GptLanguageModel
 from regard.nn.knn import Datastore, KnnModel
+from regard.nn.ngram import count_ngrams
 from regard.tokenization import Tokenizer
 
 VOCABULARY, WIDTH, STEPS = 30, 16, 4
@@ -47,8 +49,8 @@ def gpt(**changes: Any) -> GptLanguageModel:
 
 
 def shaken(model: nn.Module) -> nn.Module:
-    for each in model.parameters():
-        nn.init.normal_(each, std=0.3)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
     return model.eval()
 
 
@@ -58,17 +60,26 @@ def knn() -> nn.Module:
     return KnnModel(transformer(), store)
 
 
+def ngram() -> nn.Module:
+    rng = np.random.default_rng(1)
+    return count_ngrams([rng.integers(0, VOCABULARY, 300)], VOCABULARY, 3)
+
+
 MODELS = {
     "transformer": transformer,
     "transformer, rotary": lambda: transformer(position="rotary"),
     "transformer, relative": lambda: transformer(position="relative"),
     "transformer, additive": lambda: transformer(score="additive"),
     "gpt": gpt,
+    "gpt, wide window": lambda: gpt(max_length=64),
+    "gpt, narrow window": lambda: gpt(max_length=6),
     "rnn": lambda: rnn(attention="none"),
     "bahdanau": lambda: rnn(attention="bahdanau"),
     "luong with input feeding": lambda: rnn(attention="luong", input_feeding=True),
     "lstm": lambda: rnn(attention="luong", cell="lstm", layers=2),
-    "ensemble": lambda: Ensemble([transformer(1), rnn(attention="bahdanau")]),
+    "lstm without attention": lambda: rnn(attention="none", cell="lstm"),
+    "ngram": ngram,
+    "ensemble": lambda: Ensemble([transformer(1), rnn(attention="bahdanau"), rnn(attention="luong")]),
     "knn": knn,
     "native gpt": lambda: native_gpt(gpt()),
 }
@@ -93,13 +104,13 @@ def tokens(seed: int, length: int) -> Tensor:
     return torch.randint(4, VOCABULARY, (2, length), generator=torch.Generator().manual_seed(seed))
 
 
-def close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+def close(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
 def test_a_state_can_be_continued_by_different_tokens(model: Any) -> None:
-    """Three branches from one state, the first taken up again last, and one branch from a branch."""
+    """Three branches from one state, the first continued last, and one branch from a branch."""
     prefix = tokens(0, STEPS)
     state = model.start(SOURCE)
     for column in prefix.unbind(1):
@@ -136,7 +147,7 @@ def test_a_step_changes_nothing_in_the_old_state(model: Any) -> None:
 
 
 @torch.no_grad()
-def test_a_start_can_be_stepped_twice(model: Any) -> None:
+def test_a_start_state_can_be_stepped_twice(model: Any) -> None:
     state = model.start(SOURCE)
     first, _ = model.step(torch.tensor([7, 8]), state)
     second, _ = model.step(torch.tensor([9, 4]), state)
@@ -159,3 +170,38 @@ def test_a_gpts_full_window_slides_in_every_branch() -> None:
             close(scores, replay(model, torch.cat([prefix, branch[:, :1]], 1)))
             scores, _ = model.step(branch[:, 1], after)
             close(scores, replay(model, torch.cat([prefix, branch], 1)))
+
+
+@torch.no_grad()
+def test_an_old_state_can_be_stepped_again(model: Any, request: pytest.FixtureRequest) -> None:
+    """Branches from an old state and from its branches, in any order, and selected rows of a branch."""
+    inputs = torch.randint(4, VOCABULARY, (6, 2), generator=torch.Generator().manual_seed(0))
+    name = request.node.callspec.params["model"]
+    source = SOURCE.clone()
+    if "gpt" not in name and name != "ngram":
+        source[1, 2:] = Tokenizer.padding
+
+    def after(*steps: int) -> tuple[Tensor, Any]:
+        """Scores and state of one path alone, from a fresh state."""
+        state = model.start(source)
+        for step in steps:
+            scores, state = model.step(inputs[step], state)
+        return scores, state
+
+    _, old = after(0, 1)
+    one, left = model.step(inputs[2], old)
+    two, right = model.step(inputs[3], old)
+    three, _ = model.step(inputs[4], left)
+    four, _ = model.step(inputs[5], right)
+    again, _ = model.step(inputs[2], old)
+    rows = torch.tensor([1, 1, 0])
+    chosen, _ = model.step(inputs[4][rows], left.select(rows))
+    late, _ = model.step(inputs[5], left)
+    for scores, path in (
+        (one, (0, 1, 2)), (two, (0, 1, 3)), (three, (0, 1, 2, 4)), (four, (0, 1, 3, 5)), (again, (0, 1, 2)),
+        (late, (0, 1, 2, 5)),
+    ):  # fmt: skip
+        torch.testing.assert_close(scores, after(*path)[0], rtol=0, atol=1e-6)
+    close(chosen, three[rows])
+    if name != "ngram":
+        assert not torch.allclose(one, two, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Models asked as one: their scores averaged, their states kept apart."""
+"""Ensembles: averaged scores, separate states."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def member(seed: int, kind: str = "transformer") -> nn.Module:
     return build(config, WORDS, WORDS, Tokenizer.padding).eval()
 
 
-def test_one_model_alone_is_that_model() -> None:
+def test_an_ensemble_of_one_equals_its_model() -> None:
     one = member(1)
     options = BeamSearchConfig(beam=3, nbest=3)
     assert search(Ensemble([one]), SOURCE, LIMITS, options) == search(one, SOURCE, LIMITS, options)
@@ -44,14 +44,14 @@ def test_probabilities_are_the_geometric_mean(other: str) -> None:
         _, state = both.step(TOKENS, both.start(SOURCE))
         scores, _ = both.step(after, state)
         alone = []
-        for each in members:
-            _, known = each.step(TOKENS, each.start(SOURCE))
-            alone.append(each.step(after, known)[0].softmax(-1))
+        for model in members:
+            _, known = model.step(TOKENS, model.start(SOURCE))
+            alone.append(model.step(after, known)[0].softmax(-1))
     mean = (alone[0] * alone[1]).sqrt()
     assert torch.allclose(scores.softmax(-1), mean / mean.sum(-1, keepdim=True), atol=1e-6)
 
 
-def test_rows_are_chosen_from_every_state() -> None:
+def test_select_applies_to_the_state_of_every_member() -> None:
     both = Ensemble([member(1), member(2, "rnn")])
     rows = torch.tensor([1, 0, 1])
     with torch.no_grad():
@@ -62,7 +62,7 @@ def test_rows_are_chosen_from_every_state() -> None:
     assert torch.allclose(chosen, direct, atol=1e-6)
 
 
-def test_who_looked_is_told_apart() -> None:
+def test_recorded_weights_are_named_by_member() -> None:
     record = Recorder()
     both = Ensemble([member(1), member(2)])
     with torch.no_grad():
@@ -70,6 +70,6 @@ def test_who_looked_is_told_apart() -> None:
     assert {name.split(".")[0] for name in record.names} == {"1", "2"}
 
 
-def test_nobody_is_no_ensemble() -> None:
+def test_an_empty_ensemble_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Ensemble([])

@@ -31,7 +31,7 @@ def apply(formula, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("activation", list(FORMULAS))
-def test_each_activation_is_its_formula(activation):
+def test_each_activation_equals_its_formula(activation):
     made, x = network(activation), torch.randn(5, 4, dtype=torch.float64)
     wide = x @ made.fc1.weight.T + made.fc1.bias
     expected = apply(FORMULAS[activation], wide) @ made.fc2.weight.T + made.fc2.bias
@@ -47,14 +47,14 @@ def test_swiglu_is_gated_by_silu():
 
 
 @pytest.mark.parametrize("activation", NAMES)
-def test_each_token_thinks_by_itself(activation):
+def test_each_position_is_processed_independently(activation):
     made, x = network(activation), torch.randn(2, 5, 4, dtype=torch.float64)
     alone = torch.stack([made(x[:, i]) for i in range(5)], dim=1)
     torch.testing.assert_close(made(x), alone, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("activation", NAMES)
-def test_the_gradients_are_right(activation):
+def test_the_gradients_are_correct(activation):
     made, x = network(activation), torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
     assert gradcheck(lambda x, *_: made(x), (x, *made.parameters()))
 
@@ -68,7 +68,7 @@ def test_only_swiglu_has_a_third_matrix_and_two_thirds_of_the_width_make_up_for_
     assert weights(64, "swiglu") == weights(96, "relu")
 
 
-def test_dropout_falls_on_the_wide_layer_while_training():
+def test_dropout_acts_on_the_hidden_layer_while_training():
     torch.manual_seed(0)
     made = FeedForward(4, 4000, dropout=0.5)
     torch.nn.init.ones_(made.fc2.weight)
@@ -84,7 +84,7 @@ def test_dropout_falls_on_the_wide_layer_while_training():
     assert made(x)[0, 0].item() == pytest.approx(4000, rel=1e-5)
 
 
-def test_another_activation_is_refused_with_the_known_ones():
+def test_an_unknown_activation_is_refused_with_the_allowed_ones():
     with pytest.raises(
         ValueError, match="unknown activation 'tanh'; allowed: relu, gelu, gelu-tanh, silu, swiglu"
     ):

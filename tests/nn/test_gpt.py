@@ -1,4 +1,4 @@
-"""GPT: as many parameters as the papers say, no look ahead, a cache that changes nothing, a window that slides."""
+"""GPT: the papers' parameter counts, causal attention, the KV cache and the sliding window."""
 
 import pytest
 import torch
@@ -33,8 +33,8 @@ def writer(seed: int = 0, **changes: object) -> GptLanguageModel:
     torch.manual_seed(seed)
     model = build_gpt(small(**changes), "language", 40).eval()
     assert isinstance(model, GptLanguageModel)
-    for each in model.parameters():  # norms and biases too: fresh ones are 1 and 0
-        torch.nn.init.normal_(each, std=0.2)
+    for parameter in model.parameters():  # norms and biases too: fresh ones are 1 and 0
+        torch.nn.init.normal_(parameter, std=0.2)
     return model
 
 
@@ -46,7 +46,8 @@ def test_the_named_sizes_have_the_papers_parameters() -> None:
     def parameters(size: str, vocabulary: int) -> int:
         with torch.device("meta"):
             return sum(
-                each.numel() for each in build_gpt(GptConfig(size=size), "language", vocabulary).parameters()
+                parameter.numel()
+                for parameter in build_gpt(GptConfig(size=size), "language", vocabulary).parameters()
             )
 
     assert abs(parameters("gpt", 40_000) / 117e6 - 1) < 0.01
@@ -59,18 +60,18 @@ def test_the_named_sizes_have_the_papers_parameters() -> None:
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("position", POSITIONS)
 @torch.no_grad()
-def test_the_cache_gives_what_the_whole_text_gives(position: str, norm: str) -> None:
+def test_cached_steps_equal_the_full_pass(position: str, norm: str) -> None:
     model, text = writer(position=position, norm=norm), ids(3, 12)
     whole = model(text)
     state = model.start(text[:, :5])
-    for place in range(5, 12):
-        scores, state = model.step(text[:, place], state)
-        assert torch.allclose(scores, whole[:, place], atol=1e-5)
+    for index in range(5, 12):
+        scores, state = model.step(text[:, index], state)
+        assert torch.allclose(scores, whole[:, index], atol=1e-5)
 
 
 @pytest.mark.parametrize("position", POSITIONS)
 @torch.no_grad()
-def test_nothing_looks_ahead_and_padding_changes_nothing(position: str) -> None:
+def test_attention_is_causal_and_padding_changes_nothing(position: str) -> None:
     model, text = writer(position=position), ids(2, 12)
     other = text.clone()
     other[:, 8:] = (other[:, 8:] + 7) % 40
@@ -92,7 +93,8 @@ def test_packed_texts_have_the_hidden_states_and_gradients_of_padded_texts() -> 
     mine = torch.autograd.grad(rows.square().sum(), parameters)
     theirs = torch.autograd.grad(beside.square().sum(), parameters)
     assert all(
-        torch.allclose(one, other, atol=1e-3, rtol=1e-3) for one, other in zip(mine, theirs, strict=True)
+        torch.allclose(gradient, expected, atol=1e-3, rtol=1e-3)
+        for gradient, expected in zip(mine, theirs, strict=True)
     )
 
 
@@ -100,22 +102,22 @@ def test_packed_texts_have_the_hidden_states_and_gradients_of_padded_texts() -> 
 def test_a_full_window_slides_to_its_later_half() -> None:
     model, text = writer(), ids(2, 24)
     state = model.start(text[:, :10])
-    for place in range(10, 24):
-        scores, state = model.step(text[:, place], state)
+    for position in range(10, 24):
+        scores, state = model.step(text[:, position], state)
         assert state.ids.size(1) <= 16
-    # 16 were seen when the 17th came: the last 8 of them were read anew, and 8 more since.
+    # The 17th token shrinks the window of 16 to its last 8 tokens, which are encoded again; 8 more follow.
     assert torch.allclose(scores, model(text[:, 8:])[:, -1], atol=1e-5)
 
 
 @torch.no_grad()
-def test_a_state_can_be_chosen_from() -> None:
+def test_rows_of_a_state_can_be_selected() -> None:
     model, text = writer(), ids(3, 6)
     _, state = model.step(text[:, 4], model.start(text[:, :4]))
     scores, _ = model.step(text[[2, 0], 5], state.select(torch.tensor([2, 0])))
     assert torch.allclose(scores, model(text[[2, 0]])[:, -1], atol=1e-5)
 
 
-def test_a_label_is_read_at_the_last_token_and_symbols_have_vectors_of_their_own() -> None:
+def test_a_label_is_predicted_at_the_last_token_and_special_tokens_have_their_own_embeddings() -> None:
     torch.manual_seed(0)
     model = build_text_model(small(), "classes", 43, PADDING, 3).eval()
     assert isinstance(model, GptClassifier)
@@ -144,7 +146,7 @@ def test_recorded_weights_are_causal_and_named() -> None:
     assert weights.triu(1).abs().max() == 0
 
 
-def test_fresh_weights_guess_nearly_evenly() -> None:
+def test_initial_weights_predict_nearly_uniformly() -> None:
     torch.manual_seed(0)
     model = build_gpt(GptConfig(size="micro"), "language", 100).eval()
     with torch.no_grad():
@@ -153,7 +155,7 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("assignment", "sentence"),
     [
         ("model.heads=5", "model.heads: 5 heads do not divide d_model 192"),
         (
@@ -164,13 +166,13 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
         ("tokenizer.kind=letters", 'tokenizer.kind: "letters" is not a choice'),
     ],
 )
-def test_impossible_recipes_are_refused_by_their_key(given: str, sentence: str) -> None:
+def test_impossible_recipes_are_refused_by_their_key(assignment: str, sentence: str) -> None:
     with pytest.raises(RecipeError) as refused:
-        load_recipe("gpt", parse_assignments([given]))
+        load_recipe("gpt", parse_assignments([assignment]))
     assert sentence in str(refused.value)
 
 
-def test_a_bert_is_not_asked_for_the_next_token() -> None:
+def test_a_bert_with_a_language_head_is_refused() -> None:
     recipe = load_recipe("pretraining")
     with pytest.raises(ValueError, match="attends to the following tokens"):
         build_bert(recipe.model, "language", 40, 0)  # type: ignore[union-attr, arg-type]

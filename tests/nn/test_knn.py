@@ -1,4 +1,4 @@
-"""Words from memory: kernel regression over the nearest places, in PyTorch and by the kernel."""
+"""kNN-MT: kernel regression over the nearest datastore entries, in PyTorch and by the native kernel."""
 
 from typing import cast
 
@@ -18,14 +18,14 @@ WORDS, WIDTH = 30, 16
 native = pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
 
 
-def memory(places: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Datastore:
-    torch.manual_seed(places)
-    keys, words = torch.randn(places, WIDTH).half(), torch.randint(4, WORDS, (places,))
+def memory(entries: int = 200, count: int = 8, weight: float = 0.4, sharpness: float = 0.5) -> Datastore:
+    torch.manual_seed(entries)
+    keys, words = torch.randn(entries, WIDTH).half(), torch.randint(4, WORDS, (entries,))
     return Datastore(keys, words, count=count, weight=weight, sharpness=sharpness)
 
 
-def test_all_places_asked_is_kernel_regression_by_the_attention_core() -> None:
-    known = memory(places=20, count=20)
+def test_with_all_entries_retrieved_it_is_gaussian_kernel_regression() -> None:
+    known = memory(entries=20, count=20)
     query, scores = torch.randn(5, WIDTH), torch.randn(5, WORDS)
     values = torch.nn.functional.one_hot(known.tokens.long(), WORDS).float()
     regression = attend(query, known.keys.float(), values, score=Gaussian(0.5))
@@ -33,11 +33,11 @@ def test_all_places_asked_is_kernel_regression_by_the_attention_core() -> None:
     assert torch.allclose(known.interpolate(query, scores).exp(), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("places", [1, 7, 8, 31, 1023, 1024, 1025, 3000])
+@pytest.mark.parametrize("entries", [1, 7, 8, 31, 1023, 1024, 1025, 3000])
 @pytest.mark.parametrize("rows", [1, 2, 35, 80])
-def test_the_nearest_are_those_of_a_plain_search(places: int, rows: int) -> None:
-    known, query = memory(places, count=1), torch.randn(rows, WIDTH)
-    count = min(8, places)
+def test_nearest_neighbours_equal_those_of_an_exhaustive_search(entries: int, rows: int) -> None:
+    known, query = memory(entries, count=1), torch.randn(rows, WIDTH)
+    count = min(8, entries)
     distances, which = known.nearest(query, count)
     expected, where = (query.unsqueeze(1) - known.keys.float()).square().sum(-1).sort(dim=-1)
     assert torch.allclose(distances, expected[:, :count], rtol=1e-4, atol=1e-4)
@@ -45,33 +45,35 @@ def test_the_nearest_are_those_of_a_plain_search(places: int, rows: int) -> None
 
 
 @native
-def test_the_kernel_finds_what_pytorch_finds_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_finds_the_same_neighbours_as_pytorch_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knn, "BLOCK", 300)
     known, query = memory(2000), torch.randn(50, WIDTH)
-    distances, places = nearest(known, query, 8)
-    plain_distances, plain_places = known.nearest(query, 8)
+    distances, indices = nearest(known, query, 8)
+    plain_distances, plain_indices = known.nearest(query, 8)
     assert torch.allclose(distances, plain_distances, atol=1e-4)
-    assert (places == plain_places).float().mean() > 0.99
+    assert (indices == plain_indices).float().mean() > 0.99
 
 
 @native
-def test_of_equal_places_the_first_is_asked() -> None:
+def test_equal_distances_return_the_first_entry() -> None:
     keys = torch.ones(100, WIDTH).half()
     known = Datastore(keys, torch.arange(100) % WORDS, count=5, weight=0.5, sharpness=1.0)
-    _, places = nearest(known, torch.randn(3, WIDTH), 5)
-    assert places.tolist() == [[0, 1, 2, 3, 4]] * 3
+    _, indices = nearest(known, torch.randn(3, WIDTH), 5)
+    assert indices.tolist() == [[0, 1, 2, 3, 4]] * 3
 
 
 @native
-def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
+def test_neighbours_and_distances_are_bit_identical_in_any_batch() -> None:
     known, query = memory(3000), torch.randn(70, WIDTH)
     together = nearest(known, query, 8)
     for first, last in ((0, 1), (3, 5), (10, 47)):
         alone = nearest(known, query[first:last], 8)
-        assert all(torch.equal(one, all_of[first:last]) for one, all_of in zip(alone, together, strict=True))
+        assert all(
+            torch.equal(result, all_of[first:last]) for result, all_of in zip(alone, together, strict=True)
+        )
 
 
-def test_what_cannot_be_asked_is_refused() -> None:
+def test_impossible_datastores_are_refused() -> None:
     keys, words = torch.randn(3, WIDTH), torch.zeros(3)
     with pytest.raises(ValueError, match="3 keys and 3 tokens cannot return 4 neighbours"):
         Datastore(keys, words, count=4, weight=0.5, sharpness=1.0)
@@ -92,15 +94,15 @@ def model(kind: str) -> Seq2SeqModel:
 
 
 @pytest.mark.parametrize("kind", ["transformer", "rnn"])
-def test_a_model_finds_the_word_it_remembers_of_the_same_place(kind: str) -> None:
+def test_a_stored_hidden_state_retrieves_its_token(kind: str) -> None:
     alone = model(kind)
     source, target = torch.tensor([[5, 6, 7, 1], [8, 9, 10, 1]]), torch.tensor([[0, 11, 12], [0, 13, 14]])
     gold = torch.tensor([11, 12, 1, 13, 14, 1])
     with torch.no_grad():
         keys = alone.hidden(source, target).flatten(0, 1)
-        asked = KnnModel(alone, Datastore(keys, gold, count=2, weight=0.9, sharpness=100.0))
-        state = asked.start(source)
-        for place in range(3):
-            scores, state = asked.step(target[:, place], state)
+        searched = KnnModel(alone, Datastore(keys, gold, count=2, weight=0.9, sharpness=100.0))
+        state = searched.start(source)
+        for position in range(3):
+            scores, state = searched.step(target[:, position], state)
             assert torch.allclose(scores.exp().sum(-1), torch.ones(2), atol=1e-5)
-            assert scores.argmax(-1).tolist() == gold.view(2, 3)[:, place].tolist()
+            assert scores.argmax(-1).tolist() == gold.view(2, 3)[:, position].tolist()

@@ -9,15 +9,15 @@ from regard.nn import KeyValue, KvCache, KvCacheStep, MultiHead, SelfAttention
 
 
 def entry(start: int, length: int, batch: int = 3, heads: int = 2, size: int = 4) -> KeyValue:
-    """Keys whose content says sentence and place; values are the keys negated, and wider."""
-    places = torch.arange(start, start + length)
-    content = (100.0 * torch.arange(batch).view(-1, 1, 1, 1) + places.view(1, 1, -1, 1)).expand(
+    """Keys whose content encodes sentence and position; values are the negated keys, and wider."""
+    positions = torch.arange(start, start + length)
+    content = (100.0 * torch.arange(batch).view(-1, 1, 1, 1) + positions.view(1, 1, -1, 1)).expand(
         -1, heads, -1, -1
     )
-    return KeyValue(content.expand(-1, -1, -1, size), -content.expand(-1, -1, -1, size + 1), places)
+    return KeyValue(content.expand(-1, -1, -1, size), -content.expand(-1, -1, -1, size + 1), positions)
 
 
-def test_what_is_appended_is_all_there_in_order():
+def test_appended_keys_are_kept_in_order():
     cache = KvCache(capacity=4).extend(entry(0, 2)).extend(entry(2, 1))
     memory = cache.memory
     whole = entry(0, 3)
@@ -52,8 +52,8 @@ def shifted(kv: KeyValue, by: float) -> KeyValue:
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 4, 64])
-def test_an_old_cache_can_be_extended_again_by_other_tokens(capacity):
-    """Three branches from one prefix, and one from a branch: each holds its own tokens, whoever wrote last."""
+def test_an_old_cache_can_be_extended_by_different_tokens(capacity):
+    """Three branches from one prefix, and one from a branch: each holds its own tokens, whatever the order of writing."""
     old = KvCache(capacity=capacity).extend(entry(0, 2))
     branches = {by: old.extend(shifted(entry(2, 1), by)) for by in (0.0, 5.0, 7.0)}
     longer = branches[5.0].extend(entry(3, 1))
@@ -96,7 +96,7 @@ def test_select_reorders_repeats_and_drops(rows):
     assert torch.equal(memory.values, whole.values[index])
 
 
-def test_a_selected_cache_and_its_origin_go_their_own_ways():
+def test_a_selected_cache_is_independent_of_its_origin():
     cache = KvCache(capacity=8).extend(entry(0, 2))
     chosen = cache.select(torch.tensor([0, 1, 2]))
     ours = cache.extend(entry(2, 1))
@@ -129,26 +129,26 @@ def test_gradients_are_refused():
         assert cache.extend(attention.project_kv(x)).length == 2
 
 
-@pytest.mark.parametrize(("held", "given"), [(0, 1), (2, 0), (2, 1), (2, 5)])
-def test_keys_at_a_wrong_position_are_refused_naming_both_positions(held, given):
+@pytest.mark.parametrize(("held", "position"), [(0, 1), (2, 0), (2, 1), (2, 5)])
+def test_keys_at_a_wrong_position_are_refused_naming_both_positions(held, position):
     cache = KvCache()
     if held:
         cache = cache.extend(entry(0, held))
-    with pytest.raises(ValueError, match=f"next key has position {held}, not {given}"):
-        cache.extend(entry(given, 1))
+    with pytest.raises(ValueError, match=f"next key has position {held}, not {position}"):
+        cache.extend(entry(position, 1))
     assert cache.length == held
 
 
 @pytest.mark.parametrize("capacity", [2, 64], ids=["full", "with capacity"])
-@pytest.mark.parametrize(("held", "given"), [(3, 1), (1, 3), (3, 2)])
-def test_keys_of_another_number_of_sequences_are_refused(capacity, held, given):
-    """One sentence's keys written to all would be a silent mistake: `select` was forgotten."""
+@pytest.mark.parametrize(("held", "incoming"), [(3, 1), (1, 3), (3, 2)])
+def test_keys_of_another_number_of_sequences_are_refused(capacity, held, incoming):
+    """Broadcasting one sentence's keys would hide a missing `select`."""
     cache = KvCache(capacity=capacity).extend(entry(0, 2, batch=held))
-    with pytest.raises(ValueError, match=f"holds {held} sequences, the new keys are of {given}"):
-        cache.extend(entry(2, 1, batch=given))
+    with pytest.raises(ValueError, match=f"holds {held} sequences, the new keys are of {incoming}"):
+        cache.extend(entry(2, 1, batch=incoming))
 
 
-def test_places_count_on_from_what_is_cached():
+def test_positions_continue_from_the_cached_length():
     attention, cache = SelfAttention(MultiHead(8, 2)), KvCacheStep(KvCache())
     with torch.no_grad():
         attention(torch.randn(1, 3, 8), cache=cache)

@@ -1,4 +1,4 @@
-"""Masks say who may look: shapes and contents."""
+"""Attention masks (True = may attend): shapes and contents."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ def test_padding_is_hidden_from_every_query():
     assert mask.tolist() == [[[True, True, False, False]], [[True, False, True, True]]]
 
 
-def test_one_length_a_sequence():
+def test_one_length_per_sequence():
     assert length_mask(torch.tensor([0, 2, 3]), 3).tolist() == [
         [[False, False, False]],
         [[True, True, False]],
@@ -21,7 +21,7 @@ def test_one_length_a_sequence():
     ]
 
 
-def test_one_length_a_query():
+def test_one_length_per_query():
     mask = length_mask(torch.tensor([[1, 2], [3, 0]]), 3)
     assert mask.shape == (2, 2, 3)
     assert mask.sum(-1).tolist() == [[1, 2], [3, 0]]
@@ -33,7 +33,7 @@ def test_lengths_of_another_rank_are_refused_by_their_shape():
         length_mask(torch.ones(2, 1, 1), 3)
 
 
-def test_a_causal_mask_shows_each_query_its_own_place_and_what_is_before():
+def test_a_causal_mask_allows_the_query_position_and_earlier_ones():
     assert causal_mask(3).tolist() == [[[True, False, False], [True, True, False], [True, True, True]]]
 
 
@@ -47,7 +47,7 @@ def test_fewer_keys_than_queries_are_refused():
         causal_mask(3, 2)
 
 
-def test_combined_masks_show_what_all_of_them_show():
+def test_combined_masks_are_their_intersection():
     padding = length_mask(torch.tensor([1, 3]), 3)
     both = combine_masks(padding, None, causal_mask(3))
     assert both.shape == (2, 3, 3)
@@ -58,7 +58,7 @@ def test_combined_masks_show_what_all_of_them_show():
                 assert both[sentence, query, key].item() is expected
 
 
-def test_nothing_combined_hides_nothing():
+def test_combining_no_masks_hides_nothing():
     assert combine_masks() is None
     assert combine_masks(None, None) is None
     one = causal_mask(2)

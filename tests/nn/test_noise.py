@@ -8,7 +8,7 @@ import torch
 from regard.nn.noise import NoiseSchedule, make_betas
 
 
-def test_the_cosine_schedule_is_its_formula() -> None:
+def test_the_cosine_schedule_equals_its_formula() -> None:
     """alphas_cumprod(t) = f(t) / f(0), f(t) = cos^2((t / T + s) / (1 + s) pi / 2) (Nichol and Dhariwal 2021, eq. 17)"""
     steps = 1000
     f = [math.cos((t / steps + 0.008) / 1.008 * math.pi / 2) ** 2 for t in range(steps + 1)]
@@ -19,7 +19,7 @@ def test_the_cosine_schedule_is_its_formula() -> None:
     assert float(make_betas("cosine", steps)[-1]) == pytest.approx(0.999)
 
 
-def test_the_linear_schedule_is_its_formula() -> None:
+def test_the_linear_schedule_equals_its_formula() -> None:
     betas = [1e-4 + (2e-2 - 1e-4) * t / 999 for t in range(1000)]
     steps = [0, 10, 500, 999]
     expected = [math.exp(sum(math.log(1 - beta) for beta in betas[: step + 1])) for step in steps]

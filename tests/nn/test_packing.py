@@ -18,7 +18,7 @@ def packed(*lengths: int, size: int = 3) -> Packed:
 
 @quick
 @given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=6), fill=st.sampled_from([0.0, -1.0, 7.5]))
-def test_padded_and_packed_again_is_the_same(lengths: list[int], fill: float) -> None:
+def test_padding_and_packing_again_round_trips(lengths: list[int], fill: float) -> None:
     batch = packed(*lengths)
     padded = batch.padded(fill)
     assert padded.shape == (len(lengths), max(lengths), 3)

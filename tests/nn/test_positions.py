@@ -1,4 +1,4 @@
-"""Where tokens stand: each scheme against its formula, and past the lengths it was prepared for."""
+"""Position schemes: each against its formula, also past the lengths prepared in advance."""
 
 import cmath
 import math
@@ -22,31 +22,31 @@ def look(attention: MultiHead, x: torch.Tensor) -> torch.Tensor:
     return attention(placed, attention.project_kv(placed))
 
 
-def test_without_positions_attention_sees_a_set():
+def test_attention_without_positions_ignores_order():
     torch.manual_seed(0)
     attention = MultiHead(8, 2).double()
     x, order = torch.randn(2, 6, 8, dtype=torch.float64), torch.randperm(6)
     torch.testing.assert_close(look(attention, x[:, order]), look(attention, x)[:, order], rtol=0, atol=1e-10)
 
 
-def test_with_positions_attention_sees_a_sequence(make_ordered):
+def test_attention_with_positions_depends_on_order(make_ordered):
     torch.manual_seed(0)
     attention = MultiHead(8, 2, position=make_ordered(8, 2)).double()
     x, order = torch.randn(2, 6, 8, dtype=torch.float64), torch.tensor([3, 0, 5, 1, 4, 2])
     assert (look(attention, x[:, order]) - look(attention, x)[:, order]).abs().max() > 1e-3
 
 
-def test_no_scheme_changes_nothing():
-    x, places = torch.randn(1, 2, 3, 4), torch.arange(3)
+def test_the_base_position_scheme_changes_nothing():
+    x, positions = torch.randn(1, 2, 3, 4), torch.arange(3)
     nothing = Position()
     assert nothing.embed(x) is x
-    assert nothing.rotate(x, places) is x
-    assert nothing.bias(x, places, places) is None
-    assert nothing.value_bias(x, places, places) is None
+    assert nothing.rotate(x, positions) is x
+    assert nothing.bias(x, positions, positions) is None
+    assert nothing.value_bias(x, positions, positions) is None
 
 
 @pytest.mark.parametrize("scheme", [Relative(4, reach=3), Rotary(4), Alibi(2)], ids=lambda s: type(s).__name__)
-def test_relative_rotary_and_alibi_see_distances_not_places(scheme):
+def test_relative_rotary_and_alibi_depend_on_distances_only(scheme):
     torch.manual_seed(0)
     attention = MultiHead(8, 2, position=scheme).double()
     x = torch.randn(2, 6, 8, dtype=torch.float64)
@@ -62,18 +62,18 @@ def test_relative_rotary_and_alibi_see_distances_not_places(scheme):
 @pytest.mark.parametrize("size", [2, 4, 16, 512])
 def test_three_ways_to_the_sinusoids_agree(size):
     length, table = 30, sinusoids(30, size, torch.float64)
-    for place in (0, 1, 7, length - 1):
-        row = table[place].tolist()
+    for position in (0, 1, 7, length - 1):
+        row = table[position].tolist()
         for i in range(size // 2):
-            angle = place / 10000 ** (2 * i / size)
-            turned = cmath.exp(1j * math.exp(-2 * i / size * math.log(10000))) ** place
+            angle = position / 10000 ** (2 * i / size)
+            turned = cmath.exp(1j * math.exp(-2 * i / size * math.log(10000))) ** position
             assert row[2 * i] == pytest.approx(math.sin(angle), abs=1e-12)
             assert row[2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-12)
             assert row[2 * i] == pytest.approx(turned.imag, abs=1e-12)
             assert row[2 * i + 1] == pytest.approx(turned.real, abs=1e-12)
 
 
-def test_sinusoids_at_known_places():
+def test_sinusoids_at_known_positions():
     table = Sinusoidal(4).at(0, 3)
     assert table[0].tolist() == [0, 1, 0, 1]
     expected = [0.841471, 0.540302, 0.009999833, 0.99995]  # sin 1, cos 1, sin 0.01, cos 0.01
@@ -81,7 +81,7 @@ def test_sinusoids_at_known_places():
     assert table[2, 0].item() == pytest.approx(math.sin(2), abs=1e-6)
 
 
-def test_a_place_far_away_is_a_rotation_of_a_near_one():
+def test_sinusoids_at_an_offset_are_a_rotation():
     """PE(pos + k) is a linear function of PE(pos) (section 3.5), here for k = 3 at the pair i = 1 of d = 8."""
     table, rate = sinusoids(20, 8, torch.float64), 10000 ** (-2 / 8)
     cos, sin = math.cos(3 * rate), math.sin(3 * rate)
@@ -107,7 +107,7 @@ def test_sinusoids_past_the_prepared_length_equal_a_longer_table(dtype, start, l
     assert torch.equal(placed, x + sinusoids(2000, 8, dtype)[start : start + length])
 
 
-def test_sinusoids_are_exact_at_a_place_of_a_million():
+def test_sinusoids_are_exact_at_position_one_million():
     there = sinusoids(1, 2, torch.float32, start=1_000_000)[0]
     assert there.tolist() == pytest.approx([math.sin(1e6), math.cos(1e6)], abs=1e-7)
 
@@ -120,7 +120,7 @@ def test_sinusoids_of_an_odd_size_are_refused():
 # Learned
 
 
-def test_learned_positions_are_added_from_the_start_given():
+def test_learned_positions_are_added_from_the_start_position():
     scheme = Learned(4, 10)
     x = torch.randn(2, 3, 4)
     assert [name for name, _ in scheme.named_parameters()] == ["table"]
@@ -156,9 +156,9 @@ def test_relative_positions_are_shaws_equations_3_and_4(reach, queries, keys):
                 logits, contents = [], []
                 for j in range(keys):
                     distance = j - (i + keys - queries)
-                    place = max(-reach, min(reach, distance)) + reach
-                    key = attention.key(source[b, j])[part] + scheme.keys[place]
-                    contents.append(attention.value(source[b, j])[part] + scheme.values[place])
+                    index = max(-reach, min(reach, distance)) + reach
+                    key = attention.key(source[b, j])[part] + scheme.keys[index]
+                    contents.append(attention.value(source[b, j])[part] + scheme.values[index])
                     logits.append(q.dot(key) / math.sqrt(size))  # eq. 4
                 shares = torch.softmax(torch.stack(logits), 0)
                 heads.append(sum(s * c for s, c in zip(shares, contents, strict=True)))  # eq. 3
@@ -175,7 +175,7 @@ def test_relative_vectors_are_shared_by_the_heads():
     }
 
 
-def test_beyond_its_reach_relative_attention_cannot_tell_distances_apart():
+def test_relative_attention_clips_distances_beyond_its_reach():
     torch.manual_seed(0)
     scheme = Relative(4, reach=3)
     query = torch.randn(1, 2, 1, 4)
@@ -208,17 +208,17 @@ def test_rotary_products_depend_on_the_distance_only(seed, half, query_place, ke
     )
 
 
-def test_rotary_turns_neighbouring_components_like_complex_numbers():
+def test_rotary_rotates_adjacent_components_like_complex_numbers():
     torch.manual_seed(0)
-    x, places = torch.randn(2, 5, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 50, 4000])
-    turned = Rotary(8).rotate(x, places)
-    for row, place in enumerate(places.tolist()):
+    x, positions = torch.randn(2, 5, 8, dtype=torch.float64), torch.tensor([0, 1, 2, 50, 4000])
+    turned = Rotary(8).rotate(x, positions)
+    for row, position in enumerate(positions.tolist()):
         for i in range(4):
             pair = complex(*x[1, row, 2 * i : 2 * i + 2].tolist())
-            expected = pair * cmath.exp(1j * place * 10000 ** (-2 * i / 8))
+            expected = pair * cmath.exp(1j * position * 10000 ** (-2 * i / 8))
             assert complex(*turned[1, row, 2 * i : 2 * i + 2].tolist()) == pytest.approx(expected, abs=1e-10)
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
-    assert torch.equal(turned[:, 0], x[:, 0])  # place 0 is no turn
+    assert torch.equal(turned[:, 0], x[:, 0])  # position 0 is not rotated
 
 
 def test_rotary_products_do_change_with_the_distance():
@@ -230,10 +230,10 @@ def test_rotary_products_do_change_with_the_distance():
 
 def test_rotary_keeps_the_type_and_stays_exact_far_away():
     x = torch.randn(1, 4)
-    place = torch.tensor([1_000_000])
-    assert Rotary(4).rotate(x, place).dtype == torch.float32
+    position = torch.tensor([1_000_000])
+    assert Rotary(4).rotate(x, position).dtype == torch.float32
     torch.testing.assert_close(
-        Rotary(4).rotate(x, place), Rotary(4).rotate(x.double(), place).float(), rtol=0, atol=1e-6
+        Rotary(4).rotate(x, position), Rotary(4).rotate(x.double(), position).float(), rtol=0, atol=1e-6
     )
 
 
@@ -263,11 +263,11 @@ def test_the_slopes_of_8_heads_are_a_half_to_a_256th():
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 31])
-def test_the_slopes_are_the_papers(heads):
+def test_the_slopes_equal_the_papers(heads):
     assert Alibi(heads).slopes.tolist() == pytest.approx(paper_slopes(heads), rel=1e-6)
 
 
-def test_alibi_takes_slope_times_distance_off_the_scores():
+def test_alibi_subtracts_slope_times_distance_from_the_scores():
     query_places, key_places = torch.tensor([7, 8]), torch.arange(9)
     bias = Alibi(2).bias(torch.zeros(1, 2, 2, 4), query_places, key_places)
     for head, slope in enumerate([1 / 16, 1 / 256]):

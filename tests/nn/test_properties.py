@@ -1,4 +1,4 @@
-"""What holds for every shape, mask and type: padding, order, caching, weights."""
+"""Properties for every shape, mask and dtype: padding, order, caching, weights."""
 
 from collections.abc import Iterable
 
@@ -58,7 +58,7 @@ def noise(seed: int, *shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def ignore(weights: Tensor) -> None:
-    """A record that wants nothing, and so makes `attend` take the plain path."""
+    """A record that stores nothing; passing it makes `attend` take the plain path."""
 
 
 # Padding
@@ -129,7 +129,7 @@ def test_padding_never_changes_self_attention_or_its_gradients(
     names = [name for name, _ in attention.named_parameters()]
 
     def run(x: Tensor, mask: Tensor, real: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Output and input gradient at the real places, and the gradients of the parameters."""
+        """Output and input gradient at the tokens, and the gradients of the parameters."""
         attention.zero_grad()
         x = x.clone().requires_grad_()
         placed = attention.position.embed(x)
@@ -186,7 +186,7 @@ def test_permuting_keys_together_with_values_changes_nothing(name, dtype, seed, 
 
 @quick
 @given(dtype=dtypes, seed=seeds, keys=st.integers(1, 8), recorded=st.booleans())
-def test_permuting_what_is_looked_at_changes_nothing_for_several_heads(dtype, seed, keys, recorded):
+def test_permuting_keys_changes_nothing_with_several_heads(dtype, seed, keys, recorded):
     torch.manual_seed(seed)
     attention = MultiHead(6, 3).to(dtype)
     query, source = noise(seed, 2, 3, 6, dtype=dtype), noise(seed + 1, 2, keys, 6, dtype=dtype)
@@ -208,7 +208,7 @@ def test_permuting_what_is_looked_at_changes_nothing_for_several_heads(dtype, se
     spread=st.sampled_from([1e-3, 1.0, 100.0, 1e4]),
     open_share=st.sampled_from([0.0, 0.2, 0.7, 1.0]),
 )
-def test_weights_are_shares_of_what_may_be_seen(dtype, seed, shape, spread, open_share):
+def test_weights_are_a_distribution_over_unmasked_keys(dtype, seed, shape, spread, open_share):
     torch.manual_seed(seed)
     scores = (spread * noise(seed, *shape, dtype=dtype)).requires_grad_()
     mask = torch.rand(shape) < open_share
@@ -224,7 +224,7 @@ def test_weights_are_shares_of_what_may_be_seen(dtype, seed, shape, spread, open
 
 @quick
 @given(dtype=dtypes, seed=seeds, queries=st.integers(1, 4), keys=st.integers(4, 7))
-def test_the_weights_a_layer_records_are_shares_too(make_position, dtype, seed, queries, keys):
+def test_the_weights_a_layer_records_are_a_distribution_too(make_position, dtype, seed, queries, keys):
     torch.manual_seed(seed)
     attention, record = MultiHead(8, 2, position=make_position(8, 2)).to(dtype), Recorder()
     source = noise(seed, 2, keys, 8, dtype=dtype)
@@ -239,7 +239,7 @@ def test_the_weights_a_layer_records_are_shares_too(make_position, dtype, seed, 
 @pytest.mark.parametrize("recorded", [False, True], ids=["fused", "plain"])
 @quick
 @given(dtype=dtypes, seed=seeds, length=st.integers(1, 6), blind=st.integers(0, 5))
-def test_a_query_that_sees_nothing_yields_zeros(make_position, recorded, dtype, seed, length, blind):
+def test_a_fully_masked_query_gives_zeros(make_position, recorded, dtype, seed, length, blind):
     torch.manual_seed(seed)
     attention = MultiHead(4, 2, position=make_position(4, 2)).to(dtype)
     x = noise(seed, 2, length, 4, dtype=dtype).requires_grad_()
@@ -257,7 +257,7 @@ def test_a_query_that_sees_nothing_yields_zeros(make_position, recorded, dtype, 
 
 
 @pytest.mark.parametrize("recorded", [False, True], ids=["fused", "plain"])
-def test_nobody_sees_anything(make_position, recorded):
+def test_a_fully_masked_batch_gives_zeros(make_position, recorded):
     attention = MultiHead(4, 2, position=make_position(4, 2))
     x = torch.randn(2, 3, 4, requires_grad=True)
     record = Recorder().under("a") if recorded else None
@@ -271,7 +271,7 @@ def test_nobody_sees_anything(make_position, recorded):
 
 
 class Line:
-    """Self-attention that counts places on, as a decoder does."""
+    """Self-attention whose positions continue from the cache, as in a decoder."""
 
     def __init__(self, attention: MultiHead) -> None:
         self.attention = attention
@@ -286,11 +286,11 @@ class Line:
         return self.attention(placed, cache.memory, mask=causal_mask(x.size(1), cache.length)), cache
 
     def steps(self, chunks: Iterable[Tensor], cache: KvCache) -> Tensor:
-        found = []
+        outputs = []
         for chunk in chunks:
             mixed, cache = self.step(chunk, cache)
-            found.append(mixed)
-        return torch.cat(found, 1)
+            outputs.append(mixed)
+        return torch.cat(outputs, 1)
 
 
 @quick
@@ -327,7 +327,7 @@ def test_token_by_token_equals_the_whole_causal_pass(make_position, dtype):
     rows=st.lists(st.integers(0, 2), min_size=1, max_size=5),
     capacity=st.integers(1, 9),
 )
-def test_selected_rows_go_on_as_if_they_had_been_there_from_the_start(
+def test_selected_rows_continue_as_if_present_from_the_start(
     make_position, dtype, seed, before, after, rows, capacity
 ):
     torch.manual_seed(seed)
@@ -343,7 +343,7 @@ def test_selected_rows_go_on_as_if_they_had_been_there_from_the_start(
         close(steps, line.whole(x[index])[:, before:])
 
 
-def test_the_future_is_not_seen(make_position):
+def test_no_position_attends_to_later_positions(make_position):
     torch.manual_seed(0)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).double())
     x = torch.randn(2, 9, 8, dtype=torch.float64)
@@ -353,7 +353,7 @@ def test_the_future_is_not_seen(make_position):
     assert (line.whole(x)[:, 5:] - line.whole(changed)[:, 5:]).abs().min() > 0
 
 
-def test_steps_past_the_prepared_sinusoids_count_on():
+def test_steps_past_the_prepared_sinusoids_extend_the_table():
     position = Sinusoidal(8, prepared=3)
     x = torch.zeros(1, 1, 8)
     steps = torch.cat([position.embed(x, start) for start in range(6)], 1)

@@ -1,4 +1,4 @@
-"""Recording who looked where: names, joined steps, and no trace left behind."""
+"""Recording attention weights: names, joined steps, and nothing left on the modules."""
 
 import numpy as np
 import pytest
@@ -12,21 +12,21 @@ SHAPE = BlockShape(d_model=16, heads=4, d_ff=32, dropout=0.0)
 
 def tensors_on(model: nn.Module) -> dict[str, int]:
     """Every tensor a module holds as an attribute, in containers too, by name."""
-    found = {}
+    tensors = {}
 
-    def look_into(name: str, value: object) -> None:
+    def collect(name: str, value: object) -> None:
         if isinstance(value, torch.Tensor):
-            found[name] = id(value)
+            tensors[name] = id(value)
         elif isinstance(value, dict):
             for key, inner in value.items():
-                look_into(f"{name}.{key}", inner)
+                collect(f"{name}.{key}", inner)
         elif isinstance(value, (list, tuple, set)):
             for number, inner in enumerate(value):
-                look_into(f"{name}.{number}", inner)
+                collect(f"{name}.{number}", inner)
 
     for name, module in model.named_modules():
-        look_into(name, {key: value for key, value in vars(module).items() if key != "_modules"})
-    return found
+        collect(name, {key: value for key, value in vars(module).items() if key != "_modules"})
+    return tensors
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def decode(
     return x
 
 
-def test_layers_are_named_by_their_path_in_the_order_of_computation(decoder):
+def test_layer_names_are_module_paths_in_the_order_of_computation(decoder):
     record = Recorder()
     decode(decoder, torch.randn(2, 3, 16), torch.randn(2, 5, 16), record)
     assert record.names == [f"decoder.{n}.{kind}" for n in range(3) for kind in ("self", "cross")]
@@ -65,7 +65,7 @@ def test_an_encoder_block_names_its_self_attention():
     assert record.names == ["encoder.0.self"]
 
 
-def test_heads_as_arrays_have_names_of_their_own(decoder):
+def test_several_heads_per_layer_have_separate_names(decoder):
     record = Recorder()
     decode(decoder, torch.randn(2, 3, 16), torch.randn(2, 5, 16), record)
     arrays = record.numpy()
@@ -77,7 +77,7 @@ def test_heads_as_arrays_have_names_of_their_own(decoder):
     np.testing.assert_array_equal(third, record["decoder.2.cross"][:, 3].numpy())
 
 
-def test_what_is_recorded_are_the_weights_used():
+def test_recorded_weights_are_the_weights_used():
     torch.manual_seed(0)
     attention, x, record = MultiHead(8, 2).double(), torch.randn(2, 4, 8, dtype=torch.float64), Recorder()
     mixed = attention(x, attention.project_kv(x), mask=causal_mask(4), record=record.under("a"))
@@ -138,7 +138,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 
 
 def test_an_empty_recorder_still_records():
-    """`record and record.under(...)` must not take an empty record for none."""
+    """`record and record.under(...)` must not treat an empty record as None."""
     record = Recorder()
     assert bool(record)
     assert bool(record.under("a"))

@@ -1,4 +1,4 @@
-"""The residual path: pre and post as their formulas say."""
+"""The residual connection: pre-norm and post-norm against their formulas."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def test_post_norm_is_the_norm_of_the_sum():
     torch.testing.assert_close(Residual(linear, norm, "post")(x), expected, rtol=0, atol=1e-10)
 
 
-def test_pre_norm_leaves_the_path_itself_alone():
+def test_pre_norm_leaves_the_residual_path_unnormalised():
     linear, norm, x = parts()
     expected = x + layer_norm(x, norm) @ linear.weight.T + linear.bias
     torch.testing.assert_close(Residual(linear, norm, "pre")(x), expected, rtol=0, atol=1e-10)
@@ -50,7 +50,7 @@ def test_dropout_is_applied_to_the_output_of_the_sublayer(placement):
 
 
 @pytest.mark.parametrize("placement", ["", "Pre", "before", None])
-def test_another_placement_is_refused_by_name(placement):
+def test_an_unknown_norm_placement_is_refused_by_name(placement):
     with pytest.raises(ValueError, match=f"norm placement is 'pre' or 'post', not {placement!r}"):
         Residual(nn.Identity(), nn.Identity(), placement)
 
@@ -65,7 +65,7 @@ def test_other_arguments_are_passed_to_the_sublayer():
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_the_gradients_are_right(placement):
+def test_the_gradients_are_correct(placement):
     linear, norm, x = parts()
     residual = Residual(linear, norm, placement)
     assert gradcheck(lambda x, *_: residual(x), (x[:1, :2].clone().requires_grad_(), *residual.parameters()))

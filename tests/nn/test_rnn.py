@@ -1,4 +1,4 @@
-"""The RNN models: each step as the papers write it, steps equal the full pass, padding reaches no state."""
+"""The RNN models: each step against the papers' formulas, steps equal the full pass, padding reaches no state."""
 
 import numpy as np
 import pytest
@@ -60,11 +60,11 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def weights_of(model: Rnn) -> dict[str, np.ndarray]:
-    return {name: each.numpy() for name, each in model.state_dict().items()}
+    return {name: parameter.numpy() for name, parameter in model.state_dict().items()}
 
 
 def rnn_step(w: dict[str, np.ndarray], name: str, x: np.ndarray, state: tuple, way: str = "") -> tuple:
-    """One step of a GRU or an LSTM, told apart by their number of gates; `way` is the direction's suffix."""
+    """One step of a GRU or an LSTM, distinguished by their number of gates; `way` is the direction's suffix."""
     inner = {
         part: w[f"{name}.layers.0.{part}_l0{way}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     }
@@ -114,7 +114,7 @@ def output(w: dict[str, np.ndarray], vector: np.ndarray) -> np.ndarray:
 
 @every_cell
 @pytest.mark.parametrize("form", ["additive", "concat"])
-def test_bahdanau_step_by_step_as_written(form: str, cell: str) -> None:
+def test_bahdanau_steps_equal_the_papers_formulas(form: str, cell: str) -> None:
     model = small(cell, attention="bahdanau", score=form)
     w, source, target = weights_of(model), ids(1, 5), ids(1, 4)
     every, s = read_source(model, w, source[0].tolist(), cell)  # the last encoder state is s_0
@@ -133,7 +133,7 @@ def test_bahdanau_step_by_step_as_written(form: str, cell: str) -> None:
 @every_cell
 @pytest.mark.parametrize("feeding", [False, True])
 @pytest.mark.parametrize("form", ["dot", "general", "concat"])
-def test_luong_step_by_step_as_written(form: str, feeding: bool, cell: str) -> None:
+def test_luong_steps_equal_the_papers_formulas(form: str, feeding: bool, cell: str) -> None:
     model = small(cell, attention="luong", score=form, input_feeding=feeding)
     w, source, target = weights_of(model), ids(1, 5), ids(1, 4)
     every, s = read_source(model, w, source[0].tolist(), cell)
@@ -152,15 +152,15 @@ def test_luong_step_by_step_as_written(form: str, feeding: bool, cell: str) -> N
 
 
 @every_cell
-def test_without_attention_the_last_state_starts_the_decoder(cell: str) -> None:
+def test_without_attention_the_last_encoder_state_initialises_the_decoder(cell: str) -> None:
     model = small(cell)
     w, source, target = weights_of(model), ids(1, 5), ids(1, 4)
     _, s = read_source(model, w, source[0].tolist(), cell)
     with torch.no_grad():
         scores = model(source, target)[0].numpy()
-    for place, word in enumerate(target[0].tolist()):
+    for position, word in enumerate(target[0].tolist()):
         s = rnn_step(w, "decoder.rnn", embedded(w, "target", word), s)
-        np.testing.assert_allclose(scores[place], output(w, s[0]), atol=1e-6)
+        np.testing.assert_allclose(scores[position], output(w, s[0]), atol=1e-6)
 
 
 @every_cell
@@ -206,9 +206,9 @@ def test_steps_equal_the_full_pass(kind: dict, cell: str, layers: int) -> None:
     with torch.no_grad():
         full = model(source, target)
         state = model.start(source)
-        for place in range(target.size(1)):
-            scores, state = model.step(target[:, place], state)
-            assert torch.allclose(scores, full[:, place], atol=1e-10)
+        for position in range(target.size(1)):
+            scores, state = model.step(target[:, position], state)
+            assert torch.allclose(scores, full[:, position], atol=1e-10)
 
 
 @every_kind
@@ -226,8 +226,8 @@ def test_padding_reaches_no_state(kind: dict, cell: str) -> None:
         assert torch.allclose(wide[0], model(source[:1], target[:1])[0], atol=1e-10)
         assert torch.allclose(wide[1], model(short, target[1:])[0], atol=1e-10)
         state, alone = model.start(wide_source), model.start(short)
-    for layer, other in zip(state.layers, alone.layers, strict=True):
-        for part, own in zip(layer, other, strict=True):
+    for layer, expected in zip(state.layers, alone.layers, strict=True):
+        for part, own in zip(layer, expected, strict=True):
             assert torch.allclose(part[1], own[0], atol=1e-10)
 
 
@@ -239,8 +239,8 @@ def test_a_selected_state_continues_its_sentence(kind: dict) -> None:
     rows = torch.tensor([2, 0, 2])
     with torch.no_grad():
         state = model.start(source)
-        for place in range(3):
-            _, state = model.step(target[:, place], state)
+        for position in range(3):
+            _, state = model.step(target[:, position], state)
         expected, _ = model.step(target[:, 3], state)
         chosen, _ = model.step(target[rows, 3], state.select(rows))
     assert torch.allclose(chosen, expected[rows], atol=1e-10)
@@ -254,8 +254,8 @@ def test_a_reversed_source_is_read_from_its_end() -> None:
         assert torch.allclose(backward(source, target), forward(source.flip(1), target), atol=1e-10)
 
 
-def test_alignments_stand_in_the_order_of_the_source() -> None:
-    """What is remembered of a reversed source is turned back, also where sentences are padded."""
+def test_alignments_follow_the_order_of_the_source() -> None:
+    """The encoder states of a reversed source are put back into source order, also with padding."""
     plain, turned = small(attention="luong", score="dot"), small(attention="luong", score="dot", reverse=True)
     source = ids(2, 6)
     source[1, 4:] = PAD
@@ -273,17 +273,21 @@ def test_alignments_stand_in_the_order_of_the_source() -> None:
 
 
 @every_kind
-def test_every_weight_learns(kind: dict) -> None:
+def test_every_parameter_gets_a_gradient(kind: dict) -> None:
     model = small(**kind).train()
     source = ids(3, 6)
     source[1, 4:] = PAD
     model(source, ids(3, 5)).square().mean().backward()
-    idle = [name for name, each in model.named_parameters() if each.grad is None or not each.grad.abs().sum()]
+    idle = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.grad is None or not parameter.grad.abs().sum()
+    ]
     assert idle == []
 
 
-def test_a_step_costs_the_same_however_much_was_written() -> None:
-    """Unlike a Transformer's, whose step looks back at all it wrote."""
+def test_the_cost_of_a_step_does_not_depend_on_the_length() -> None:
+    """Unlike a Transformer's, whose step attends to all earlier tokens."""
     from torch.utils.flop_counter import FlopCounterMode
 
     def cost(model, steps: int) -> int:
@@ -302,7 +306,7 @@ def test_a_step_costs_the_same_however_much_was_written() -> None:
     assert cost(transformer, 1) < cost(transformer, 300)
 
 
-def test_tables_can_be_shared() -> None:
+def test_embeddings_can_be_tied() -> None:
     model = small(tie_embeddings="all", embedding=8)
     assert model.target_embedding is model.source_embedding
     assert model.output[0] is model.source_embedding.weight
@@ -313,7 +317,7 @@ def test_tables_can_be_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("settings", "sentence"),
     [
         (
             {"attention": "luong", "score": "dot", "hidden": 512, "encoder_hidden": 300, "bidirectional": True},
@@ -350,7 +354,7 @@ def test_tables_can_be_shared() -> None:
         ({"cell": "rnn"}, 'model.cell: "rnn" is not a choice; allowed: gru, lstm'),
     ],
 )
-def test_impossible_models_are_refused_in_a_sentence(given: dict, sentence: str) -> None:
+def test_impossible_models_are_refused_with_a_one_line_error(settings: dict, sentence: str) -> None:
     with pytest.raises(RecipeError) as refused:
-        read(RnnConfig, {"kind": "rnn", **given}, "model")
+        read(RnnConfig, {"kind": "rnn", **settings}, "model")
     assert sentence in str(refused.value)

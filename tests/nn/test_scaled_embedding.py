@@ -1,4 +1,4 @@
-"""Embeddings: the scale, the start, and the row for padding."""
+"""Embeddings: the scale, the initialisation, and the padding row."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 from regard.nn import ScaledEmbedding
 
 
-def test_a_vector_is_its_row_times_the_root_of_the_size():
+def test_an_embedding_is_its_row_times_the_root_of_the_size():
     embedding = ScaledEmbedding(10, 16)
     ids = torch.tensor([[3, 9, 0], [1, 1, 2]])
     torch.testing.assert_close(embedding(ids), 4.0 * embedding.weight[ids], rtol=0, atol=1e-7)
@@ -41,7 +41,7 @@ def test_without_padding_every_row_is_trained():
     assert (embedding.weight.abs().sum(-1) > 0).all()
 
 
-def test_the_table_is_the_one_parameter_so_that_it_can_be_shared():
+def test_the_table_is_the_only_parameter_so_that_it_can_be_tied():
     assert [(name, tuple(p.shape)) for name, p in ScaledEmbedding(7, 4).named_parameters()] == [
         ("weight", (7, 4))
     ]

@@ -69,7 +69,7 @@ def test_additive_attention_over_equal_keys_averages_the_values_that_may_be_seen
     torch.testing.assert_close(mixed, expected, rtol=0, atol=tolerance)
 
 
-def test_i_am_good():
+def test_the_worked_example_of_three_words():
     words = torch.tensor([[1, 3, 2], [1, 1, 3], [1, 2, 1]], dtype=torch.float64)
     seen = []
     mixed = attend(words, words, words, score=Dot(), record=seen.append)
@@ -113,7 +113,7 @@ def test_a_dot_product_has_variance_d_and_a_scaled_one_variance_1(d):
 
 def test_without_the_scale_the_softmax_saturates_and_its_gradient_shrinks():
     def steepness(score: Score, d: int) -> float:
-        """The mean of s(1-s), which is what comes back through a softmax."""
+        """The mean of s(1-s), the diagonal of the softmax Jacobian."""
         generator = torch.Generator().manual_seed(d)
         query, keys = (torch.randn(200, n, d, generator=generator, dtype=torch.float64) for n in (5, 10))
         share = torch.softmax(score(query, keys), dim=-1)
@@ -143,7 +143,7 @@ def test_the_gradient_that_reaches_the_query_shrinks_without_the_scale():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_dot_and_scaled_dot_are_their_formulas(dtype):
+def test_dot_and_scaled_dot_equal_their_formulas(dtype):
     query, keys = inputs(Dot(), dtype)
 
     def dot(q, k):
@@ -157,7 +157,7 @@ def test_dot_and_scaled_dot_are_their_formulas(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_general_is_its_formula(dtype):
+def test_general_equals_its_formula(dtype):
     torch.manual_seed(2)
     score = General(QUERY, KEY).to(dtype)
     query, keys = inputs(score, dtype)
@@ -170,7 +170,7 @@ def test_general_is_its_formula(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_additive_is_its_formula(dtype):
+def test_additive_equals_its_formula(dtype):
     torch.manual_seed(2)
     score = Additive(QUERY, KEY, HIDDEN).to(dtype)
     query, keys = inputs(score, dtype)
@@ -187,7 +187,7 @@ def test_additive_is_its_formula(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_concat_is_its_formula_with_the_key_before_the_query(dtype):
+def test_concat_equals_its_formula_with_the_key_before_the_query(dtype):
     torch.manual_seed(2)
     score = Concat(QUERY, KEY, HIDDEN).to(dtype)
     query, keys = inputs(score, dtype)
@@ -204,7 +204,7 @@ def test_concat_is_its_formula_with_the_key_before_the_query(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_gaussian_is_its_formula(dtype):
+def test_gaussian_equals_its_formula(dtype):
     score = Gaussian(0.7).to(dtype)
     query, keys = inputs(score, dtype)
     sharpness = score.sharpness.item()
@@ -228,7 +228,7 @@ def test_gaussian_sharpness_is_trained_only_if_requested():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_cosine_is_its_formula(dtype):
+def test_cosine_equals_its_formula(dtype):
     score = Cosine(1.7).to(dtype)
     query, keys = inputs(score, dtype)
     scale = score.scale.item()
@@ -281,7 +281,7 @@ def test_a_score_takes_any_leading_shape(score):
     close(more, expected.view(2, 1, 1, *expected.shape[1:]))
 
 
-def test_gradients_are_right(score):
+def test_gradients_are_correct(score):
     query, keys = inputs(score)
     query, keys = query[:1, :2].clone().requires_grad_(), keys[:1, :3].clone().requires_grad_()
     # The parameters are changed in place by gradcheck, so naming them as inputs is enough.

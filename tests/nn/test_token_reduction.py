@@ -39,9 +39,9 @@ REDUCTIONS: dict[str, Callable[[], Merging | Pruning]] = {
 
 
 def shaken(model: nn.Module) -> nn.Module:
-    for name, each in model.named_parameters():
+    for name, parameter in model.named_parameters():
         if "thresholds" not in name:
-            nn.init.normal_(each, std=0.3)
+            nn.init.normal_(parameter, std=0.3)
     return model.eval()
 
 
@@ -70,19 +70,19 @@ def both(body: nn.Module, reduction: str, *, first_only: bool) -> tuple[ReducedT
     """The blocks of a BERT over texts, padded and packed."""
     ids, segments = texts()
     reducer, nonpad = REDUCTIONS[reduction](), ids != 0
-    found = supports(body, "hidden states")
-    assert found is not None
+    result = supports(body, "hidden states")
+    assert result is not None
     with torch.no_grad():
         embedded = body.embed(ids, segments)
         padded = reduce_tokens(body.blocks, embedded, nonpad, reducer, first_only=first_only)
         packed = reduce_packed(
-            found.stacks[0], Packed.from_padded(embedded, nonpad), reducer, first_only=first_only
+            result.stacks[0], Packed.from_padded(embedded, nonpad), reducer, first_only=first_only
         )
     return padded, packed
 
 
 @pytest.mark.parametrize("reduction", list(REDUCTIONS))
-def test_the_same_tokens_remain(reduction: str) -> None:
+def test_packed_and_padded_reduction_keep_the_same_tokens(reduction: str) -> None:
     padded, packed = both(bert("none").bert, reduction, first_only=False)
     assert padded.lengths.tolist() == packed.tokens.lengths.tolist()
     assert torch.allclose(padded.x[padded.nonpad], packed.x, atol=1e-4)
@@ -112,22 +112,24 @@ def test_the_first_token_alone_is_the_first_of_all(reduction: str) -> None:
 
 def agree(native: Callable[[], Tensor], plain: Callable[[], Tensor], model: nn.Module) -> None:
     """Values, and gradients of a random projection."""
-    found = []
+    results = []
     for forward in (native, plain):
         model.zero_grad()
         value = forward()
         weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(5))
         (value * weights).sum().backward()
         grads = {
-            name: torch.zeros_like(each) if each.grad is None else each.grad.clone()
-            for name, each in model.named_parameters()
+            name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+            for name, parameter in model.named_parameters()
         }
-        found.append((value.detach(), grads))
-    (value, grads), (expected, expected_grads) = found
+        results.append((value.detach(), grads))
+    (value, grads), (expected, expected_grads) = results
     assert torch.allclose(value, expected, atol=1e-4)
-    largest = max(float(each.abs().max()) for each in expected_grads.values())
-    for name, each in expected_grads.items():
-        assert torch.allclose(grads[name], each, atol=2e-3 * float(each.abs().max()) + 1e-6 * largest), name
+    largest = max(float(gradient.abs().max()) for gradient in expected_grads.values())
+    for name, gradient in expected_grads.items():
+        assert torch.allclose(
+            grads[name], gradient, atol=2e-3 * float(gradient.abs().max()) + 1e-6 * largest
+        ), name
 
 
 @pytest.mark.parametrize("reduction", list(REDUCTIONS))
@@ -135,11 +137,11 @@ def test_berts_values_and_gradients(reduction: str) -> None:
     model = bert("tags").bert
     model.reduction = REDUCTIONS[reduction]()
     ids, segments = texts()
-    places = torch.tensor([0, 21, 5, 85])
+    positions = torch.tensor([0, 21, 5, 85])
     agree(lambda: hidden_of_bert(model, ids, segments), lambda: model(ids, segments), model)
     agree(
-        lambda: hidden_of_bert(model, ids, segments, places),
-        lambda: model(ids, segments, positions=places),
+        lambda: hidden_of_bert(model, ids, segments, positions),
+        lambda: model(ids, segments, positions=positions),
         model,
     )
     agree(lambda: first_of_bert(model, ids, segments), lambda: model.first(ids, segments), model)
@@ -152,10 +154,10 @@ def test_heads_of_bert(head: str, reduction: str) -> None:
     model.bert.reduction = REDUCTIONS[reduction]()
     ids, segments = texts()
     with torch.no_grad():
-        found, expected = run_padded(model, ids, segments), model(ids, segments)
+        actual, expected = run_padded(model, ids, segments), model(ids, segments)
     if head == "tags":  # those at padding mean nothing
-        found, expected = found[ids != 0], expected[ids != 0]
-    assert torch.allclose(found, expected, atol=1e-4)
+        actual, expected = actual[ids != 0], expected[ids != 0]
+    assert torch.allclose(actual, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("reduction", list(REDUCTIONS))

@@ -1,4 +1,4 @@
-"""The Transformer: sizes as the paper has them, cached steps equal the full pass, padding changes nothing."""
+"""The Transformer: the paper's sizes, cached steps equal the full pass, padding changes nothing."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def ids(*shape: int) -> torch.Tensor:
 def parameters(size: str, vocabulary: int) -> int:
     with torch.device("meta"):
         model = Transformer(TransformerConfig(size=size), vocabulary, vocabulary, PAD)
-    return sum(each.numel() for each in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def test_base_and_big_have_the_papers_sizes() -> None:
@@ -41,9 +41,9 @@ def test_cached_steps_equal_the_full_pass(position: str, norm: str) -> None:
     with torch.no_grad():
         full = model(source, target)
         state = model.start(source)
-        for place in range(target.size(1)):
-            scores, state = model.step(target[:, place], state)
-            assert torch.allclose(scores, full[:, place], atol=1e-10)
+        for index in range(target.size(1)):
+            scores, state = model.step(target[:, index], state)
+            assert torch.allclose(scores, full[:, index], atol=1e-10)
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -76,8 +76,8 @@ def test_a_selected_state_continues_its_sentence() -> None:
     rows = torch.tensor([2, 0, 2])
     with torch.no_grad():
         state = model.start(source)
-        for place in range(3):
-            _, state = model.step(target[:, place], state)
+        for position in range(3):
+            _, state = model.step(target[:, position], state)
         chosen, _ = model.step(target[rows, 3], state.select(rows))
         assert torch.allclose(chosen, model(source, target)[rows, 3], atol=1e-10)
 
@@ -97,19 +97,23 @@ def test_recording_names_every_layer_and_leaves_the_result() -> None:
 
 
 @pytest.mark.parametrize(("tie_embeddings", "tables"), [("all", 1), ("output", 2), ("none", 3)])
-def test_which_tables_are_one(tie_embeddings: str, tables: int) -> None:
+def test_embeddings_are_tied_as_configured(tie_embeddings: str, tables: int) -> None:
     model = small(tie_embeddings=tie_embeddings)
-    assert sum(each.shape == (50, 32) for each in model.parameters()) == tables
+    assert sum(parameter.shape == (50, 32) for parameter in model.parameters()) == tables
     assert model.output[0] is (
         model.target_embedding.weight if tie_embeddings != "none" else model.output_weight
     )
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_every_parameter_learns(position: str) -> None:
+def test_every_parameter_gets_a_gradient(position: str) -> None:
     model = small(position=position, tie_embeddings="none")
     model(ids(2, 6), ids(2, 5)).square().sum().backward()
-    assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
+    assert [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.grad is None or not parameter.grad.any()
+    ] == []
 
 
 def test_packed_hidden_states_are_those_of_the_tokens() -> None:
@@ -121,6 +125,6 @@ def test_packed_hidden_states_are_those_of_the_tokens() -> None:
     made.eval()
     source, target = torch.randint(4, 30, (3, 6)), torch.randint(4, 30, (3, 7))
     source[1, 4:] = target[1, 5:] = target[2, 2:] = 2
-    packed, written = (Packed.from_padded(each, each != 2) for each in (source, target))
+    packed, written = (Packed.from_padded(ids, ids != 2) for ids in (source, target))
     expected = made.hidden(source, target)[target != 2]
     assert torch.allclose(seq2seq_hidden(made, packed, written).values, expected, atol=1e-5)

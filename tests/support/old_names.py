@@ -47,14 +47,14 @@ ALLOWED = {
 }
 
 
-def found() -> list[str]:
+def findings() -> list[str]:
     """`file:line: old name (new name)` for every old name that is left."""
     listed = subprocess.run(
         ["git", "ls-files", *SEARCHED], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     pattern = re.compile("|".join(rf"(?P<n{number}>\b(?:{old})\b)" for number, old in enumerate(NAMES)))
     meanings = list(NAMES.values())
-    places = []
+    hits = []
     for name in listed.splitlines():
         path = ROOT / name
         if name in ALLOWED or path.suffix not in (".py", ".md", ".toml", ".c", ".h", ".js", ".html", ".yml"):
@@ -62,11 +62,11 @@ def found() -> list[str]:
         for line, text in enumerate(path.read_text("utf-8").splitlines(), start=1):
             for match in pattern.finditer(text):
                 number = int(str(match.lastgroup)[1:])
-                places.append(f"{name}:{line}: {match[0]} ({meanings[number]})")
-    return places
+                hits.append(f"{name}:{line}: {match[0]} ({meanings[number]})")
+    return hits
 
 
 if __name__ == "__main__":
-    places = found()
-    print("\n".join(places) or "no old name is left")
-    sys.exit(bool(places))
+    hits = findings()
+    print("\n".join(hits) or "no old name is left")
+    sys.exit(bool(hits))

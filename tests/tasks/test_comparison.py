@@ -67,7 +67,7 @@ def test_every_run_has_its_numbers(comparison_result: Comparison, folder: Path) 
     assert good["half_width"] > 0
 
 
-def test_the_scores_are_those_of_evaluate(comparison_result: Comparison, folder: Path) -> None:
+def test_the_scores_equal_those_of_evaluate(comparison_result: Comparison, folder: Path) -> None:
     alone = Translator.load(folder / "good")
     assert comparison_result.runs[0].evaluation.quality == alone.evaluate(alone.test_pairs()).quality
     assert comparison_result.signature == comparison_result.runs[0].evaluation.quality.signature
@@ -169,7 +169,7 @@ def test_names_are_as_short_as_they_can_be() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_one_run_is_no_comparison(folder: Path, count: int) -> None:
+def test_comparing_one_run_is_refused(folder: Path, count: int) -> None:
     with pytest.raises(RegardError, match=f"at least two runs, not {count}"):
         compare([folder / "good"] * count)
 
@@ -191,7 +191,7 @@ def test_the_same_run_twice_is_refused(folder: Path, tmp_path: Path) -> None:
         ("tokenizer", {"tokenized": True}, "the text of other is tokenized and that of good is not; their scores cannot"),
     ],
 )  # fmt: skip
-def test_what_differs_too_much_is_refused(
+def test_runs_that_differ_too_much_are_refused(
     folder: Path, variant: Callable[..., Path], section: str, changes: dict[str, object], sentence: str
 ) -> None:
     with pytest.raises(RegardError, match=sentence):

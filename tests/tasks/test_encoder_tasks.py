@@ -85,7 +85,7 @@ def test_every_run_has_embeddings_and_attention(sentiment) -> None:
     assert maps.layers["encoder.0.self"].shape == (2, len(maps.source), len(maps.source))
 
 
-def test_looking_into_a_text(sentiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_look_on_a_text(sentiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     look(sentiment.folder, "a red house")
     lines = capsys.readouterr().out.strip().splitlines()
     assert lines[0] == "encoder.0.self, mean of 2 heads"  # no text was generated, so none is printed first
@@ -244,7 +244,7 @@ def test_pretraining_learns_words_and_next_sentences_and_is_fine_tuned(files: Pa
         ("pretraining", ["data.train=blank.txt"], r"blank\.txt holds no text"),
     ],
 )  # fmt: skip
-def test_mistakes_have_a_clear_error(
+def test_bad_input_gives_a_clear_error(
     files: Path, tmp_path: Path, recipe: str, assignments: list[str], sentence: str
 ) -> None:
     (files / "odd.tsv").write_text("a red house\tfine\n")

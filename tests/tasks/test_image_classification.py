@@ -116,7 +116,7 @@ def refused(path: Path, out: Path, *more: str) -> str:
     return str(caught.value)
 
 
-def test_mistakes_are_refused_with_a_message(run, folders: Path, tmp_path: Path) -> None:
+def test_impossible_requests_are_refused_with_a_message(run, folders: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert refused(tmp_path / "nowhere", out).startswith("no such folder")
     assert refused(folders, out, "model.patch=5") == "model.patch: patches of 5 do not divide the height of 12"

@@ -29,7 +29,7 @@ def run(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_section_is_there(run: Path) -> None:
+def test_the_report_has_every_section(run: Path) -> None:
     page = report(run, "1.2.3")
     for section in (
         "Scores",

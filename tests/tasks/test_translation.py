@@ -65,7 +65,7 @@ def test_the_card_names_the_languages_of_the_files(
     assert card.startswith(f"# Translation from {title}\n")
 
 
-def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: Translator) -> None:
+def test_the_run_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: Translator) -> None:
     moved = tmp_path / "elsewhere"
     shutil.copytree(run.folder, moved)
     assert regard.load(moved).translate(["zwei drei."]) == model.translate(["zwei drei."])

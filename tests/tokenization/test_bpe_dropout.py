@@ -31,8 +31,8 @@ def test_merging_equals_the_library(bpe: Tokenizer, sentences: list[str]) -> Non
     for encoding in bpe.library.encode_batch(sentences, add_special_tokens=False):
         characters = bpe._merges._split_characters(tuple(encoding.ids))
         words: dict[int, list[int]] = {}
-        for one, word in zip(encoding.ids, encoding.word_ids, strict=True):
-            words.setdefault(word, []).append(one)
+        for token_id, word in zip(encoding.ids, encoding.word_ids, strict=True):
+            words.setdefault(word, []).append(token_id)
         merged = [
             piece
             for word in words.values()
@@ -72,7 +72,7 @@ PINNED = [["▁", "a", "b", "a", "b"], ["▁ab", "a", "b"], ["▁", "a", "b", "a
 
 
 def test_distribution_is_the_papers() -> None:
-    """At every step each possible merge is struck out with probability p, and the best one left is done."""
+    """At every step each possible merge is dropped with probability p, and the best remaining one is applied."""
     tokenizer = train("bpe", ["abcdab cdab abcd"] * 9, size=290)
     merges = tokenizer._merges._pairs
     characters = tokenizer.encode_batch(["abcd"], dropout=1.0)[0]
@@ -103,7 +103,7 @@ def test_any_text_decodes(bpe: Tokenizer, text: str, dropout: float, seed: int) 
 
 
 @pytest.mark.parametrize("kind", ["words", "space", "wordpiece", "unigram"])
-def test_other_kinds_refuse_dropout(sentences: list[str], kind: str) -> None:
+def test_other_tokenizer_kinds_refuse_dropout(sentences: list[str], kind: str) -> None:
     tokenizer = train(kind, sentences, size=600)
     with pytest.raises(RegardError, match=rf"dropout=0\.1 needs a bpe tokenizer; this one is of kind {kind}"):
         tokenizer.encode_batch(["a"], dropout=0.1)

@@ -64,11 +64,11 @@ def test_empty_texts_are_refused(kind: str) -> None:
 
 def test_task_tokens() -> None:
     made = GptTaskTokenizer(tokenization.train("gpt", LINES, size=300))
-    one, other = made.encode("ein"), made.encode(" Blank")
-    ids = made.with_special_tokens(one, other)
-    assert made.tokens([ids[0], ids[len(one) + 1], ids[-1]]) == ["[START]", "[DELIM]", "[EXTRACT]"]
+    first, second = made.encode("ein"), made.encode(" Blank")
+    ids = made.with_special_tokens(first, second)
+    assert made.tokens([ids[0], ids[len(first) + 1], ids[-1]]) == ["[START]", "[DELIM]", "[EXTRACT]"]
     size = made.inner.size
-    assert made.with_special_tokens(one) == [size, *one, size + 2]
+    assert made.with_special_tokens(first) == [size, *first, size + 2]
     assert made.decode(ids) == "ein Blank"
     assert [number for group in made.word_groups(ids) for number in group] == list(range(len(ids)))
     assert (made.size, made.padding) == (size + 3, -1)

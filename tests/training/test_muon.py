@@ -1,9 +1,8 @@
 """Muon against its definition: singular values near 1, Adam for the rest, state that survives a checkpoint."""
 
-import copy
-
 import pytest
 import torch
+from support.optimizer_state import assert_restored_state_continues
 from torch import nn
 
 from regard.config.models import TransformerConfig
@@ -87,24 +86,4 @@ def test_embeddings_norms_and_biases_are_left_to_adam() -> None:
 
 
 def test_a_restored_state_gives_the_same_next_step() -> None:
-    torch.manual_seed(3)
-
-    def make_layer() -> tuple[nn.Linear, torch.optim.Optimizer]:
-        torch.manual_seed(4)
-        layer = nn.Linear(8, 8)
-        return layer, make_optimizer(layer, TranslationTrainConfig(steps=1, optimizer="muon"))
-
-    (layer, optimizer), (copied, copied_optimizer) = make_layer(), make_layer()
-    for _ in range(3):
-        layer(torch.ones(2, 8)).pow(2).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    copied.load_state_dict(layer.state_dict())
-    copied_optimizer.load_state_dict(
-        copy.deepcopy(optimizer.state_dict())
-    )  # as from a file: no tensor is shared
-    for trained, stepped in ((layer, optimizer), (copied, copied_optimizer)):
-        trained(torch.ones(2, 8)).pow(2).sum().backward()
-        stepped.step()
-    assert torch.equal(layer.weight, copied.weight)
-    assert torch.equal(layer.bias, copied.bias)
+    assert_restored_state_continues(TranslationTrainConfig(steps=1, optimizer="muon"))

@@ -2,13 +2,11 @@
 
 import gc
 import random
-import signal
 
 import numpy as np
 import pytest
 import torch
 
-from regard.tasks.signals import stop_on_signals
 from regard.training.process import GC_THRESHOLD, flushes_denormals, preserved_rng, training_process
 
 
@@ -72,13 +70,3 @@ def test_lessons_leave_the_random_state() -> None:
     before = torch.get_rng_state().tolist()
     bottleneck.measure(max_length=4, size=8, steps=2, lines=4)
     assert torch.get_rng_state().tolist() == before
-
-
-def test_a_signal_handler_that_python_did_not_install_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = signal.getsignal
-    monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else real(number))
-    interrupt, terminate = real(signal.SIGINT), real(signal.SIGTERM)
-    with stop_on_signals() as stop:
-        assert real(signal.SIGINT) == stop.note
-        assert real(signal.SIGTERM) is terminate
-    assert (real(signal.SIGINT), real(signal.SIGTERM)) == (interrupt, terminate)

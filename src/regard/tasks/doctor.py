@@ -55,7 +55,7 @@ class CheckResult:
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
-        return {"check": self.check, "well": self.passed, "told": self.message, "seconds": self.seconds}
+        return {"check": self.check, "well": self.passed, "message": self.message, "seconds": self.seconds}
 
 
 def run_checks() -> Iterator[CheckResult]:

@@ -1,4 +1,4 @@
-"""A token store whose files were altered or cut: refused with one sentence, or rebuilt, and never trained from."""
+"""A token store whose files were altered or cut: refused with a one-line error, or rebuilt, and never used for training."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ Alter = Callable[[Path], None]
 
 
 def encode(texts: list[str]) -> list[list[int]]:
-    return [[10 + place for place in range(len(text.split()))] for text in texts]
+    return [[10 + index for index in range(len(text.split()))] for text in texts]
 
 
 def built(folder: Path) -> TokenStore:
@@ -55,7 +55,7 @@ def cut(name: str, size: int) -> Alter:
     return alter
 
 
-def tell(**values: object) -> Alter:
+def set_index(**values: object) -> Alter:
     def alter(folder: Path) -> None:
         path = folder / "store.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | values))
@@ -89,11 +89,11 @@ DAMAGE = {
     "offsets cut": (cut("source.starts", 40), "source.starts is damaged: 5 offsets for 10 sentences"),
     "no offsets": (cut("target.starts", 0), "target.starts is damaged: 0 offsets for 10 sentences"),
     "a file gone": (lambda folder: (folder / "00001" / "target.ids").unlink(), "target.ids is damaged"),
-    "more pairs": (tell(pairs=41), "store.json is damaged: 41 pairs, 10 per part, in 4 parts"),
-    "pairs without end": (tell(pairs=10**15, part=1), "store.json is damaged: 1,000,000,000,000,000 pairs"),
-    "fewer pairs": (tell(pairs=39), "00003/source.starts is damaged: 11 offsets for 9 sentences"),
-    "no size": (tell(part=0), "store.json is damaged: 40 pairs, 0 per part"),
-    "infinite": (tell(pairs=float("inf")), "store.json is damaged"),
+    "more pairs": (set_index(pairs=41), "store.json is damaged: 41 pairs, 10 per part, in 4 parts"),
+    "pairs without end": (set_index(pairs=10**15, part=1), "store.json is damaged: 1,000,000,000,000,000 pairs"),
+    "fewer pairs": (set_index(pairs=39), "00003/source.starts is damaged: 11 offsets for 9 sentences"),
+    "no size": (set_index(part=0), "store.json is damaged: 40 pairs, 0 per part"),
+    "infinite": (set_index(pairs=float("inf")), "store.json is damaged"),
 }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def one_epoch(store: TokenStore) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_one_sentence(folder: Path, damage: str) -> None:
+def test_a_damaged_file_gives_a_one_line_error(folder: Path, damage: str) -> None:
     alter, sentence = DAMAGE[damage]
     alter(folder)
     with pytest.raises(CorpusError) as caught:
@@ -138,7 +138,7 @@ def test_only_the_damaged_part_is_rebuilt(folder: Path) -> None:
 
 def test_nothing_outside_the_store_is_removed(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
-    tell(bytes={"../precious/file": 1, "file": 1})(folder)
+    set_index(bytes={"../precious/file": 1, "file": 1})(folder)
     assert len(built(folder)) == 40
     assert (tmp_path / "precious").is_dir()
 
@@ -154,7 +154,7 @@ def test_parts_beyond_those_checked_at_opening_are_checked_when_they_are_read(
         store.source.sentence(10)
 
 
-def test_text_that_is_not_utf_8(folder: Path) -> None:
+def test_text_that_is_not_utf_8_is_refused(folder: Path) -> None:
     text_that_is_none(folder)
     sampled = (lambda texts, seed: encode(texts), lambda texts, seed: encode(texts))
     with pytest.raises(CorpusError, match=r"00001/target.text is damaged: sentence \d of it is not UTF-8"):
@@ -191,7 +191,7 @@ def test_documents_are_checked_too(tmp_path: Path, alter: Alter, sentence: str) 
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_training_on_altered_ids_gives_what_it_gave(
+def test_training_on_altered_ids_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))

@@ -63,11 +63,11 @@ WRONG_ASSIGNMENTS = [
 @pytest.mark.parametrize(
     ("assignment", "sentence"), WRONG_ASSIGNMENTS, ids=[wrong for wrong, _ in WRONG_ASSIGNMENTS]
 )
-def test_a_wrong_assignment_is_refused_in_a_sentence(assignment: str, sentence: str) -> None:
+def test_a_wrong_assignment_is_refused_with_a_one_line_error(assignment: str, sentence: str) -> None:
     assert refused("kernel", assignment) == sentence
 
 
-def test_impossible_together_is_refused() -> None:
+def test_contradictory_settings_are_refused() -> None:
     assert refused("kernel", "model.kernel=average", "model.sharpness=2").startswith(
         'model.sharpness: kernel = "average" weights all points equally'
     )
@@ -93,7 +93,7 @@ WRONG_FILES = [
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), WRONG_FILES, ids=[name for name, *_ in WRONG_FILES])
-def test_an_unreadable_file_is_refused_in_a_sentence(
+def test_an_unreadable_file_is_refused_with_a_one_line_error(
     tmp_path: Path, name: str, content: bytes | str | None, sentence: str
 ) -> None:
     path = tmp_path / name
@@ -104,7 +104,7 @@ def test_an_unreadable_file_is_refused_in_a_sentence(
     assert sentence in refused(str(path))
 
 
-def test_an_unknown_name_is_refused_with_the_shipped_ones() -> None:
+def test_an_unknown_recipe_is_refused_with_the_shipped_ones() -> None:
     sentence = refused("kernle")
     assert sentence.startswith("there is no recipe 'kernle'; did you mean 'kernel'? allowed: ")
     assert sentence.endswith("or the path of a .toml file")

@@ -83,7 +83,7 @@ def level(times: float) -> ReductionLevel:
     ("speeds", "pays"),
     [((0.8, 0.9, 1.2), 64), ((1.1, 0.9, 1.2), 64), ((1.1, 1.2, 1.3), 16), ((0.8, 1.1, 0.9), None)],
 )
-def test_from_which_length_it_pays(speeds: tuple[float, ...], pays: int | None) -> None:
+def test_the_break_even_length_is_estimated(speeds: tuple[float, ...], pays: int | None) -> None:
     reaches = [
         LengthSpeed(length, 100.0, 100.0 * times, times)
         for length, times in zip((16, 32, 64), speeds, strict=True)
@@ -93,7 +93,7 @@ def test_from_which_length_it_pays(speeds: tuple[float, ...], pays: int | None) 
     assert ("does not pay" in report.as_text()) == (pays is None)
 
 
-def test_what_cannot_be_measured(folder: Path, tmp_path: Path) -> None:
+def test_unmeasurable_runs_are_refused(folder: Path, tmp_path: Path) -> None:
     regard.train("kernel", tmp_path / "kernel", overrides={"train.steps": 2})
     for names, message in (
         ([], "the run is missing"),

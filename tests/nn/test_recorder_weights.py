@@ -30,7 +30,7 @@ def softmax(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 class Watched:
-    """The weights of every attention of a model, computed beside it from what went in; nothing is recorded."""
+    """The weights of every attention of a model, computed from its inputs, without a recorder."""
 
     def __init__(self, model: nn.Module) -> None:
         self.weights: dict[str, list[np.ndarray]] = defaultdict(list)
@@ -39,13 +39,13 @@ class Watched:
                 module.register_forward_hook(self.hook(name), with_kwargs=True)
 
     def hook(self, name: str):
-        def compute(attention: Attention, given, named, output) -> None:
+        def compute(attention: Attention, inputs, named, output) -> None:
             assert named.get("record") is None
-            query, memory = given
-            places = memory.positions[max(0, memory.length - query.size(-2)) :]
-            asked = attention.position.rotate(split_heads(attention.query(query), attention.heads), places)
-            scores = attention.score.compare(asked, memory.keys)
-            bias = attention.position.bias(asked, places, memory.positions)
+            query, memory = inputs
+            positions = memory.positions[max(0, memory.length - query.size(-2)) :]
+            rotated = attention.position.rotate(split_heads(attention.query(query), attention.heads), positions)
+            scores = attention.score.compare(rotated, memory.keys)
+            bias = attention.position.bias(rotated, positions, memory.positions)
             scores = scores if bias is None else scores + bias
             mask = named.get("mask")
             seen = torch.ones(1, 1, 1, dtype=torch.bool) if mask is None else mask
@@ -54,7 +54,7 @@ class Watched:
         return compute
 
     def joined(self) -> list[np.ndarray]:
-        """In the order in which the layers looked; the steps of a decoder one after another."""
+        """In the order in which the layers ran; the steps of a decoder concatenated."""
         return [np.concatenate(steps, axis=-2) for steps in self.weights.values()]
 
 
@@ -64,9 +64,10 @@ def pair_models() -> list:
     recurrent = [RnnConfig("rnn", embedding=12, hidden=16, **kind) for kind in RNNS]
     return [
         pytest.param(
-            each, id=f"{each.kind}-{getattr(each, 'position', None) or f'{each.attention}-{each.score}'}"
+            config,
+            id=f"{config.kind}-{getattr(config, 'position', None) or f'{config.attention}-{config.score}'}",
         )
-        for each in (*transformers, *recurrent)
+        for config in (*transformers, *recurrent)
     ]
 
 
@@ -94,18 +95,18 @@ def test_a_model_of_pairs(config) -> None:
 
 def test_kernel_regression() -> None:
     torch.manual_seed(0)
-    model, places, record = (
+    model, queries, record = (
         KernelRegression.from_points(torch.rand(9), torch.rand(9), "fixed", 2.0),
         torch.rand(4),
         Recorder(),
     )
-    recorded = model(places, record=record)
+    recorded = model(queries, record=record)
     watched = Watched(model)
-    torch.testing.assert_close(recorded, model(places), rtol=0, atol=1e-6)
+    torch.testing.assert_close(recorded, model(queries), rtol=0, atol=1e-6)
     np.testing.assert_allclose(record["kernel"].numpy(), watched.joined()[0], rtol=0, atol=1e-6)
 
 
-def test_a_watch_that_forgot_the_mask_would_be_noticed() -> None:
+def test_the_reference_softmax_applies_the_mask() -> None:
     scores, mask = np.zeros((3, 3)), causal_mask(3)[0].numpy()
     assert softmax(scores, mask)[0].tolist() == [1, 0, 0]
     assert softmax(scores, mask)[2] == pytest.approx([1 / 3] * 3)

@@ -1,4 +1,4 @@
-"""Token merging: nothing at r = 0, nothing by duplicates, the paper's rule, order kept, and undone."""
+"""Token merging: no change at r = 0 or for duplicates, the paper's rule, order kept, and unmerging."""
 
 from dataclasses import replace
 
@@ -20,16 +20,16 @@ BERT = BertConfig(layers=3, d_model=32, heads=4, d_ff=48, max_length=30)
 def vit(config: VitConfig = VIT) -> nn.Module:
     torch.manual_seed(0)
     model = build_vit(config, 5).eval()
-    for each in model.parameters():
-        nn.init.normal_(each, std=0.3)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
     return model
 
 
 def bert(head: str = "tags") -> nn.Module:
     torch.manual_seed(0)
     model = build_bert(BERT, head, 50, 0, 3).eval()
-    for each in model.parameters():
-        nn.init.normal_(each, std=0.3)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
     return model
 
 
@@ -46,23 +46,23 @@ def texts(*lengths: int) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("amounts", [(0.0,), (0.0, 0.0, 0.0)])
 def test_nothing_merged_changes_nothing(amounts: tuple[float, ...], native: bool) -> None:
-    for model, given in ((vit(), (images(),)), (bert("classes"), texts(9, 5)), (bert("tags"), texts(9, 5))):
+    for model, inputs in ((vit(), (images(),)), (bert("classes"), texts(9, 5)), (bert("tags"), texts(9, 5))):
         body = model.vit if hasattr(model, "vit") else model.bert
         forward = run_padded if native else nn.Module.__call__
         with torch.no_grad():
-            plain = forward(model, *given)
-            if plain.dim() == 3:  # tags at padding mean nothing
-                plain = plain[given[0] != 0]
+            plain = forward(model, *inputs)
+            if plain.dim() == 3:  # tags at padding are undefined
+                plain = plain[inputs[0] != 0]
             body.reduction = Merging(amounts)
-            found = forward(model, *given)
-            if found.dim() == 3:
-                found = found[given[0] != 0]
+            actual = forward(model, *inputs)
+            if actual.dim() == 3:
+                actual = actual[inputs[0] != 0]
         # The modules compute the last block for the first token alone: another matrix product, rounded otherwise.
-        assert torch.equal(found, plain) if native else torch.allclose(found, plain, atol=1e-5)
+        assert torch.equal(actual, plain) if native else torch.allclose(actual, plain, atol=1e-5)
 
 
 def test_merging_exact_duplicates_changes_nothing() -> None:
-    """A row of tokens, each of which stands there twice: merged to one each, every token has the same vector."""
+    """A sequence with every token twice: merged to single tokens, every token has the same vector."""
     model = vit().vit.double()
     x = torch.randn(2, 6, 32, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     twice = x.repeat_interleave(2, 1)
@@ -70,49 +70,51 @@ def test_merging_exact_duplicates_changes_nothing() -> None:
     none, half = Merging((0.0,)), Merging((6.0, 0.0, 0.0), first_stays=False)
     with torch.no_grad():
         plain = reduce_tokens(model.blocks, twice, nonpad, none, first_only=False)
-        found = reduce_tokens(model.blocks, twice, nonpad, half, first_only=False)
-    assert found.lengths.tolist() == [6, 6]
-    assert found.size.tolist() == [[2.0] * 6] * 2
-    assert torch.allclose(found.unmerged(), plain.x, atol=1e-6)
+        merged = reduce_tokens(model.blocks, twice, nonpad, half, first_only=False)
+    assert merged.lengths.tolist() == [6, 6]
+    assert merged.size.tolist() == [[2.0] * 6] * 2
+    assert torch.allclose(merged.unmerged(), plain.x, atol=1e-6)
     single = model.float()
     with torch.no_grad():
         plain = reduce_tokens(single.blocks, twice.float(), nonpad, none, first_only=False)
-        found = reduce_tokens(single.blocks, twice.float(), nonpad, half, first_only=False)
-    assert (found.unmerged() - plain.x).abs().max() / plain.x.abs().max() < 1e-6
+        merged = reduce_tokens(single.blocks, twice.float(), nonpad, half, first_only=False)
+    assert (merged.unmerged() - plain.x).abs().max() / plain.x.abs().max() < 1e-6
 
 
 def by_hand(keys: torch.Tensor, many: int, first_stays: bool) -> list[set[int]]:
-    """The paper's rule for one sentence, step by step: groups of old places in the order of those that stay."""
+    """The paper's rule for one sentence, step by step: groups of old positions in the order of the remaining tokens."""
     keys = keys / keys.norm(dim=-1, keepdim=True)
-    seekers, others = range(0, len(keys), 2), range(1, len(keys), 2)
+    sources, others = range(0, len(keys), 2), range(1, len(keys), 2)
     pairs = []
-    for seeker in seekers if many else ():
-        other = max(others, key=lambda place: float(keys[seeker] @ keys[place]))
-        if not (first_stays and seeker == 0):
-            pairs.append((float(keys[seeker] @ keys[other]), seeker, other))
-    gone = {seeker: other for _, seeker, other in sorted(pairs, reverse=True)[:many]}
+    for source in sources if many else ():
+        nearest = max(others, key=lambda position: float(keys[source] @ keys[position]))
+        if not (first_stays and source == 0):
+            pairs.append((float(keys[source] @ keys[nearest]), source, nearest))
+    gone = {source: nearest for _, source, nearest in sorted(pairs, reverse=True)[:many]}
     return [
-        {place, *(one for one, other in gone.items() if other == place)}
-        for place in range(len(keys))
-        if place not in gone
+        {position, *(source for source, nearest in gone.items() if nearest == position)}
+        for position in range(len(keys))
+        if position not in gone
     ]
 
 
 @pytest.mark.parametrize("first_stays", [True, False])
-def test_pairs_are_the_most_alike_and_order_is_kept(first_stays: bool) -> None:
-    chance = torch.Generator().manual_seed(4)
+def test_the_most_similar_pairs_are_merged_and_order_is_kept(first_stays: bool) -> None:
+    generator = torch.Generator().manual_seed(4)
     lengths, many = [9, 4, 12, 2, 1], [3, 1, 4, 0, 0]
-    packed = Packed(torch.randn(sum(lengths), 8, generator=chance), torch.tensor(lengths))
-    keys = packed.padded(1e3)  # what stands at padding must not be chosen
+    packed = Packed(torch.randn(sum(lengths), 8, generator=generator), torch.tensor(lengths))
+    keys = packed.padded(1e3)  # keys at padding must not be selected
     target = match(keys, packed.nonpad, torch.tensor(many), neighbors_only=False, first_stays=first_stays)
     for number, (length, gone) in enumerate(zip(lengths, many, strict=True)):
         own = target[number].tolist()
         assert own[length:] == [0] * (12 - length)
-        groups = [{place for place in range(length) if own[place] == new} for new in range(length - gone)]
+        groups = [
+            {position for position in range(length) if own[position] == new} for new in range(length - gone)
+        ]
         assert groups == by_hand(keys[number, :length], gone, first_stays)
 
 
-def test_near_merges_stretches_only() -> None:
+def test_neighbors_only_merges_contiguous_spans() -> None:
     model = bert().bert
     model.reduction = Merging((0.4,), neighbors_only=True)
     ids, segments = texts(25, 14, 3)
@@ -126,22 +128,22 @@ def test_near_merges_stretches_only() -> None:
     assert left.size.sum(1).tolist() == [25, 14, 3]
 
 
-def test_a_merged_token_is_the_mean_weighed_by_size() -> None:
-    """Beside a shorter sequence, of which nothing is merged."""
+def test_a_merged_token_is_the_mean_weighted_by_size() -> None:
+    """Batched with a shorter sequence, of which nothing is merged."""
     x = torch.tensor([[[1.0], [4.0], [7.0]], [[5.0], [9.0], [9.0]]])
     nonpad = torch.tensor([[True] * 3, [True, False, False]])
     left = ReducedTokens(x, nonpad, torch.tensor([[1.0, 3.0, 2.0], [1.0, 0.0, 0.0]]))
-    found = merge(left, torch.tensor([[0, 0, 1], [0, 0, 0]]), torch.tensor([2, 1]))
-    assert found.x[0].flatten().tolist() == [pytest.approx((1 + 12) / 4), 7.0]
-    assert found.size.tolist() == [[4.0, 2.0], [1.0, 0.0]]
-    assert found.nonpad.tolist() == [[True, True], [True, False]]
-    assert found.x[1, 0] == 5
-    again = merge(found, torch.tensor([[0, 0], [0, 0]]), torch.tensor([1, 1]))
+    once = merge(left, torch.tensor([[0, 0, 1], [0, 0, 0]]), torch.tensor([2, 1]))
+    assert once.x[0].flatten().tolist() == [pytest.approx((1 + 12) / 4), 7.0]
+    assert once.size.tolist() == [[4.0, 2.0], [1.0, 0.0]]
+    assert once.nonpad.tolist() == [[True, True], [True, False]]
+    assert once.x[1, 0] == 5
+    again = merge(once, torch.tensor([[0, 0], [0, 0]]), torch.tensor([1, 1]))
     assert again.x.flatten().tolist() == pytest.approx([(1 + 12 + 14) / 6, 5])
     assert again.index.tolist() == [[0, 0, 0], [0, -1, -1]]
-    assert found.bias.exp()[0].flatten().tolist() == pytest.approx([4.0, 2.0])
+    assert once.bias.exp()[0].flatten().tolist() == pytest.approx([4.0, 2.0])
     assert again.means().flatten().tolist() == pytest.approx([(1 + 12 + 14) / 6, 5])
-    assert found.means().flatten().tolist() == pytest.approx([(1 + 12 + 14) / 6, 5])
+    assert once.means().flatten().tolist() == pytest.approx([(1 + 12 + 14) / 6, 5])
 
 
 def test_tagging_still_gives_a_label_for_each_token() -> None:
@@ -150,14 +152,14 @@ def test_tagging_still_gives_a_label_for_each_token() -> None:
     with torch.no_grad():
         plain = model(ids, segments)
         model.bert.reduction = Merging((0.3,), neighbors_only=True)
-        found = model(ids, segments)
+        tagged = model(ids, segments)
         alone = model(ids[1:, :7], segments[1:, :7])
-    assert found.shape == plain.shape
-    assert not torch.allclose(found[0], plain[0], atol=1e-3)
-    assert torch.allclose(found[1, :7], alone[0], atol=1e-5)  # what stands beside it changes nothing
+    assert tagged.shape == plain.shape
+    assert not torch.allclose(tagged[0], plain[0], atol=1e-3)
+    assert torch.allclose(tagged[1, :7], alone[0], atol=1e-5)  # the other sequence changes nothing
 
 
-def test_amounts_are_shares_or_numbers() -> None:
+def test_amounts_are_fractions_or_counts() -> None:
     model = vit().vit
     counted = {}
     for amounts in ((0.25,), (4.0,), (0.25, 3.0), (100.0,)):
@@ -175,16 +177,16 @@ def test_kernels_and_plain_path_agree(pooling: str) -> None:
         assert torch.allclose(model(images()), fast, atol=2e-5)
 
 
-def test_gradients_reach_every_weight_and_fit_the_plain_path() -> None:
-    found = []
+def test_gradients_reach_every_weight_and_equal_the_plain_path() -> None:
+    gradients = []
     for native in (True, False):
         model = vit().train()
         model.vit.reduction = Merging((0.3,))
         (run(model, images()) if native else model(images())).square().sum().backward()
-        found.append([each.grad for each in model.parameters()])
-    assert all(each is not None and each.any() for each in found[0])
-    for one, other in zip(*found, strict=True):
-        assert torch.allclose(one, other, atol=2e-3 * float(other.abs().max()))
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert all(gradient is not None and gradient.any() for gradient in gradients[0])
+    for gradient, expected in zip(*gradients, strict=True):
+        assert torch.allclose(gradient, expected, atol=2e-3 * float(expected.abs().max()))
 
 
 def test_the_class_token_is_never_merged() -> None:
@@ -198,13 +200,13 @@ def test_operations_are_counted() -> None:
     all_of_it = ((torch.tensor([tokens]), torch.tensor([tokens])),)
     expected = 2 * (4 * tokens * d * d + 2 * tokens * tokens * d + 2 * tokens * d * d_ff)
     assert matmul_flops(all_of_it, d, d_ff, first_only=False) == expected
-    one = ((torch.tensor([tokens]), torch.tensor([1])),)
+    first_only = ((torch.tensor([tokens]), torch.tensor([1])),)
     expected = 2 * (2 * tokens * d * d + 2 * d * d + 2 * tokens * d + 2 * d * d_ff)
-    assert matmul_flops(one, d, d_ff, first_only=True) == expected
+    assert matmul_flops(first_only, d, d_ff, first_only=True) == expected
 
 
 def test_statistics_of_keys_and_attention() -> None:
-    """What a reduction is decided by: the mean key of the heads, and attention received, 1 on average."""
+    """The inputs of a reduction: the mean key of the heads, and attention received, 1 on average."""
     block = vit().vit.blocks[0]
     nonpad = torch.arange(9) < torch.tensor([[5], [9]])
     x = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(5))

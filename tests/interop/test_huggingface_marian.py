@@ -1,4 +1,4 @@
-"""To a Hugging Face folder and back, and what `transformers` makes of it."""
+"""Round trip through a Hugging Face Marian folder, and the output of `transformers` from it."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_there_and_back_to_the_bit(tmp_path: Path, norm: str) -> None:
+def test_export_and_import_are_bit_identical(tmp_path: Path, norm: str) -> None:
     run = write_run(tmp_path / "run", transformer(**NORMS[norm]))
     write_export(Translator.load(run), "huggingface", tmp_path / "out")
     import_translation(tmp_path / "out", tmp_path / "again")
@@ -42,7 +42,7 @@ def test_there_and_back_to_the_bit(tmp_path: Path, norm: str) -> None:
 
 @needs_transformers
 @pytest.mark.parametrize("norm", NORMS)
-def test_transformers_says_the_same(tmp_path: Path, norm: str) -> None:
+def test_transformers_gives_the_same_output(tmp_path: Path, norm: str) -> None:
     made = export(write_run(tmp_path / "run", transformer(**NORMS[norm])), "huggingface", tmp_path / "out")
     assert made.check.engine.startswith("transformers ")
     assert made.check.same["greedy"] == made.check.sentences == len(SENTENCES)
@@ -68,7 +68,7 @@ def test_the_weights_name_their_framework(folder: Path) -> None:
 
 
 @needs_transformers
-def test_what_transformers_saved_comes_back(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_saved_by_transformers_is_imported(folder: Path, tmp_path: Path) -> None:
     opened = transformers_models.TransformersTranslator(folder)
     opened.model.save_pretrained(tmp_path / "saved")
     opened.tokenizer.save_pretrained(tmp_path / "saved")
@@ -81,7 +81,7 @@ def test_what_transformers_saved_comes_back(folder: Path, tmp_path: Path) -> Non
 
 
 @needs_transformers
-def test_their_tokenizer_cuts_text_as_ours_does(folder: Path, tmp_path: Path) -> None:
+def test_their_tokenizer_gives_our_tokens(folder: Path, tmp_path: Path) -> None:
     tokenizer = Translator.load(tmp_path / "run").vocabulary.source
     opened = transformers_models.TransformersTranslator(folder)
     for text in [*SENTENCES, "  zwei   drei ", "<s> eins </s>", "xyz ▁ zwölf", ""]:
@@ -91,12 +91,12 @@ def test_their_tokenizer_cuts_text_as_ours_does(folder: Path, tmp_path: Path) ->
         )
 
 
-def test_the_stream_is_put_into_their_order(folder: Path, tmp_path: Path) -> None:
+def test_embedding_components_are_reordered_for_marian(folder: Path, tmp_path: Path) -> None:
     ours, theirs = (load_file(tmp_path / name / "model.safetensors") for name in ("run", "out"))
     table = ours["source_embedding.weight"]
     assert torch.equal(theirs["model.shared.weight"], torch.cat((table[:, 0::2], table[:, 1::2]), dim=1))
-    places = theirs["model.encoder.embed_positions.weight"]
-    assert torch.equal(places[0], torch.tensor([0.0] * 8 + [1.0] * 8))
+    positions = theirs["model.encoder.embed_positions.weight"]
+    assert torch.equal(positions[0], torch.tensor([0.0] * 8 + [1.0] * 8))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_stream_is_put_into_their_order(folder: Path, tmp_path: Path) -> Non
     ],
     ids=["rnn", "learned", "score", "output", "words", "two"],
 )
-def test_what_they_do_not_have_is_refused(
+def test_models_and_settings_marian_does_not_support_are_refused(
     tmp_path: Path, model: TransformerConfig | RnnConfig, text: dict[str, Any], sentence: str
 ) -> None:
     run = write_run(tmp_path / "run", model, **text)
@@ -136,7 +136,9 @@ def test_damaged_and_foreign_folders(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RegardError, match="there is no folder"):
         huggingface_marian.read(tmp_path / "nowhere")
     weights = load_file(folder / "model.safetensors")
-    save_file({name: each for name, each in weights.items() if "fc1" not in name}, folder / "model.safetensors")
+    save_file(
+        {name: tensor for name, tensor in weights.items() if "fc1" not in name}, folder / "model.safetensors"
+    )
     with pytest.raises(RegardError, match=r"fc1\.weight' is missing"):
         huggingface_marian.read(folder)
     (folder / "model.safetensors").write_bytes(b"12")

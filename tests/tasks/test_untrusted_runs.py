@@ -18,7 +18,7 @@ LURED = "lured"
 
 @pytest.fixture(scope="module")
 def honest(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("strangers") / "run"
+    folder = tmp_path_factory.mktemp("untrusted") / "run"
     train(corpus, folder, "train.steps=2", "train.validate_every=2")
     return folder
 

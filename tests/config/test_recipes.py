@@ -72,7 +72,7 @@ def refused(folder: Path, name: str = "mine") -> str:
     return str(caught.value).replace(f"{folder}/", "")
 
 
-def test_a_circle_is_refused_with_its_chain(tmp_path: Path) -> None:
+def test_a_cyclic_extends_is_refused_with_its_chain(tmp_path: Path) -> None:
     write(tmp_path, mine='extends = "a.toml"', a='extends = "b.toml"', b='extends = "./a.toml"')
     assert refused(tmp_path) == (
         "mine.toml -> a.toml -> b.toml -> a.toml: extends: these recipes extend each other in a circle; "
@@ -96,7 +96,7 @@ WRONG_PARENTS = [
 
 
 @pytest.mark.parametrize(("parent", "sentence"), WRONG_PARENTS, ids=[wrong[:20] for wrong, _ in WRONG_PARENTS])
-def test_a_wrong_parent_is_refused_in_a_sentence(tmp_path: Path, parent: str, sentence: str) -> None:
+def test_a_wrong_parent_is_refused_with_a_one_line_error(tmp_path: Path, parent: str, sentence: str) -> None:
     write(tmp_path, mine=f"extends = {parent}", broken="task = ", child='extends = "gone.toml"')
     assert sentence in refused(tmp_path)
 

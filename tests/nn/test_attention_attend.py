@@ -1,4 +1,4 @@
-"""The mechanism: masked softmax, and two paths that give the same."""
+"""Attention: masked softmax, and equality of the fused and the plain path."""
 
 import pytest
 import torch
@@ -15,18 +15,18 @@ thorough = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 def ignore(weights: Tensor) -> None:
-    """A record that wants nothing, and so makes `attend` take the plain path."""
+    """A record that stores nothing; passing it makes `attend` take the plain path."""
 
 
 # Masked softmax
 
 
-def test_valid_lengths_one_a_sequence():
+def test_one_valid_length_per_sequence():
     scores = torch.zeros(2, 2, 4)
     assert masked_softmax(scores, torch.tensor([2, 4])).tolist() == [[[0.5, 0.5, 0, 0]] * 2, [[0.25] * 4] * 2]
 
 
-def test_valid_lengths_one_a_query():
+def test_one_valid_length_per_query():
     weights = masked_softmax(torch.zeros(2, 2, 4), torch.tensor([[1, 2], [4, 0]]))
     assert weights.tolist() == [[[1, 0, 0, 0], [0.5, 0.5, 0, 0]], [[0.25] * 4, [0] * 4]]
 
@@ -38,7 +38,7 @@ def test_valid_lengths_are_shared_by_the_heads(lengths):
     assert torch.equal(masked_softmax(scores, lengths), torch.stack(by_head, dim=1))
 
 
-def test_without_a_mask_it_is_the_softmax():
+def test_without_a_mask_it_equals_softmax():
     scores = torch.randn(2, 3, 4)
     assert torch.equal(masked_softmax(scores), torch.softmax(scores, -1))
 
@@ -55,7 +55,7 @@ def test_masked_keys_have_no_effect_whatever_their_scores():
     torch.testing.assert_close(weights[..., :2], torch.softmax(scores[..., :2], -1))
 
 
-def test_the_gradient_of_the_masked_softmax_is_right():
+def test_the_gradient_of_the_masked_softmax_is_correct():
     scores = torch.randn(2, 2, 3, 4, dtype=torch.float64, requires_grad=True)
     mask = torch.rand(2, 1, 3, 4) < 0.6
     mask[0, 0, 1] = False  # a query that sees nothing
@@ -84,7 +84,7 @@ def test_the_scores_are_divided_by_the_root_of_the_size(path):
 
 @st.composite
 def problems(draw):
-    """Query, keys, values, mask and bias of any fitting shapes; some queries may see nothing."""
+    """Query, keys, values, mask and bias of any fitting shapes; some queries may be fully masked."""
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
     batch, heads = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     queries, keys = draw(st.integers(1, 6)), draw(st.integers(1, 40))
@@ -136,14 +136,14 @@ def test_the_fused_path_equals_the_plain_path_forward_and_backward(problem, trai
         mixed.sin().sum().backward()
         return [mixed.detach(), *(leaf.grad for leaf in leaves)]
 
-    for one, other in zip(run(None), run(ignore), strict=True):
-        assert one.isfinite().all()
-        torch.testing.assert_close(one, other, rtol=0, atol=TOLERANCE[query.dtype])
+    for fused, plain in zip(run(None), run(ignore), strict=True):
+        assert fused.isfinite().all()
+        torch.testing.assert_close(fused, plain, rtol=0, atol=TOLERANCE[query.dtype])
 
 
 @thorough
 @given(problem=problems())
-def test_queries_without_keys_get_zeros_and_give_no_gradient(problem):
+def test_fully_masked_queries_give_zeros_and_no_gradient(problem):
     query, keys, values, mask, bias = problem
     if mask is None:
         mask = torch.zeros(1, 1, query.size(-2), keys.size(-2), dtype=torch.bool)
@@ -160,8 +160,8 @@ def test_queries_without_keys_get_zeros_and_give_no_gradient(problem):
 
 @thorough
 @given(problem=problems())
-def test_unmasking_empty_rows_and_zeroing_their_result_equals_the_mask(problem):
-    """What devices other than the CPU do, tried here."""
+def test_unmasking_empty_rows_and_zeroing_their_output_equals_the_mask(problem):
+    """The computation used on devices other than the CPU, run here on the CPU."""
     query, keys, values, mask, bias = problem
     if mask is None:
         return
@@ -173,7 +173,7 @@ def test_unmasking_empty_rows_and_zeroing_their_result_equals_the_mask(problem):
 
 
 @pytest.mark.parametrize("record", [None, ignore], ids=["fused", "plain"])
-def test_the_gradient_of_each_path_is_right(record):
+def test_the_gradient_of_each_path_is_correct(record):
     torch.manual_seed(0)
     query, keys, values = (torch.randn(1, 2, n, 3, dtype=torch.float64, requires_grad=True) for n in (2, 4, 4))
     bias = torch.randn(2, 2, 4, dtype=torch.float64, requires_grad=True)
@@ -197,7 +197,7 @@ def test_weights_are_recorded_before_dropout():
 
 
 @pytest.mark.parametrize("record", [None, ignore], ids=["fused", "plain"])
-def test_dropout_falls_on_the_weights_and_keeps_the_expectation(record):
+def test_dropout_acts_on_the_weights_and_keeps_the_expectation(record):
     torch.manual_seed(0)
     query, keys = torch.zeros(4000, 1, 2), torch.zeros(4000, 4, 2)  # every weight is 1/4
     values = torch.eye(4).expand(4000, 4, 4)  # so what comes out is the weights
@@ -214,8 +214,8 @@ def test_another_score_than_the_scaled_dot_is_never_fused():
 
 
 @pytest.mark.parametrize("record", [None, ignore], ids=["fused", "plain"])
-def test_a_mask_of_numbers_is_refused(record):
-    """0.0 and 1.0 taken as something to add to the scores would hide nothing, silently."""
+def test_a_mask_that_is_not_boolean_is_refused(record):
+    """Floats 0.0 and 1.0 added to the scores would silently mask nothing."""
     x = torch.randn(1, 3, 4)
     with pytest.raises((TypeError, ValueError)):
         attend(x, x, x, mask=causal_mask(3).float(), record=record)

@@ -1,4 +1,4 @@
-"""The token loss of translation: the same numbers for any number of threads, and what it leaves to hidden states."""
+"""The token loss of translation: the same for any number of threads, and the models it does not support."""
 
 import sys
 from collections.abc import Iterator
@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from support.pair_batches import LONG, PADDING, SHORT, WORDS
 from torch import Tensor, nn
 
 from regard.config.models import TransformerConfig
-from regard.data.batches import Batch, Batches
+from regard.data.batches import Batch
 from regard.engine.library import library
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
-from regard.tokenization import Tokenizer
 from regard.training.objectives import Seq2SeqObjective
 
-PADDING, WORDS = Tokenizer.padding, 75
 PLAN = sys.modules["regard.engine.plan"]
 
 
@@ -27,17 +26,6 @@ def model_of(**settings: Any) -> Transformer:
     model = build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING).train()
     assert isinstance(model, Transformer)
     return model
-
-
-def batch_of(lengths: list[tuple[int, int]]) -> Batch:
-    torch.manual_seed(4)
-    pairs = [tuple(torch.randint(4, WORDS, (each,)).tolist() for each in both) for both in lengths]
-    (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
-    return batch
-
-
-SHORT = batch_of([(3, 5), (9, 2), (1, 1), (7, 7), (12, 20), (2, 6)])
-LONG = batch_of([(90, 120), (130, 100), (300, 310), (5, 4), (150, 160)])
 
 
 @contextmanager
@@ -62,7 +50,9 @@ def step(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> tuple[Tensor, d
     model.zero_grad()
     (loss / batch.num_targets).backward()  # type: ignore[no-untyped-call]
     return loss.detach(), {
-        name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None
+        name: parameter.grad.clone()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
     }
 
 
@@ -74,13 +64,15 @@ def test_any_number_of_threads_gives_the_same_step(batch: Batch, r_drop: float, 
     with threads(1):
         loss, expected = step(model, batch, r_drop)
     with threads(count):
-        found_loss, found = step(model, batch, r_drop)
+        threaded_loss, threaded = step(model, batch, r_drop)
         again_loss, again = step(model, batch, r_drop)
-    torch.testing.assert_close(found_loss, loss, rtol=1e-6, atol=0)
-    for name, each in expected.items():
-        torch.testing.assert_close(found[name], each, rtol=0, atol=2e-5 * float(each.abs().max()), msg=name)
-        assert torch.equal(found[name], again[name]), name
-    assert torch.equal(found_loss, again_loss)
+    torch.testing.assert_close(threaded_loss, loss, rtol=1e-6, atol=0)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(
+            threaded[name], gradient, rtol=0, atol=2e-5 * float(gradient.abs().max()), msg=name
+        )
+        assert torch.equal(threaded[name], again[name]), name
+    assert torch.equal(threaded_loss, again_loss)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +87,7 @@ def test_any_number_of_threads_gives_the_same_step(batch: Batch, r_drop: float, 
     ],
     ids=str,
 )
-def test_what_the_engine_does_not_compute_is_left_to_the_modules(settings: dict[str, Any], reason: str) -> None:
+def test_unsupported_models_run_as_modules(settings: dict[str, Any], reason: str) -> None:
     model = model_of(**settings)
     assert PLAN.plan(model).reason == reason
     assert fused(model, SHORT) is None
@@ -113,15 +105,15 @@ def test_what_the_engine_does_not_compute_is_left_to_the_modules(settings: dict[
     ],
     ids=str,
 )
-def test_every_shape_of_a_transformer_is_trained_natively(settings: dict[str, Any]) -> None:
+def test_supported_transformer_variants_are_trained_natively(settings: dict[str, Any]) -> None:
     assert fused(model_of(**settings), SHORT) is not None
 
 
-def test_threads_have_no_gradients_of_their_own_where_those_would_fill_the_memory(
+def test_the_fused_loss_is_not_used_where_per_thread_gradients_exceed_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = model_of()
-    copies = torch.get_num_threads() * sum(each.numel() for each in model.parameters())
+    copies = torch.get_num_threads() * sum(parameter.numel() for parameter in model.parameters())
     monkeypatch.setattr(PLAN, "MAX_GRADIENT_COPIES", copies)
     assert fused(model, SHORT) is not None
     monkeypatch.setattr(PLAN, "MAX_GRADIENT_COPIES", copies - 1)
@@ -130,13 +122,13 @@ def test_threads_have_no_gradients_of_their_own_where_those_would_fill_the_memor
         assert fused(model, SHORT) is not None  # which has no gradients
 
 
-def test_without_gradients_the_loss_alone_is_computed() -> None:
+def test_without_gradients_only_the_loss_is_computed() -> None:
     model = model_of(dropout=0.0)
     with torch.no_grad():
-        found = fused(model, SHORT)
-    assert found is not None
-    assert not found.requires_grad
-    assert found == step(model, SHORT)[0]
+        loss = fused(model, SHORT)
+    assert loss is not None
+    assert not loss.requires_grad
+    assert loss == step(model, SHORT)[0]
 
 
 def test_frozen_parameters_have_no_gradient_and_accumulated_batches_add_up() -> None:
@@ -147,6 +139,6 @@ def test_frozen_parameters_have_no_gradient_and_accumulated_batches_add_up() -> 
     loss = fused(model, SHORT)
     assert loss is not None
     (loss / SHORT.num_targets).backward()  # type: ignore[no-untyped-call]
-    for name, each in model.named_parameters():
-        if each.grad is not None:
-            torch.testing.assert_close(each.grad, 2 * once[name])
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            torch.testing.assert_close(parameter.grad, 2 * once[name])

@@ -29,10 +29,10 @@ SIZES = {"d_model": 16, "heads": 2, "d_ff": 24}
 
 
 def shaken(model: nn.Module) -> nn.Module:
-    """Sharpness apart, no weight is what it was at first, so that none is missing unseen."""
-    for name, each in model.named_parameters():
+    """Randomises every weight but the sharpness, so that a missing weight is noticed."""
+    for name, parameter in model.named_parameters():
         if "sharpness" not in name:
-            nn.init.normal_(each, std=0.3)
+            nn.init.normal_(parameter, std=0.3)
     return model.eval()
 
 
@@ -58,7 +58,7 @@ def test_every_name_has_a_score() -> None:
 
 @pytest.mark.parametrize(("score", "growth"), [("dot", 4), ("scaled-dot", 1), ("gaussian", 1), ("cosine", 1)])
 @torch.no_grad()
-def test_scores_of_larger_heads_do_not_grow_unless_unscaled(score: ScoreName, growth: float) -> None:
+def test_only_the_unscaled_dot_product_grows_with_head_size(score: ScoreName, growth: float) -> None:
     torch.manual_seed(0)
     small, large = (
         float(make_score(score, size)(torch.randn(200, size), torch.randn(200, size)).std())
@@ -92,7 +92,7 @@ def test_a_training_step_reaches_every_parameter_and_lowers_the_loss(score: str,
     source[1, 3:] = gold[2, 2:] = PAD
     target = torch.cat([torch.zeros(4, 1, dtype=torch.long), gold[:, :-1]], 1).masked_fill(gold == PAD, PAD)
     packed = Packed.from_padded(source, source != PAD)
-    shifted, labels = (Packed.from_padded(each, gold != PAD) for each in (target, gold))
+    shifted, labels = (Packed.from_padded(ids, gold != PAD) for ids in (target, gold))
     batch = Batch(packed, shifted, labels, len(labels.values), ())
     objective = Seq2SeqObjective(model, PAD, smoothing=0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -101,7 +101,11 @@ def test_a_training_step_reaches_every_parameter_and_lowers_the_loss(score: str,
         optimizer.zero_grad()
         loss = objective(batch)
         loss.backward()
-        still = [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()]
+        still = [
+            name
+            for name, parameter in model.named_parameters()
+            if parameter.grad is None or not parameter.grad.any()
+        ]
         assert still == []
         optimizer.step()
         losses.append(float(loss.detach()))
@@ -125,7 +129,9 @@ def test_the_recorder_gets_the_weights_of_the_score(score: str) -> None:
     attention = model.encoder.blocks[0].self_attention.attention  # from its formula, with the score alone
     x = model.encoder.position.embed(model.source_embedding(source))
     x = model.encoder.blocks[0].self_attention.norm(x)
-    heads = [each.unflatten(-1, (2, 8)).transpose(1, 2) for each in (attention.query(x), attention.key(x))]
+    heads = [
+        projected.unflatten(-1, (2, 8)).transpose(1, 2) for projected in (attention.query(x), attention.key(x))
+    ]
     assert torch.allclose(record["encoder.0.self"], attention.score(*heads).softmax(-1), atol=1e-5)
 
 
@@ -133,7 +139,7 @@ def test_each_layer_has_a_score_of_its_own() -> None:
     model = transformer("additive")
     scores = [module.score for module in model.modules() if isinstance(module, MultiHead)]
     assert len(scores) == 6
-    assert len({id(each.value.weight) for each in scores}) == 6
+    assert len({id(module.value.weight) for module in scores}) == 6
 
 
 @pytest.mark.parametrize("score", NAMES)
@@ -195,10 +201,10 @@ def test_the_native_engine_refuses_other_scores_by_name(score: str) -> None:
         build_vit(VitConfig(**sizes, patch=2, height=4, width=4, channels=1), 3).vit,
     ]
     for model in models:
-        found = plan(model)  # type: ignore[arg-type]
+        result = plan(model)  # type: ignore[arg-type]
         if score == "scaled-dot":
-            assert not isinstance(found, Unsupported), found
+            assert not isinstance(result, Unsupported), result
         else:
-            assert isinstance(found, Unsupported)
-            assert type(make_score(score, 4)).__name__ in found.reason  # type: ignore[arg-type]
-            assert "score" in found.reason
+            assert isinstance(result, Unsupported)
+            assert type(make_score(score, 4)).__name__ in result.reason  # type: ignore[arg-type]
+            assert "score" in result.reason

@@ -1,4 +1,4 @@
-"""Hugging Face GPT-2 folders: the numbers of the formulas in, the same file out, one sentence for what is foreign."""
+"""Hugging Face GPT-2 folders: the formulas' outputs, the same file again, a one-line error for unsupported parts."""
 
 import json
 from pathlib import Path
@@ -32,14 +32,14 @@ def their_weights() -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "theirs"
-    place.mkdir()
-    (place / "config.json").write_text(
+    path = tmp_path / "theirs"
+    path.mkdir()
+    (path / "config.json").write_text(
         json.dumps({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], **SHAPE})
     )
-    save_file(their_weights(), place / "model.safetensors", metadata={"format": "pt"})
-    tokenization.train("gpt", ["a text of few words, a text"] * 3, size=264).save(place / "tokenizer.json")
-    return place
+    save_file(their_weights(), path / "model.safetensors", metadata={"format": "pt"})
+    tokenization.train("gpt", ["a text of few words, a text"] * 3, size=264).save(path / "tokenizer.json")
+    return path
 
 
 def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
@@ -51,7 +51,7 @@ def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Te
     def linear(x: torch.Tensor, name: str) -> torch.Tensor:
         return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
-    weights = {name.removeprefix("transformer."): each for name, each in weights.items()}
+    weights = {name.removeprefix("transformer."): tensor for name, tensor in weights.items()}
     x = weights["wte.weight"][ids] + weights["wpe.weight"][: ids.size(1)]
     ahead = torch.ones(ids.size(1), ids.size(1)).triu(1).bool()
     for layer in range(2):
@@ -68,15 +68,17 @@ def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Te
     return norm(x, "ln_f") @ weights["wte.weight"].T
 
 
-def test_the_numbers_are_those_of_the_formulas(folder: Path) -> None:
-    found = huggingface_gpt2.read(folder)
+def test_hidden_states_equal_the_written_out_formulas(folder: Path) -> None:
+    checkpoint = huggingface_gpt2.read(folder)
     with torch.no_grad():
-        ours = found.model.eval()(IDS % found.tokenizer.size)
-    wanted = written_out(their_weights(), IDS % found.tokenizer.size)[..., : found.tokenizer.size]
+        ours = checkpoint.model.eval()(IDS % checkpoint.tokenizer.size)
+    wanted = written_out(their_weights(), IDS % checkpoint.tokenizer.size)[..., : checkpoint.tokenizer.size]
     assert torch.allclose(ours, wanted, atol=1e-5)
 
 
-def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_importing_and_exporting_round_trips(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import_folder(folder, tmp_path / "run", as_json=True)
     assert json.loads(capsys.readouterr().out)["task"] == "language-modeling"
     loaded = regard.load(tmp_path / "run")
@@ -88,11 +90,11 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
     size = loaded.tokenizer.size  # rows of tokens that the vocabulary does not have were left out
     first, last = load_file(folder / "model.safetensors"), load_file(tmp_path / "back" / "model.safetensors")
     assert set(first) == set(last)
-    for name, each in last.items():
+    for name, tensor in last.items():
         theirs = first[name][:size] if name.endswith("wte.weight") else first[name]
         if name.endswith("c_attn.bias"):  # that of keys is 0: softmax does not see it
             theirs = torch.cat([theirs[:16], torch.zeros(16), theirs[32:]])
-        assert torch.equal(each, theirs), name
+        assert torch.equal(tensor, theirs), name
     with torch.no_grad():
         assert torch.equal(again.model.eval()(IDS % size), loaded.model(IDS % size))
     assert again.config == loaded.recipe.model
@@ -101,7 +103,7 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
 
 
 def test_older_folders_have_names_without_a_prefix_and_two_files_of_tokens(folder: Path) -> None:
-    weights = {name.removeprefix("transformer."): each for name, each in their_weights().items()}
+    weights = {name.removeprefix("transformer."): tensor for name, tensor in their_weights().items()}
     mask = torch.ones(1, 1, 24, 24)
     save_file(
         {**weights, "h.0.attn.bias": mask, "lm_head.weight": weights["wte.weight"].clone()},
@@ -120,7 +122,7 @@ def test_older_folders_have_names_without_a_prefix_and_two_files_of_tokens(folde
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("changes", "sentence"),
     [
         (
             {"scale_attn_by_inverse_layer_idx": True},
@@ -133,15 +135,17 @@ def test_older_folders_have_names_without_a_prefix_and_two_files_of_tokens(folde
         ({"n_embd": "wide"}, "describes no GPT that regard has"),
     ],
 )
-def test_what_is_foreign_is_told(folder: Path, told: dict[str, object], sentence: str) -> None:
+def test_unsupported_configurations_are_refused(
+    folder: Path, changes: dict[str, object], sentence: str
+) -> None:
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **told}))
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
     with pytest.raises(RegardError) as refused:
         huggingface_gpt2.read(folder)
     assert sentence in str(refused.value)
 
 
-def test_a_vocabulary_must_be_there(folder: Path) -> None:
+def test_a_missing_vocabulary_is_refused(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     with pytest.raises(RegardError, match="has no vocabulary"):
         huggingface_gpt2.read(folder)

@@ -1,4 +1,4 @@
-"""Learned pruning: importance is attention received, soft steps come to hard ones, tokens are gone physically."""
+"""Learned pruning: importance is attention received, soft pruning converges to hard pruning, pruned tokens are removed."""
 
 import pytest
 import torch
@@ -19,9 +19,9 @@ BERT = BertConfig(layers=3, d_model=32, heads=4, d_ff=48, max_length=30, dropout
 def bert(**changes) -> nn.Module:
     torch.manual_seed(0)
     model = build_bert(BERT, "classes", 50, 0, 3, TokenReductionConfig(prune="soft", **changes)).eval()
-    for name, each in model.named_parameters():
+    for name, parameter in model.named_parameters():
         if "reduction" not in name:
-            nn.init.normal_(each, std=0.3)
+            nn.init.normal_(parameter, std=0.3)
     return model
 
 
@@ -53,21 +53,21 @@ def test_importance_is_attention_received(native: bool) -> None:
     assert received[1, 5:].tolist() == [0] * 4
 
 
-def test_thresholds_at_nothing_keep_everything() -> None:
-    model, given = bert(), texts(12, 7)
+def test_thresholds_of_zero_keep_every_token() -> None:
+    model, inputs = bert(), texts(12, 7)
     with torch.no_grad():
-        pruned = model(*given)
+        pruned = model(*inputs)
         model.bert.reduction = None
-        assert torch.allclose(pruned, model(*given), atol=1e-6)
+        assert torch.allclose(pruned, model(*inputs), atol=1e-6)
 
 
-def test_tokens_are_taken_away() -> None:
+def test_tokens_are_removed() -> None:
     model = bert()
     ids, segments = texts(20, 11)
     with torch.no_grad():
         model.bert.reduction.thresholds.fill_(0.9)
         left = model.bert.reduced(ids, segments, first_only=True)
-    attended = [[int(each) for each in lengths] for lengths, _ in left.counts]
+    attended = [[int(length) for length in lengths] for lengths, _ in left.counts]
     assert attended[0] == [20, 11]
     assert attended[1][0] < 20
     assert attended[2][0] <= attended[1][0]
@@ -86,24 +86,24 @@ def test_a_text_does_not_depend_on_its_neighbours() -> None:
         assert torch.allclose(together[1], model(ids[1:, :11], segments[1:, :11])[0], atol=1e-5)
 
 
-def test_soft_steps_become_the_hard_ones() -> None:
-    """At a temperature near nothing, what fades away counts as little as what is taken away."""
+def test_soft_pruning_converges_to_hard_pruning() -> None:
+    """At a temperature near zero, soft-pruned tokens have as little weight as removed ones."""
     model = bert(temperature=1e-5)
-    given = texts(20, 11)
+    inputs = texts(20, 11)
     with torch.no_grad():
         model.bert.reduction.thresholds.fill_(0.9)
-        hard = model(*given)
-        soft, _ = model.train().soft_pruned(*given)
+        hard = model(*inputs)
+        soft, _ = model.train().soft_pruned(*inputs)
     assert torch.allclose(soft, hard, atol=1e-3)
 
 
 def test_thresholds_learn_to_keep_less() -> None:
     model = bert(keep=0.5, weight=5.0, temperature=0.1).train()
-    given, gold = texts(20, 11, 16), torch.tensor([0, 1, 2])
+    inputs, gold = texts(20, 11, 16), torch.tensor([0, 1, 2])
     optimizer = make_optimizer(model, TextTrainConfig(steps=1, lr=1e-4))
     kept = []
     for _ in range(80):
-        scores, penalty = model.soft_pruned(*given)
+        scores, penalty = model.soft_pruned(*inputs)
         loss = nn.functional.cross_entropy(scores, gold) + penalty
         optimizer.zero_grad()
         loss.backward()
@@ -113,5 +113,5 @@ def test_thresholds_learn_to_keep_less() -> None:
     assert kept[-1] < 0.6
     thresholds = model.bert.reduction.thresholds
     assert (thresholds > 0).any()
-    left = model.eval().bert.reduced(*given, first_only=True)
+    left = model.eval().bert.reduced(*inputs, first_only=True)
     assert sum(int(attended.sum()) for attended, _ in left.counts[1:]) < 0.75 * 2 * 47

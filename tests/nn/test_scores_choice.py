@@ -1,4 +1,4 @@
-"""Every score in every Transformer: it learns, decodes step by step, is recorded, and no engine ignores it."""
+"""Every score in every Transformer: it trains, decodes step by step, is recorded, and is never ignored by the engine."""
 
 from typing import Any, get_args
 
@@ -34,7 +34,7 @@ def test_the_table_names_every_score() -> None:
     assert set(SCORES) == set(NAMES)
     kinds = {type(make_score(name, 8)) for name in NAMES}
     every = {
-        each for each in vars(scores).values() if isinstance(each, type) and issubclass(each, scores.Score)
+        item for item in vars(scores).values() if isinstance(item, type) and issubclass(item, scores.Score)
     }
     assert kinds == every - {scores.Score}
 
@@ -46,17 +46,17 @@ def test_a_cached_step_equals_the_full_pass(score: str, position: str) -> None:
     source, target = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]]), torch.randint(4, 30, (2, 6))
     with torch.no_grad():
         full, state = model(source, target), model.start(source)
-        for place in range(6):
-            step, state = model.step(target[:, place], state)
-            assert torch.allclose(step, full[:, place], atol=1e-5)
+        for index in range(6):
+            step, state = model.step(target[:, index], state)
+            assert torch.allclose(step, full[:, index], atol=1e-5)
 
 
 @pytest.mark.parametrize("score", NAMES)
-def test_every_parameter_of_every_score_learns(score: str) -> None:
+def test_every_parameter_of_every_score_is_trained(score: str) -> None:
     source, target = torch.randint(4, 30, (3, 5)), torch.randint(4, 30, (3, 6))
     bert = build_bert(BertConfig(layers=1, max_length=8, score=score, **SIZES), "classes", 30, 0, 3)  # type: ignore[arg-type]
     vit = build_vit(VitConfig(layers=1, height=8, width=8, channels=1, patch=4, score=score, **SIZES), 3)  # type: ignore[arg-type]
-    for model, given in (
+    for model, inputs in (
         (transformer(score), (source, target)),
         (gpt(score), (source,)),
         (bert, (source, source * 0)),
@@ -65,14 +65,18 @@ def test_every_parameter_of_every_score_learns(score: str) -> None:
         optimizer = torch.optim.Adam(model.parameters(), 0.01)
         losses = []
         for _ in range(5):
-            out = model.train()(*given).flatten(0, -2)
+            out = model.train()(*inputs).flatten(0, -2)
             loss = functional.cross_entropy(out, torch.arange(len(out)) % 3)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(float(loss))
         assert losses[-1] < losses[0]
-        learned = {name for name, each in model.named_parameters() if each.grad is not None and each.grad.any()}
+        learned = {
+            name
+            for name, parameter in model.named_parameters()
+            if parameter.grad is not None and parameter.grad.any()
+        }
         assert {name for name, _ in model.named_parameters() if ".score." in name} <= learned
 
 
@@ -92,13 +96,13 @@ def test_it_is_recorded_and_recording_changes_nothing(score: str) -> None:
 @pytest.mark.parametrize("score", NAMES)
 def test_the_engine_runs_scaled_dot_products_only(score: str) -> None:
     planned = plan(transformer(score).eval()), plan(gpt(score).eval())
-    assert all(isinstance(each, Plan if score == "scaled-dot" else Unsupported) for each in planned)
+    assert all(isinstance(result, Plan if score == "scaled-dot" else Unsupported) for result in planned)
 
 
 @pytest.mark.parametrize("score", [name for name in NAMES if name != "scaled-dot"])
 def test_relative_positions_are_refused_with_another_score(score: str) -> None:
-    told = 'relative positions are defined for the "scaled-dot" score'
-    with pytest.raises(RecipeError, match=told):
+    message = 'relative positions are defined for the "scaled-dot" score'
+    with pytest.raises(RecipeError, match=message):
         load_recipe(
             "translation",
             parse_assignments(["data.source=x", f"model.score={score}", "model.position=relative"]),

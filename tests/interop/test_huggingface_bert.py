@@ -1,4 +1,4 @@
-"""Hugging Face BERT folders: the same numbers out, every head, and one sentence for what is missing or foreign."""
+"""Hugging Face BERT folders: the same outputs, every head, and a one-line error for missing or unsupported parts."""
 
 import gzip
 import json
@@ -53,27 +53,27 @@ def written_out(
     return x
 
 
-def test_the_numbers_are_those_of_the_formulas(folder: Path) -> None:
-    found = huggingface_bert.read(folder)
+def test_hidden_states_equal_the_written_out_formulas(folder: Path) -> None:
+    checkpoint = huggingface_bert.read(folder)
     ids = torch.tensor([[2, 7, 9, 3, 11, 12, 3]])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
     with torch.no_grad():
-        ours = found.model.eval().bert(ids, segments)
+        ours = checkpoint.model.eval().bert(ids, segments)
     assert torch.allclose(ours, written_out(their_weights(), ids, segments), atol=1e-5)
-    assert (found.head, found.labels, found.new_weights) == ("none", (), ())
+    assert (checkpoint.head, checkpoint.labels, checkpoint.new_weights) == ("none", (), ())
 
 
 def test_older_names_and_a_missing_pooler(tmp_path: Path, folder: Path) -> None:
     weights = {
-        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): each
-        for name, each in their_weights("bert.").items()
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in their_weights("bert.").items()
         if "pooler" not in name
     }
-    found = huggingface_bert.read(write_folder(tmp_path / "older", weights))
-    assert found.new_weights == ("bert.pooler.weight", "bert.pooler.bias")
+    checkpoint = huggingface_bert.read(write_folder(tmp_path / "older", weights))
+    assert checkpoint.new_weights == ("bert.pooler.weight", "bert.pooler.bias")
     same = huggingface_bert.read(folder).model
     ids = torch.tensor([[2, 7, 9, 3]])
-    assert torch.equal(found.model.eval().bert(ids, ids * 0), same.eval().bert(ids, ids * 0))
+    assert torch.equal(checkpoint.model.eval().bert(ids, ids * 0), same.eval().bert(ids, ids * 0))
 
 
 HEADS = {
@@ -97,7 +97,7 @@ TABLE = "bert.embeddings.word_embeddings.weight"
 
 
 def masked_weights() -> dict[str, torch.Tensor]:
-    """Those of BertForPreTraining; the output has the table of the embeddings."""
+    """The weights of BertForPreTraining; the output projection is tied to the embeddings."""
     sampling = torch.Generator().manual_seed(5)
     drawn = {name: torch.randn(shape, generator=sampling) * 0.5 for name, shape in MASKED.items()}
     return {**their_weights("bert."), **drawn}
@@ -108,13 +108,13 @@ def write_masked(folder: Path, weights: dict[str, torch.Tensor], **changes: obje
 
 
 @pytest.mark.parametrize("activation", list(FORMULAS))
-def test_guesses_of_words_use_the_activation_of_the_model(tmp_path: Path, activation: str) -> None:
+def test_masked_word_predictions_use_the_models_activation(tmp_path: Path, activation: str) -> None:
     weights = masked_weights()
     import_folder(
         write_masked(tmp_path / "theirs", weights, hidden_act=activation), tmp_path / "run", as_json=True
     )
     ids, segments = torch.tensor([[2, 7, 4, 3, 11, 12, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
-    body = {name.removeprefix("bert."): each for name, each in weights.items()}
+    body = {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
     at = "cls.predictions.transform"
     rows = functional.linear(
         written_out(body, ids, segments, activation), weights[f"{at}.dense.weight"], weights[f"{at}.dense.bias"]
@@ -129,18 +129,20 @@ def test_guesses_of_words_use_the_activation_of_the_model(tmp_path: Path, activa
 
 
 @pytest.mark.parametrize("activation", list(FORMULAS))
-def test_guesses_of_words_are_those_of_transformers(tmp_path: Path, activation: str) -> None:
+def test_masked_word_predictions_equal_transformers(tmp_path: Path, activation: str) -> None:
     """Also of a folder that was exported again."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     folder = write_masked(tmp_path / "theirs", masked_weights(), hidden_act=activation)
     ids = torch.tensor([[2, 7, 4, 3, 11, 12, 3]])
-    found = huggingface_bert.read(folder)
-    huggingface_bert.write(tmp_path / "out", found.model, found.config, found.head, (), found.tokenizer)
-    model = found.model.eval()
+    checkpoint = huggingface_bert.read(folder)
+    huggingface_bert.write(
+        tmp_path / "out", checkpoint.model, checkpoint.config, checkpoint.head, (), checkpoint.tokenizer
+    )
+    model = checkpoint.model.eval()
     with torch.no_grad():
         ours = functional.linear(model.masked(model.bert(ids, ids * 0)), *model.output)
-        for place in (folder, tmp_path / "out"):
-            theirs = transformers.BertForPreTraining.from_pretrained(place).eval()
+        for path in (folder, tmp_path / "out"):
+            theirs = transformers.BertForPreTraining.from_pretrained(path).eval()
             assert float((ours - theirs(input_ids=ids).prediction_logits).abs().max()) <= 1e-5
 
 
@@ -162,18 +164,18 @@ UNTIED = {
 
 
 @pytest.mark.parametrize("name", list(UNTIED))
-def test_an_output_table_of_its_own_is_refused(tmp_path: Path, name: str) -> None:
-    others, changes, told = UNTIED[name]
+def test_an_untied_output_embedding_is_refused(tmp_path: Path, name: str) -> None:
+    others, changes, message = UNTIED[name]
     folder = write_masked(tmp_path / "theirs", {**masked_weights(), **others}, **changes)
     with pytest.raises(
         RegardError, match="the output of a masked language model must be tied to its token emb"
     ) as caught:
         huggingface_bert.read(folder)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("head", list(HEADS))
-def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_heads_are_imported(tmp_path: Path, head: str, capsys: pytest.CaptureFixture[str]) -> None:
     architecture, shapes = HEADS[head]
     drawn = {name: torch.randn(shape) for name, shape in shapes.items()}
     labels = {"id2label": {"0": "O", "1": "B-x", "2": "I-x"}} if head in ("classes", "tags") else {}
@@ -182,11 +184,11 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
     )
     import_folder(theirs, tmp_path / "run", as_json=True)
     assert json.loads(capsys.readouterr().out)["labels"] == list(labels.get("id2label", {}).values())
-    found = huggingface_bert.read(theirs)
-    assert found.head == head
+    checkpoint = huggingface_bert.read(theirs)
+    assert checkpoint.head == head
     head_weights = {"classes": "labels", "tags": "tags", "span": "edges", "pretraining": "next_sentence"}
     theirs_name = "cls.seq_relationship" if head == "pretraining" else next(iter(shapes)).split(".")[0]
-    assert torch.equal(getattr(found.model, head_weights[head]).weight, drawn[f"{theirs_name}.weight"])
+    assert torch.equal(getattr(checkpoint.model, head_weights[head]).weight, drawn[f"{theirs_name}.weight"])
     model = regard.load(tmp_path / "run")
     if head == "classes":
         (judged,) = model.classify(["a b c"])
@@ -222,12 +224,12 @@ NO_SOFTMAX = {
 
 
 def write_classifier(folder: Path, labels: int, **changes: object) -> Path:
-    """A BERT that classifies; a change to None takes the key out."""
+    """A BERT classifier; a change to None removes the key."""
     head = {"classifier.weight": torch.randn(labels, 16), "classifier.bias": torch.randn(labels)}
     named = {"id2label": {str(number): f"LABEL_{number}" for number in range(labels)}, **changes}
-    told = {key: value for key, value in named.items() if value is not None}
+    settings = {key: value for key, value in named.items() if value is not None}
     weights = {**their_weights("bert."), **head}
-    return write_folder(folder, weights, architectures=["BertForSequenceClassification"], **told)
+    return write_folder(folder, weights, architectures=["BertForSequenceClassification"], **settings)
 
 
 @pytest.mark.parametrize("name", list(NO_SOFTMAX))
@@ -242,10 +244,10 @@ def test_one_label_of_several_is_imported(tmp_path: Path) -> None:
     folder = write_classifier(tmp_path / "theirs", 3, problem_type="single_label_classification")
     import_folder(folder, tmp_path / "run", as_json=True)
     (judged,) = regard.load(tmp_path / "run").classify(["a b c"])
-    found = huggingface_bert.read(folder)
-    ids = torch.tensor([found.tokenizer.with_special_tokens(found.tokenizer.encode("a b c"))])
+    checkpoint = huggingface_bert.read(folder)
+    ids = torch.tensor([checkpoint.tokenizer.with_special_tokens(checkpoint.tokenizer.encode("a b c"))])
     with torch.no_grad():
-        shares = found.model.eval()(ids, ids * 0)[0].softmax(-1)
+        shares = checkpoint.model.eval()(ids, ids * 0)[0].softmax(-1)
     wanted = {f"LABEL_{number}": float(share) for number, share in enumerate(shares)}
     assert judged.probabilities == pytest.approx(wanted, abs=1e-5)
 
@@ -286,7 +288,7 @@ def lead_out(at: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(WRONG))
-def test_what_is_missing_or_foreign_is_one_sentence(folder: Path, name: str) -> None:
+def test_missing_or_unsupported_files_give_a_one_line_error(folder: Path, name: str) -> None:
     spoil, sentence = WRONG[name]
     spoil(folder)
     with pytest.raises(RegardError, match=sentence) as caught:
@@ -294,12 +296,12 @@ def test_what_is_missing_or_foreign_is_one_sentence(folder: Path, name: str) -> 
     assert "\n" not in str(caught.value)
 
 
-def test_words_that_no_vocabulary_has_are_left_out(tmp_path: Path) -> None:
+def test_embedding_rows_beyond_the_vocabulary_are_dropped(tmp_path: Path) -> None:
     weights = their_weights()
     table = weights["embeddings.word_embeddings.weight"]
     weights["embeddings.word_embeddings.weight"] = torch.cat([table, torch.ones(2, 16)])
-    found = huggingface_bert.read(write_folder(tmp_path / "wide", weights, vocab_size=len(PIECES) + 2))
-    assert torch.equal(found.model.bert.token_embedding.weight, table)
+    checkpoint = huggingface_bert.read(write_folder(tmp_path / "wide", weights, vocab_size=len(PIECES) + 2))
+    assert torch.equal(checkpoint.model.bert.token_embedding.weight, table)
 
 
 def captions(count: int) -> list[str]:
@@ -314,14 +316,16 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
         "transformers", reason="transformers is not installed: nothing to compare with"
     )
     sentences = captions(200)
-    found = huggingface_bert.read(minilm)
+    checkpoint = huggingface_bert.read(minilm)
     theirs, cut = (
         transformers.AutoModel.from_pretrained(minilm).eval(),
         transformers.AutoTokenizer.from_pretrained(minilm),
     )
-    ours = [found.tokenizer.with_special_tokens(ids) for ids in found.tokenizer.encode_batch(sentences)]
+    ours = [
+        checkpoint.tokenizer.with_special_tokens(ids) for ids in checkpoint.tokenizer.encode_batch(sentences)
+    ]
     assert ours == [cut(sentence)["input_ids"] for sentence in sentences]
-    model = found.model.eval()
+    model = checkpoint.model.eval()
     for ids in ours:
         row = torch.tensor([ids])
         with torch.no_grad():
@@ -331,21 +335,21 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
 
 def test_the_real_minilm_gives_the_numbers_that_were_recorded(minilm: Path) -> None:
     """Those of transformers, by `python benchmarks/bert.py parity MINILM SENTENCES --record FILE`."""
-    found = huggingface_bert.read(minilm)
-    model = found.model.eval()
+    checkpoint = huggingface_bert.read(minilm)
+    model = checkpoint.model.eval()
     recorded = json.loads((Path(__file__).parent / "minilm_recorded.json").read_text("utf-8"))
-    texts = [each["text"] for each in recorded]
-    assert [found.tokenizer.with_special_tokens(ids) for ids in found.tokenizer.encode_batch(texts)] == [
-        each["ids"] for each in recorded
-    ]
-    for each in recorded:
-        row, wanted = torch.tensor([each["ids"]]), torch.tensor(each["hidden"])
+    texts = [record["text"] for record in recorded]
+    assert [
+        checkpoint.tokenizer.with_special_tokens(ids) for ids in checkpoint.tokenizer.encode_batch(texts)
+    ] == [record["ids"] for record in recorded]
+    for record in recorded:
+        row, wanted = torch.tensor([record["ids"]]), torch.tensor(record["hidden"])
         with torch.no_grad():
             hidden = model.bert(row, row * 0)[0, :, : wanted.size(1)]
         assert float((hidden - wanted).abs().max()) <= 1e-5
 
 
-def test_the_real_minilm_knows_what_is_alike(minilm: Path, tmp_path: Path) -> None:
+def test_the_real_minilm_ranks_similar_sentences_first(minilm: Path, tmp_path: Path) -> None:
     import_folder(minilm, tmp_path / "minilm", as_json=False)
     model = regard.load(tmp_path / "minilm")
     dog, hound, stock = model.embed(

@@ -1,4 +1,4 @@
-"""Search in C against search in PyTorch: the same translations, and the same bits whatever stands beside."""
+"""Native beam search against plain beam search: the same translations, bit-identical in any batch."""
 
 import copy
 from typing import cast
@@ -35,8 +35,8 @@ def model(**changes: object) -> Transformer:
     torch.manual_seed(int(str(changes.pop("seed", 1))))
     settings = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 4, "d_ff": 48, **changes}
     made = build(TransformerConfig(**settings), WORDS, WORDS, Tokenizer.padding)  # type: ignore[arg-type]
-    for each in made.parameters():
-        nn.init.normal_(each, std=0.3)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.3)
     assert isinstance(made, Transformer)
     with torch.no_grad():
         made.output_bias[Tokenizer.end] = 2.0  # some end soon, some are cut off
@@ -96,9 +96,11 @@ def test_the_same_hypotheses_as_the_plain_search(
             norm=norm, position=position, tie_embeddings=tie_embeddings, activation=activation, seed=seed
         )
         ours, plain = both(made, options)
-        assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in plain]
-        for source, one, other in zip(SENTENCES, ours, plain, strict=True):
-            for mine, theirs in zip(one, other, strict=True):
+        assert [[hypothesis.ids for hypothesis in nbest] for nbest in ours] == [
+            [hypothesis.ids for hypothesis in nbest] for nbest in plain
+        ]
+        for source, native_nbest, plain_nbest in zip(SENTENCES, ours, plain, strict=True):
+            for mine, theirs in zip(native_nbest, plain_nbest, strict=True):
                 assert mine.score == pytest.approx(theirs.score, abs=1e-4)
                 assert mine.log_probability == pytest.approx(
                     rescored(made, source, mine.ids, options), abs=1e-3
@@ -107,9 +109,12 @@ def test_the_same_hypotheses_as_the_plain_search(
 
 @torch.no_grad()
 def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options: BeamSearchConfig) -> float:
-    """The log probability of a translation by one pass over it in float64, without what no translation contains."""
-    room = min(LIMITS.max_length_for(len(source)), options.max_length)
-    wanted = [*ids, *([LIMITS.end] if len(ids) < room else [])]  # what fills the room was cut off
+    """The log probability of a translation by one teacher-forced pass in float64, with suppressed tokens masked."""
+    limit = min(LIMITS.max_length_for(len(source)), options.max_length)
+    wanted = [
+        *ids,
+        *([LIMITS.end] if len(ids) < limit else []),
+    ]  # a translation of the full length has no end symbol
     written = torch.tensor([[LIMITS.begin, *wanted[:-1]]])
     logits = copy.deepcopy(made).double()(torch.tensor([source]), written)[0]
     logits[:, list(LIMITS.suppressed)] = -torch.inf
@@ -120,7 +125,9 @@ def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options
 def test_a_beam_as_wide_as_the_vocabulary() -> None:
     options = BeamSearchConfig(beam=WORDS, nbest=4, max_length=4)
     ours, plain = both(model(), options)
-    assert [[each.ids for each in one] for one in ours] == [[each.ids for each in one] for one in plain]
+    assert [[hypothesis.ids for hypothesis in nbest] for nbest in ours] == [
+        [hypothesis.ids for hypothesis in nbest] for nbest in plain
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,23 +136,23 @@ def test_a_beam_as_wide_as_the_vocabulary() -> None:
     ids=str,
 )
 def test_an_ensemble_equals_the_plain_search(options: BeamSearchConfig) -> None:
-    """Of other depth, width and norm too: only their words must be the same."""
+    """Members may differ in depth, width and norm; only their vocabularies must be the same."""
     members = [model(seed=1), model(seed=2, norm="post"), model(seed=3, d_model=64, d_ff=80, decoder_layers=3)]
-    for some in (members[:2], members):
-        ours, plain = both(Ensemble(some).eval(), options)
-        for one, other in zip(ours, plain, strict=True):
-            for mine, theirs in zip(one, other, strict=True):
+    for subset in (members[:2], members):
+        ours, plain = both(Ensemble(subset).eval(), options)
+        for native_nbest, plain_nbest in zip(ours, plain, strict=True):
+            for mine, theirs in zip(native_nbest, plain_nbest, strict=True):
                 assert mine.ids == theirs.ids
                 assert mine.score == pytest.approx(theirs.score, abs=1e-4)
 
 
-def test_one_member_that_the_kernels_do_not_know_leaves_all_to_search() -> None:
+def test_an_ensemble_with_an_unsupported_member_uses_the_plain_search() -> None:
     assert native_search(Ensemble([model(), model(position="alibi")]).eval(), 256) is None
     assert native_search(Ensemble([model(), model()]), 256) is not None  # those in it do not train
 
 
 @pytest.mark.parametrize("made", [model(), Ensemble([model(seed=1), model(seed=2)])], ids=["one", "two"])
-def test_a_translation_has_the_same_bits_in_any_batch(made: nn.Module) -> None:
+def test_a_translation_is_bit_identical_in_any_batch(made: nn.Module) -> None:
     native = native_search(made, 256)
     assert native is not None
     wanted = settings(BeamSearchConfig(beam=3, nbest=3))
@@ -162,7 +169,7 @@ def test_unsupported_models_use_the_plain_search(changes: dict[str, object]) -> 
     assert native_search(model(**changes), 256) is None
 
 
-def test_changed_weights_are_seen() -> None:
+def test_changed_weights_are_used() -> None:
     made = model()
     first = native_search(made, 256)
     assert native_search(made, 256) is first
@@ -170,12 +177,12 @@ def test_changed_weights_are_seen() -> None:
         made.decoder.blocks[0].feed_forward.sublayer.fc1.weight.mul_(2)  # type: ignore[union-attr,operator]
     ours, plain = both(made, BeamSearchConfig(beam=2))
     assert native_search(made, 256) is not first
-    assert [each[0].ids for each in ours] == [each[0].ids for each in plain]
+    assert [nbest[0].ids for nbest in ours] == [nbest[0].ids for nbest in plain]
     made.train()
     assert native_search(made, 256) is None
 
 
-def test_weights_made_in_inference_mode_are_searched_too() -> None:
+def test_weights_created_in_inference_mode_are_supported() -> None:
     with torch.inference_mode():
         made = model()
         first = native_search(made, 256)
@@ -197,7 +204,7 @@ def test_the_top_of_rows(words: int, wanted: int) -> None:
     assert torch.allclose(norms, scores.logsumexp(-1), atol=1e-5)
 
 
-def test_of_equal_scores_the_first_word_is_taken() -> None:
+def test_equal_scores_select_the_lowest_token_id() -> None:
     scores = torch.zeros(1, 100)
     scores[0, 60] = 1.0
     _, tokens, _ = top_of_rows(scores, 4)
@@ -214,15 +221,17 @@ def remembering(made: Transformer, seed: int, weight: float = 0.4) -> KnnModel:
 @pytest.mark.parametrize("options", [BeamSearchConfig(beam=1), BeamSearchConfig(beam=5, nbest=3)], ids=str)
 def test_knn_search_equals_the_plain_search(norm: str, options: BeamSearchConfig) -> None:
     alone = model(norm=norm)
-    for asked in (
+    for variant in (
         remembering(alone, 1),
         Ensemble([remembering(alone, 2), model(seed=2)]).eval(),
         Ensemble([model(seed=3), remembering(model(seed=4), 3, 0.7)]).eval(),
     ):
-        ours, plain = both(asked, options)
-        for one, other in zip(ours, plain, strict=True):
-            assert [each.ids for each in one] == [each.ids for each in other]
-            for mine, theirs in zip(one, other, strict=True):
+        ours, plain = both(variant, options)
+        for native_nbest, plain_nbest in zip(ours, plain, strict=True):
+            assert [hypothesis.ids for hypothesis in native_nbest] == [
+                hypothesis.ids for hypothesis in plain_nbest
+            ]
+            for mine, theirs in zip(native_nbest, plain_nbest, strict=True):
                 assert mine.score == pytest.approx(theirs.score, abs=1e-4)
-    with_memory = [each[0].ids for each in both(remembering(alone, 1), options)[0]]
-    assert with_memory != [each[0].ids for each in both(alone, options)[0]]
+    with_memory = [nbest[0].ids for nbest in both(remembering(alone, 1), options)[0]]
+    assert with_memory != [nbest[0].ids for nbest in both(alone, options)[0]]

@@ -36,9 +36,9 @@ def put(folder: Path, name: str, content: str) -> Path:
         ("d.jsonl", '{"text": "good film", "label": "pos"}\n\n{"text": "bad film", "label": "neg"}\n'),
     ],
 )
-def test_texts_and_labels_are_found(tmp_path: Path, name: str, content: str) -> None:
-    found = list(read_labelled(put(tmp_path, name, content)))
-    assert [(each.text, each.pair, each.label) for each in found] == [
+def test_texts_and_labels_are_read(tmp_path: Path, name: str, content: str) -> None:
+    examples = list(read_labelled(put(tmp_path, name, content)))
+    assert [(example.text, example.pair, example.label) for example in examples] == [
         ("good film", None, "pos"),
         ("bad film", None, "neg"),
     ]
@@ -46,15 +46,15 @@ def test_texts_and_labels_are_found(tmp_path: Path, name: str, content: str) -> 
 
 def test_labels_may_be_numbers_in_json(tmp_path: Path) -> None:
     path = put(tmp_path, "a.jsonl", '{"premise": "a", "hypothesis": "b", "label": 1}\n')
-    (found,) = read_labelled(path, pairs=True)
-    assert (found.text, found.pair, found.label, found.line) == ("a", "b", "1", 1)
+    (example,) = read_labelled(path, pairs=True)
+    assert (example.text, example.pair, example.label, example.line) == ("a", "b", "1", 1)
 
 
-def test_columns_may_be_told(tmp_path: Path) -> None:
+def test_columns_can_be_named(tmp_path: Path) -> None:
     path = put(tmp_path, "a.tsv", "x\tgood film\tpos\ny\tbad film\tneg\n")
-    found = list(read_labelled(path, LabelledColumns("2", None, "3")))
-    assert [each.label for each in found] == ["pos", "neg"]
-    assert distinct_labels(found, path) == ["neg", "pos"]
+    examples = list(read_labelled(path, LabelledColumns("2", None, "3")))
+    assert [example.label for example in examples] == ["pos", "neg"]
+    assert distinct_labels(examples, path) == ["neg", "pos"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_columns_may_be_told(tmp_path: Path) -> None:
         ("text\tlabel\nx\ty\n", LabelledColumns("text", None, "labels"), "a.tsv: no column labels; the columns are text, label; did you mean label"),
     ],
 )  # fmt: skip
-def test_bad_tables_are_one_sentence(
+def test_bad_tables_give_a_one_line_error(
     tmp_path: Path, content: str, columns: LabelledColumns, sentence: str
 ) -> None:
     path = put(tmp_path, "a.tsv", content)
@@ -80,17 +80,17 @@ def test_bad_tables_are_one_sentence(
 
 def test_one_class_and_unseen_labels_are_refused(tmp_path: Path) -> None:
     path = put(tmp_path, "a.tsv", "x\tpos\ny\tpos\n")
-    found = list(read_labelled(path))
+    examples = list(read_labelled(path))
     with pytest.raises(CorpusError, match=r"a\.tsv, lines 1 to 2: all examples have the label 'pos'"):
-        distinct_labels(found, path)
+        distinct_labels(examples, path)
     with pytest.raises(
         CorpusError,
         match=r"a\.tsv, line 1: the label 'pos' was not among .* which are neg, poss; did you mean poss",
     ):
-        check_labels(found, ["neg", "poss"], path)
+        check_labels(examples, ["neg", "poss"], path)
 
 
-def test_imbalance_is_told(tmp_path: Path) -> None:
+def test_class_imbalance_is_reported(tmp_path: Path) -> None:
     path = put(tmp_path, "a.tsv", "x\tpos\ny\tpos\nz\tneg\n")
     assert (
         label_distribution(list(read_labelled(path)))
@@ -101,7 +101,7 @@ def test_imbalance_is_told(tmp_path: Path) -> None:
 def test_real_tables(real_data: Path) -> None:
     sst = list(read_labelled(real_data / "sst2" / "train.tsv.gz"))
     assert len(sst) == 6_920
-    assert {each.label for each in sst} == {"0", "1"}
+    assert {example.label for example in sst} == {"0", "1"}
     sick = list(read_labelled(real_data / "sick" / "train.tsv.gz", pairs=True))
     assert len(sick) == 4_500
     assert distinct_labels(sick, real_data) == ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"]
@@ -110,12 +110,12 @@ def test_real_tables(real_data: Path) -> None:
 
 def test_conll_columns(tmp_path: Path) -> None:
     content = "-DOCSTART- -X- O\n\nEmpire NN B-place\nState NN I-place\n\n\n. . O"
-    found = list(read_conll(put(tmp_path, "a.conll", content)))
-    assert [(each.words, each.tags, each.line) for each in found] == [
+    sentences = list(read_conll(put(tmp_path, "a.conll", content)))
+    assert [(sentence.words, sentence.tags, sentence.line) for sentence in sentences] == [
         (("Empire", "State"), ("B-place", "I-place"), 3),
         ((".",), ("O",), 7),
     ]
-    assert distinct_tags(found, tmp_path) == ["O", "B-place", "I-place"]
+    assert distinct_tags(sentences, tmp_path) == ["O", "B-place", "I-place"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_conll_columns(tmp_path: Path) -> None:
         ("\n \n", "a.conll has no words; a line is a word, a tab and its tag"),
     ],
 )
-def test_ragged_columns_are_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
+def test_ragged_columns_give_a_one_line_error(tmp_path: Path, content: str, sentence: str) -> None:
     with pytest.raises(CorpusError) as caught:
         list(read_conll(put(tmp_path, "a.conll", content)))
     assert str(caught.value) == f"{tmp_path}/{sentence}"
@@ -139,11 +139,11 @@ TAGS = st.sampled_from(["O", "B-x", "I-x", "B-y", "I-y"])
 
 
 @given(st.lists(st.lists(st.tuples(WORDS, TAGS), min_size=1, max_size=5), min_size=1, max_size=5))
-def test_what_is_written_in_columns_is_read(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
+def test_written_columns_are_read_back(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
     content = "\n\n".join("\n".join(f"{word}\t{tag}" for word, tag in sentence) for sentence in rows)
     path = put(tmp_path_factory.getbasetemp(), "written.conll", content)
-    found = list(read_conll(path))
-    assert [list(zip(each.words, each.tags, strict=True)) for each in found] == rows
+    sentences = list(read_conll(path))
+    assert [list(zip(sentence.words, sentence.tags, strict=True)) for sentence in sentences] == rows
 
 
 def test_real_columns(real_data: Path) -> None:
@@ -154,14 +154,19 @@ def test_real_columns(real_data: Path) -> None:
 
 
 def squad(**changes: object) -> dict:
-    asked = {"id": "q1", "question": "Who ran?", "answers": [{"text": "A dog", "answer_start": 0}], **changes}
-    return {"data": [{"paragraphs": [{"context": "A dog ran.", "qas": [asked]}]}]}
+    question = {
+        "id": "q1",
+        "question": "Who ran?",
+        "answers": [{"text": "A dog", "answer_start": 0}],
+        **changes,
+    }
+    return {"data": [{"paragraphs": [{"context": "A dog ran.", "qas": [question]}]}]}
 
 
 def test_questions_are_read(tmp_path: Path) -> None:
-    (found,) = read_squad(put(tmp_path, "a.json.gz", json.dumps(squad())))
-    assert (found.number, found.question, found.context) == ("q1", "Who ran?", "A dog ran.")
-    assert (found.answers[0].text, found.answers[0].start) == ("A dog", 0)
+    (question,) = read_squad(put(tmp_path, "a.json.gz", json.dumps(squad())))
+    assert (question.number, question.question, question.context) == ("q1", "Who ran?", "A dog ran.")
+    assert (question.answers[0].text, question.answers[0].start) == ("A dog", 0)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +179,7 @@ def test_questions_are_read(tmp_path: Path) -> None:
         (squad(answers=[{"text": "A dog"}]), "(question q1): there is no 'answer_start'; the file must have the format of SQuAD 1.1"),
     ],
 )  # fmt: skip
-def test_bad_answers_are_one_sentence(tmp_path: Path, content: dict, sentence: str) -> None:
+def test_bad_answers_give_a_one_line_error(tmp_path: Path, content: dict, sentence: str) -> None:
     raw = json.dumps(content, indent=1)
     line = raw[: raw.index('"q1"')].count("\n") + 1
     with pytest.raises(CorpusError) as caught:
@@ -194,13 +199,13 @@ def test_bad_answers_are_one_sentence(tmp_path: Path, content: dict, sentence: s
         ),
     ],
 )
-def test_other_json_is_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
+def test_other_json_gives_a_one_line_error(tmp_path: Path, content: str, sentence: str) -> None:
     with pytest.raises(CorpusError) as caught:
         read_squad(put(tmp_path, "a.json", content))
     assert str(caught.value) == f"{tmp_path}/{sentence}"
 
 
 def test_real_questions(real_data: Path) -> None:
-    found = read_squad(real_data / "xquad" / "en.json.gz")
-    assert len(found) == 1_190
-    assert len({each.article for each in found}) == 48
+    questions = read_squad(real_data / "xquad" / "en.json.gz")
+    assert len(questions) == 1_190
+    assert len({question.article for question in questions}) == 48

@@ -1,4 +1,4 @@
-"""The next token without leaving C: the scores of the plain model, row by row the same bits in any company."""
+"""Native GPT generation: the scores of the plain model, each row bit-identical in any batch."""
 
 import pytest
 import torch
@@ -13,8 +13,8 @@ def model(**changes: object) -> GptLanguageModel:
     torch.manual_seed(0)
     shape = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_length": 16}
     made = build_gpt(GptConfig(**{**shape, **changes}), "language", 50).eval()  # type: ignore[arg-type]
-    for each in made.parameters():
-        torch.nn.init.normal_(each, std=0.3)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
     assert isinstance(made, GptLanguageModel)
     return made
 
@@ -29,21 +29,21 @@ def native_of(plain: GptLanguageModel) -> NativeGpt:
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("position", ["learned", "sinusoidal", "rotary"])
 @torch.no_grad()
-def test_scores_are_those_of_the_plain_model_beyond_the_window_too(
+def test_scores_equal_the_plain_models_also_beyond_the_window(
     position: str, norm: str, activation: str
 ) -> None:
     plain = model(position=position, norm=norm, activation=activation)
     native, ids = native_of(plain), torch.randint(50, (3, 40))
     states = plain.start(ids[:, :5]), native.start(ids[:, :5])
-    for place in range(5, 40):
-        wanted, first = plain.step(ids[:, place], states[0])
-        found, second = native.step(ids[:, place], states[1])
+    for index in range(5, 40):
+        wanted, first = plain.step(ids[:, index], states[0])
+        actual, second = native.step(ids[:, index], states[1])
         states = first, second
-        assert torch.allclose(found, wanted, atol=1e-4), place
+        assert torch.allclose(actual, wanted, atol=1e-4), index
 
 
 @torch.no_grad()
-def test_rows_can_be_chosen_repeated_and_left_out() -> None:
+def test_rows_can_be_selected_repeated_and_dropped() -> None:
     plain = model()
     native, ids = native_of(plain), torch.randint(50, (2, 12))
     _, state = native.step(ids[:, 5], native.start(ids[:, :5]))
@@ -54,7 +54,7 @@ def test_rows_can_be_chosen_repeated_and_left_out() -> None:
 
 
 @torch.no_grad()
-def test_a_row_has_the_same_bits_in_any_company() -> None:
+def test_a_row_is_bit_identical_in_any_batch() -> None:
     native, ids = native_of(model()), torch.randint(50, (9, 8))
     scores, _ = native.step(ids[:, 7], native.start(ids[:, :7]))
     for row in range(9):

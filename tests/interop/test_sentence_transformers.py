@@ -27,10 +27,10 @@ KEYS = {"cls": "pooling_mode_cls_token", "max": "pooling_mode_max_tokens", "mean
 
 def write_modules(folder: Path, *kinds: str, package: str = SAVED_BY_6, **pooling: Any) -> Path:
     """modules.json with the named modules, and the configuration of the pooling."""
-    paths = ["" if kind == "Transformer" else f"{place}_{kind}" for place, kind in enumerate(kinds)]
+    paths = ["" if kind == "Transformer" else f"{index}_{kind}" for index, kind in enumerate(kinds)]
     modules = [
-        {"idx": place, "name": str(place), "path": path, "type": f"{package}.{kind}"}
-        for place, (path, kind) in enumerate(zip(paths, kinds, strict=True))
+        {"idx": index, "name": str(index), "path": path, "type": f"{package}.{kind}"}
+        for index, (path, kind) in enumerate(zip(paths, kinds, strict=True))
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "1_Pooling").mkdir(exist_ok=True)
@@ -40,12 +40,14 @@ def write_modules(folder: Path, *kinds: str, package: str = SAVED_BY_6, **poolin
 
 def expected(folder: Path, pooling: str, normal: bool) -> np.ndarray:
     """Vectors text by text, without padding, from the hidden states."""
-    found = huggingface_bert.read(folder)
+    checkpoint = huggingface_bert.read(folder)
     vectors = []
     for text in TEXTS:
-        ids = found.tokenizer.with_special_tokens(found.tokenizer.encode(text)[:18])
+        ids = checkpoint.tokenizer.with_special_tokens(checkpoint.tokenizer.encode(text)[:18])
         with torch.no_grad():
-            hidden = found.model.eval().bert(torch.tensor([ids]), torch.zeros(1, len(ids), dtype=torch.long))[0]
+            hidden = checkpoint.model.eval().bert(
+                torch.tensor([ids]), torch.zeros(1, len(ids), dtype=torch.long)
+            )[0]
         vector = {"mean": hidden.mean(0), "cls": hidden[0], "max": hidden.max(0).values}[pooling]
         vectors.append(vector / vector.norm() if normal else vector)
     return torch.stack(vectors).numpy()
@@ -70,7 +72,7 @@ def test_pooling_and_normalisation_are_honoured(
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
-def test_the_vectors_are_those_of_sentence_transformers(folder: Path, tmp_path: Path, pooling: str) -> None:
+def test_the_vectors_equal_sentence_transformers(folder: Path, tmp_path: Path, pooling: str) -> None:
     """Also those of a run that was exported again, in which older keys name the pooling."""
     missing = "sentence-transformers 6 is not installed"
     package = pytest.importorskip("sentence_transformers", reason=missing)
@@ -89,7 +91,7 @@ def test_the_vectors_are_those_of_sentence_transformers(folder: Path, tmp_path: 
     assert np.abs(ours - again.encode(TEXTS)).max() < 1e-5
 
 
-def test_onnx_pools_in_the_same_way(folder: Path, tmp_path: Path) -> None:
+def test_onnx_pools_the_same_way(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
     import_run(write_modules(folder, "Transformer", "Pooling", pooling_mode="max"), tmp_path / "run")
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
