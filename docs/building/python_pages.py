@@ -138,7 +138,7 @@ def is_property(node: ast.FunctionDef) -> bool:
 def type_name(hint: Any) -> str:
     """A type as it is written in the source."""
     if isinstance(hint, str):
-        return hint
+        return annotation(ast.parse(hint, mode="eval").body)
     text = inspect.formatannotation(hint)
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)
 

@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 def source_of(name: str) -> str:
-    """Source of a function, class or method: `regard.nn.attention.plain`, `....ScaledDot.compare`."""
+    """Source of a function, class or method: `regard.nn.attention.attend`, `....ScaledDot.compare`."""
     path, inner = module_of(name)
     text = path.read_text("utf-8")
     node: ast.AST = ast.parse(text)

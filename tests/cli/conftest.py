@@ -1,12 +1,12 @@
-"""Commands in the process of the test, and a translation run for them."""
+"""A fixture that runs commands in the test's process, and a translation run."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.console import Command, Ended, run_command
-from support.small_corpus import write_corpus
-from support.undrawn import undrawn
+from support.small_translation import write_corpus
+from support.without_figures import without_figures
 
 import regard
 
@@ -20,7 +20,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The console script, run in `tmp_path`."""
+    """Runs the console script in `tmp_path`."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> Ended:
@@ -31,10 +31,10 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.fixture(scope="session")
 def translation_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Transformer of one layer, three steps old."""
+    """A Transformer of one layer, trained for three steps."""
     folder = tmp_path_factory.mktemp("translation")
     write_corpus(folder)
-    with undrawn():
+    with without_figures():
         regard.train("translation", folder / "run", overrides={
             "data.source": folder / "n.de", "data.target": folder / "n.en", "tokenizer.kind": "bpe", "tokenizer.vocab_size": 290,
             "model.max_length": 24, "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16,

@@ -5,38 +5,38 @@ from pathlib import Path
 
 import pytest
 from support.console import Command
-from support.undrawn import undrawn
+from support.without_figures import without_figures
 
 import regard
-from regard.bench import decoding
-from regard.bench.rounds import speedup, timed_rounds
 from regard.config.schema import parse_assignments
+from regard.tasks.timing import speedup, timed_rounds
+from regard.tasks.translation import speed
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
-        (["nowhere"], "a run is measured on sentences: give them with --source"),
+        (["nowhere"], "decoding speed is measured on a file of sentences: use --source"),
         (["nowhere", "--source", "no.txt"], "no.txt: there is no such file"),
-        (["a", "b", "--source", "lines.txt"], "one run is measured, not 2: a, b"),
-        (["nowhere", "--data", "lines.txt"], "--data is for a bench of `reduction`"),
-        (["paint"], "name the run to measure: regard bench paint RUN"),
-        (["paint", "a", "--source", "lines.txt"], "--source is for a bench of a run that translates"),
+        (["a", "b", "--source", "lines.txt"], "expected one run, got 2: a, b"),
+        (["nowhere", "--data", "lines.txt"], "--data is only for benchmarks of token reduction"),
+        (["paint"], "the run is missing; usage: regard bench paint RUN"),
+        (["paint", "a", "--source", "lines.txt"], "--source is only for benchmarks of translation runs"),
         (["nowhere", "--source", "lines.txt"], "nowhere"),
     ],
 )
-def test_what_cannot_be_measured(command: Command, tmp_path: Path, arguments: list[str], sentence: str) -> None:
+def test_invalid_arguments(command: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "lines.txt").write_text("ein Satz\n", "utf-8")
-    code, _, printed = command("bench", *arguments)
+    code, _, err = command("bench", *arguments)
     assert code == 2
-    assert sentence in printed
-    assert "Traceback" not in printed
+    assert message in err
+    assert "Traceback" not in err
 
 
-def test_a_run_is_measured_on_the_users_sentences(
+def test_decoding_speed_on_the_users_sentences(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "SENTENCES", {1: 1, 64: 2})
+    monkeypatch.setattr(speed, "SENTENCES", {1: 1, 64: 2})
     lines = ["ein Hund", "eine Katze", "ein Mann"] * 20
     for side in ("a", "b"):
         (tmp_path / f"train.{side}").write_text("\n".join(lines) + "\n", "utf-8")
@@ -46,7 +46,7 @@ def test_a_run_is_measured_on_the_users_sentences(
         for side, letter in (("source", "a"), ("target", "b"))
     ]
     small = ["model.size=tiny", "train.steps=1", "tokenizer.kind=words"]
-    with undrawn():
+    with without_figures():
         regard.train("translation", tmp_path / "run", overrides=parse_assignments([*data, *small]))
     code, out, err = command("bench", "run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")
     assert code == 0, err
@@ -58,13 +58,13 @@ def test_a_run_is_measured_on_the_users_sentences(
     assert all(case["sentences_per_second"] > 0 for case in measured["cases"])
 
 
-def test_rounds_are_interleaved_and_every_other_one_is_reversed() -> None:
+def test_rounds_are_interleaved_and_every_second_one_is_reversed() -> None:
     order: list[str] = []
     times = timed_rounds([lambda: order.append("a"), lambda: order.append("b")], 2)
     assert order == ["a", "b", "a", "b", "b", "a"]
-    assert [len(each) for each in times] == [2, 2]
+    assert [len(seconds) for seconds in times] == [2, 2]
 
 
-def test_the_speedup_is_the_median_of_the_rounds_ratios() -> None:
+def test_the_speedup_is_the_median_of_the_ratios() -> None:
     """Of 2, 10/9 and 3; the ratio of the medians would be 3."""
     assert speedup([2.0, 10.0, 9.0], [1.0, 9.0, 3.0]) == 2.0

@@ -1,4 +1,4 @@
-"""`regard data`: results on standard output, remarks on standard error, mistakes as one sentence."""
+"""`regard data`: results on standard output, messages on standard error, errors in one line."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_list_shows_every_set(run):
+def test_list_has_every_data_set(run):
     result = run("list")
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["name", "languages", "pairs", "licence", "here", "origin"]
@@ -40,7 +40,7 @@ def test_list_shows_every_set(run):
     assert "  no  " in lines[2]
 
 
-def test_list_for_programs(run):
+def test_list_as_json(run):
     records = {record["name"]: record for record in json.loads(run("list", "--json").stdout)}
     assert records["multi30k"]["pairs"] == {"train": 29_000, "valid": 1_014, "test": 1_000}
     assert records["multi30k"]["languages"] == ["de", "en", "fr", "cs"]
@@ -54,7 +54,7 @@ def test_show_prints_pairs(run, folder):
     assert json.loads(swapped.stdout) == {"source": "en 0", "target": "de 0"}
 
 
-def test_get_of_the_embedded_set_has_nothing_to_do(run):
+def test_get_of_the_embedded_data_set_downloads_nothing(run):
     result = run("get", "picturebook")
     assert result.exit_code == 0
     assert result.stdout == ""
@@ -72,7 +72,7 @@ def test_get_prints_files_or_their_folder(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["get", "show"])
 def test_an_unknown_name_is_refused(run, command):
-    with pytest.raises(RegardError, match=r"There is no data set 'tatoeba'; .*; did you mean tatoeba-eng-fra"):
+    with pytest.raises(RegardError, match=r"unknown data set 'tatoeba'; .*; did you mean tatoeba-eng-fra"):
         run(command, "tatoeba")
 
 

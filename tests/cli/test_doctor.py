@@ -1,4 +1,4 @@
-"""`regard doctor` as a user runs it; what its checks notice is in tests/tasks/test_doctor.py."""
+"""`regard doctor` as a user runs it; its checks are tested in tests/tasks/test_doctor.py."""
 
 import json
 
@@ -9,7 +9,7 @@ from support.console import Command
 from regard.tasks import doctor
 
 
-def test_the_exit_code_is_1_when_something_is_wrong(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_is_1_if_a_check_fails(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "CHECKS", {"versions": doctor.versions, "threads": doctor.threads})
     code, out, _ = command("doctor", "--json")
     assert (code, json.loads(out)["well"]) == (0, True)

@@ -8,7 +8,7 @@ from support.console import Command
 
 from regard.cli import main
 
-SHARED = {"__init__", "main", "arguments", "lines", "output", "terminal"}
+SHARED = {"__init__", "main", "arguments", "lines", "terminal"}
 HEAVY = (
     "torch",
     "matplotlib",
@@ -22,18 +22,18 @@ HEAVY = (
 )
 
 
-def test_every_command_is_one_module_of_its_name() -> None:
+def test_every_command_has_a_module_of_its_name() -> None:
     modules = {path.stem for path in Path(main.__file__).parent.glob("*.py")}
     assert modules - SHARED == {"import_folder" if name == "import" else name for name in main.COMMANDS}
 
 
-def test_importing_the_command_line_loads_nothing_heavy(tmp_path: Path) -> None:
+def test_importing_the_command_line_imports_nothing_heavy(tmp_path: Path) -> None:
     program = f"import sys, regard, regard.cli.main; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"
 
 
-def test_the_manual_page_has_every_command_in_the_order_of_the_table(command: Command) -> None:
+def test_the_manual_page_has_every_command_in_order(command: Command) -> None:
     code, page, _ = command("man")
     assert code == 0
     assert page.startswith(".TH REGARD 1")

@@ -14,7 +14,7 @@ def test_a_report_is_one_file(translation_run: Path, command: Command, tmp_path:
     assert page.count("<img ") == 5
 
 
-def test_another_suffix_is_refused(translation_run: Path, command: Command) -> None:
+def test_other_suffixes_are_refused(translation_run: Path, command: Command) -> None:
     code, out, err = command("report", str(translation_run), "-o", "report.md")
     assert (code, out) == (2, "")
     assert err == "regard: report.md: a report is written as .html\n"

@@ -1,4 +1,4 @@
-"""`regard show` from the outside: pictures, tables, JSON, and a clear word for a user's mistake."""
+"""`regard show` as a user runs it: pictures, tables, JSON, and errors."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def show(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("lesson", FAST)
-def test_a_lesson_draws_and_prints(lesson: str, tmp_path: Path) -> None:
+def test_a_lesson_writes_pictures_and_prints_tables(lesson: str, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     result = show(lesson, *FAST[lesson], "--out", str(out))
     assert result.exit_code == 0, result.output
@@ -35,11 +35,11 @@ def test_a_lesson_draws_and_prints(lesson: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == [f"{lesson}.png", f"{lesson}.svg"]
     assert f"{lesson}.png" in result.stderr
     assert f"{lesson}.png" not in result.stdout
-    assert result.stdout.rstrip().endswith(".")  # the closing sentence
+    assert result.stdout.rstrip().endswith(".")  # the conclusion
 
 
 @pytest.mark.parametrize("lesson", FAST)
-def test_json_is_all_there_is_on_stdout(lesson: str, tmp_path: Path) -> None:
+def test_stdout_has_only_the_json(lesson: str, tmp_path: Path) -> None:
     result = show(lesson, *FAST[lesson], "--out", str(tmp_path), "--json")
     numbers = json.loads(result.stdout)
     assert numbers["lesson"] == lesson
@@ -47,13 +47,13 @@ def test_json_is_all_there_is_on_stdout(lesson: str, tmp_path: Path) -> None:
     assert len(numbers) > 3
 
 
-def test_schedule_prints_the_reports_numbers(tmp_path: Path) -> None:
+def test_schedule_prints_the_numbers_of_the_report(tmp_path: Path) -> None:
     text = show("schedule", "--out", str(tmp_path)).stdout
     assert "8.1e-04" in text
     assert "5.4e-07" in text
 
 
-def test_the_same_command_gives_the_same_picture(tmp_path: Path) -> None:
+def test_pictures_are_reproducible(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         show("schedule", "--out", str(tmp_path / folder))
     first, second = ((tmp_path / folder / "schedule.svg").read_bytes() for folder in ("one", "two"))
@@ -81,28 +81,28 @@ def test_values_out_of_range_end_with_code_2(arguments: list[str]) -> None:
     assert "Traceback" not in result.stderr
 
 
-def mistake(*arguments: str) -> str:
+def error_message(*arguments: str) -> str:
     error = show(*arguments).exception
     assert isinstance(error, RegardError)
     return str(error)
 
 
-def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_as_out_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("mine")
-    assert mistake("schedule", "--out", str(file)).endswith("is a file; give a folder for the pictures.")
-    assert "cannot be written to" in mistake("schedule", "--out", str(file / "below"))
+    assert error_message("schedule", "--out", str(file)).endswith("is a file; give a folder for the pictures")
+    assert "cannot be written to" in error_message("schedule", "--out", str(file / "below"))
     assert file.read_text() == "mine"
 
 
-def test_a_picture_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+def test_an_unwritable_picture_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "schedule.png").mkdir()
-    assert "cannot be written" in mistake("schedule", "--out", str(tmp_path))
+    assert "cannot be written" in error_message("schedule", "--out", str(tmp_path))
 
 
 def test_odd_sizes_and_late_warmups_are_refused() -> None:
-    assert "must be even" in mistake("positions", "--d-model", "7")
-    assert "before the last step" in mistake("schedule", "--warmup", "500", "--steps", "400")
+    assert "must be even" in error_message("positions", "--d-model", "7")
+    assert "before the last step" in error_message("schedule", "--warmup", "500", "--steps", "400")
 
 
 @pytest.mark.parametrize("lesson", FAST)

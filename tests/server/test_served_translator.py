@@ -5,35 +5,35 @@ from support.small_models import SENTENCES, transformer, write_run
 
 import regard
 from regard.nn.seq2seq import Hypothesis
-from regard.server.alignment import aligned
-from regard.server.translator import Search, ServedTranslator
+from regard.server.alignment import word_alignment
+from regard.server.metrics import Metrics
+from regard.server.served_translator import ServedTranslator, TranslationJob
 from regard.tokenization import Tokenizer
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> ServedTranslator:
+def run_server(tmp_path_factory: pytest.TempPathFactory) -> ServedTranslator:
     run = write_run(tmp_path_factory.mktemp("runs") / "run", transformer())
-    nothing = {"batched": lambda size: None, "counted": lambda sentences, tokens: None}
-    return ServedTranslator("run", regard.Translator.load(run), room=64, batch=8, **nothing)
+    return ServedTranslator("run", regard.Translator.load(run), Metrics(dict), queue_size=64, max_batch=8)
 
 
-def test_translations_are_the_pipelines(served: ServedTranslator) -> None:
-    pipeline, way = served.loaded.pipeline, served.search(3, 2, attention=True)
-    found = served.translate(way, [*SENTENCES, ""])
-    assert [each.translation for each in found] == pipeline.translate([*SENTENCES, ""], way.options)
-    for part, each in zip(pipeline.translate_parts(SENTENCES, way.options), found, strict=False):
+def test_translations_equal_the_pipeline(served: ServedTranslator) -> None:
+    pipeline, job = served.loaded.pipeline, served.job(3, 2, attention=True)
+    translations = served.translate(job, [*SENTENCES, ""])
+    assert [result.translation for result in translations] == pipeline.translate([*SENTENCES, ""], job.options)
+    for part, result in zip(pipeline.translate_parts(SENTENCES, job.options), translations, strict=False):
         ids = part.hypotheses[0].ids
         if ids:
             maps = served.loaded.attention_of_ids(
                 part.translation.source, part.source_ids, part.translation.text, ids
             )
-            assert each.alignment == aligned(maps)
+            assert result.alignment == word_alignment(maps)
 
 
-def test_alignments_are_of_the_ids_searched_not_of_the_text_tokenised_again(
+def test_alignments_use_the_ids_of_the_search(
     served: ServedTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A beam may write a word in other pieces than the tokenizer would."""
+    """A search may split a word into other pieces than the tokenizer would."""
     loaded, target = served.loaded, served.loaded.vocabulary.target
     pieces = target.encode("one two")
     letters = [number for letter in target.tokens(pieces) for number in in_letters(target, letter)]
@@ -43,11 +43,11 @@ def test_alignments_are_of_the_ids_searched_not_of_the_text_tokenised_again(
     monkeypatch.setattr(
         loaded.pipeline, "search_ids", lambda encoded, *_, **__: [[hypothesis] for _ in encoded]
     )
-    [found] = served.translate(Search(loaded.options(1), attention=True), ["drei vier"])
+    [result] = served.translate(TranslationJob(loaded.options(1), attention=True), ["drei vier"])
     source = loaded.vocabulary.source.encode("drei vier")
-    assert found.translation.text == "one two"
-    assert found.alignment == aligned(loaded.attention_of_ids("drei vier", source, "one two", letters))
-    assert found.alignment != aligned(loaded.attention("drei vier", "one two"))
+    assert result.translation.text == "one two"
+    assert result.alignment == word_alignment(loaded.attention_of_ids("drei vier", source, "one two", letters))
+    assert result.alignment != word_alignment(loaded.attention("drei vier", "one two"))
 
 
 def in_letters(tokenizer: Tokenizer, piece: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""`regard answer`: the answer to a question in its paragraph."""
+"""`regard answer`: extractive question answering."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -20,15 +20,18 @@ def answer(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...", help="Questions and their paragraphs, a tab between; none: standard input."
+            metavar="[FILE]...",
+            help="Files with question, tab, paragraph per line (default: standard input).",
         ),
     ] = None,
     output: Output = None,
-    question: Annotated[str | None, typer.Option(help="One question, with --paragraph.")] = None,
-    paragraph: Annotated[Path | None, typer.Option(help="The file that holds its answer.")] = None,
+    question: Annotated[str | None, typer.Option(help="A single question; needs --paragraph.")] = None,
+    paragraph: Annotated[
+        Path | None, typer.Option(help="File with the paragraph that contains the answer.")
+    ] = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Find the answer to a question in its paragraph, with its probability and its place.
+    """Find the span of a paragraph that answers a question, with its probability and position.
 
     Examples:
 
@@ -36,7 +39,7 @@ def answer(
 
     regard answer runs/qa questions.tsv --json
     """
-    from regard.data.lines import numbered_lines
+    from regard.data.text_files import numbered_lines
     from regard.tasks.question_answering.model import QuestionAnswerer
 
     answerer = QuestionAnswerer.load(run)
@@ -49,7 +52,7 @@ def answer(
         write_results(answers, files or [], output)
         return
     if question is None or paragraph is None or files:
-        raise RegardError("--question and --paragraph go together, and without other files")
+        raise RegardError("--question and --paragraph must be given together, and without files")
     context = " ".join(text for _, text in numbered_lines(paragraph))
     write_texts((answer_line(result, as_json) for result in answerer.answer([(question, context)])), output)
 

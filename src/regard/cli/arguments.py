@@ -21,10 +21,12 @@ def within(option: str, maximum: int, minimum: int = 1) -> Callable[[int | None]
 
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by `regard train`.")]
-Exported = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, or what `regard export` made.")]
+Exported = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder, or an export made by `regard export`.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Source = Annotated[Path | None, typer.Option(help="Sentences to translate; else the recipe's test split.")]
-Target = Annotated[Path | None, typer.Option(help="Their references, line for line.")]
+Source = Annotated[Path | None, typer.Option(help="Source sentences (default: the recipe's test split).")]
+Target = Annotated[Path | None, typer.Option(help="References, line by line.")]
 Beam = Annotated[
     int | None,
     typer.Option(
@@ -35,20 +37,23 @@ BatchSize = Annotated[
     int | None,
     typer.Option(
         callback=within("--batch-size", MAX_BATCH_SIZE),
-        help=f"Sentences translated together, 1 to {MAX_BATCH_SIZE:,}.",
+        help=f"Sentences per batch, 1 to {MAX_BATCH_SIZE:,}.",
         show_default="the recipe's",
     ),
 ]
-With = Annotated[
+EnsembleRuns = Annotated[
     list[Path] | None,
-    typer.Option("--with", metavar="RUN", help="A run to translate with as one; may be given several times."),
+    typer.Option("--with", metavar="RUN", help="Another run for an ensemble; repeat for more."),
 ]
 Merge = Annotated[
     str | None,
-    typer.Option(help="Merge tokens in each layer: a share (0.2) or a number (16); 0.5,0,8: layer by layer."),
+    typer.Option(
+        help="Tokens to merge per layer: a fraction (0.2), a number (16) or a list by layer (0.5,0,8)."
+    ),
 ]
 Files = Annotated[
-    list[Path] | None, typer.Argument(metavar="[FILE]...", help="Texts, one a line; none: standard input.")
+    list[Path] | None,
+    typer.Argument(metavar="[FILE]...", help="Files, one text per line (default: standard input)."),
 ]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; else standard output.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="Output file (default: standard output).")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]

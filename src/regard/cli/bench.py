@@ -18,31 +18,32 @@ def bench(
         list[str],
         typer.Argument(
             metavar="[reduction|paint] RUN",
-            help="`RUN` measures decoding speed; `reduction RUN`, the break-even of token reduction; "
-            "`paint RUN`, the time profile of painting.",
+            help="`RUN` measures decoding speed; `reduction RUN`, the break-even point of token reduction; "
+            "`paint RUN`, the time profile of diffusion sampling.",
         ),
     ],
-    source: Annotated[Path | None, typer.Option(help="Sentences to translate, one a line.")] = None,
+    source: Annotated[Path | None, typer.Option(help="File with one sentence per line, to translate.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="For `reduction`: what to measure on, if not the run's own."),
+        typer.Option(help="For `reduction`: data to measure on (default: the run's own)."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and levels.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="JSON file for the result; of `reduction` a picture, reduction.png."
+            "-o",
+            "--output",
+            help="JSON file; for `reduction` the picture (default: reduction.png).",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the speed of a run on this machine: decoding, token reduction, painting.
+    """Measure the speed of a run on this machine: decoding, token reduction, diffusion sampling.
 
-    `RUN --source FILE` measures sentences a second by batch size and beam size. `reduction RUN` measures a run
-    that labels texts or images with fewer and fewer tokens: accuracy, speed, operations and memory, and from
-    which length on reduction is faster. `paint RUN` measures the share of each part of a painting run, and the
-    speed-up by merging pixels. Comparisons with other software are scripts in the folder benchmarks/ of the
-    source.
+    `RUN --source FILE` measures sentences per second by batch size and beam size. `reduction RUN` measures a
+    classifier of texts or images at several levels of token reduction: accuracy, speed, operations, memory, and
+    the input length from which reduction is faster. `paint RUN` measures the time of each part of a diffusion
+    model, and the speed-up by token merging. Comparisons with other toolkits: benchmarks/ in the source.
 
     Examples:
 
@@ -67,12 +68,12 @@ def bench(
 def bench_decoding(
     names: list[str], source: Path | None, output: Path | None, quick: bool, as_json: bool
 ) -> None:
-    """Decoding speed of a run on the user's sentences."""
-    from regard.bench.decoding import decoding_speed
+    """Decoding speed of a translation run."""
+    from regard.tasks.translation.speed import decoding_speed
 
     run = only_run(names, "RUN --source FILE")
     if source is None:
-        raise RegardError("a run is measured on sentences: give them with --source")
+        raise RegardError("decoding speed is measured on a file of sentences: use --source")
     if not source.is_file():
         raise RegardError(f"{source}: there is no such file")
     speed = decoding_speed(run, source, quick=quick)
@@ -82,47 +83,47 @@ def bench_decoding(
 def bench_reduction(
     names: list[str], data: Path | None, output: Path | None, quick: bool, as_json: bool
 ) -> None:
-    """Break-even of token reduction, drawn and printed."""
-    from regard.bench import reduction
+    """Break-even point of token reduction, as a picture and a table."""
+    from regard.tasks.reduction_benchmark import measure_reduction
+    from regard.viz.charts import draw_reduction
     from regard.viz.figure import save_as
-    from regard.viz.reduction import draw_reduction
 
     run = only_run(names, "reduction RUN")
     picture = output or Path("reduction.png")
     if picture.suffix not in (".png", ".svg"):
-        raise RegardError(f"{picture}: the picture of a reduction is written as .png or .svg")
-    measured = reduction.bench(run, data, quick=quick, tell=lambda line: print(line, file=sys.stderr))
-    write(measured.as_json(), measured.as_text(), None, as_json)
-    save_as(draw_reduction(measured.as_json()), picture)
+        raise RegardError(f"{picture}: the picture is written as .png or .svg")
+    result = measure_reduction(run, data, quick=quick, log=lambda line: print(line, file=sys.stderr))
+    write(result.as_json(), result.as_text(), None, as_json)
+    save_as(draw_reduction(result.as_json()), picture)
     print(f"picture: {picture}", file=sys.stderr)
 
 
 def bench_painting(names: list[str], output: Path | None, quick: bool, as_json: bool) -> None:
-    """Time profile of a painting run, and the speed-up by merging."""
-    from regard.bench.painting import profile
+    """Time profile of a diffusion run, and the speed-up by token merging."""
     from regard.tasks.diffusion.model import ImageGenerator
+    from regard.tasks.diffusion.profile import profile
 
-    measured = profile(ImageGenerator.load(only_run(names, "paint RUN")), rounds=3 if quick else 7)
-    write({**asdict(measured), "attention": measured.attention}, measured.as_text(), output, as_json)
+    result = profile(ImageGenerator.load(only_run(names, "paint RUN")), rounds=3 if quick else 7)
+    write({**asdict(result), "attention": result.attention}, result.as_text(), output, as_json)
 
 
 def check_unused(name: str, value: Path | None) -> None:
     """Refuse an option that would have no effect."""
     if value is not None:
-        subject = "`reduction`" if name == "data" else "a run that translates"
-        raise RegardError(f"--{name} is for a bench of {subject}")
+        subject = "token reduction" if name == "data" else "translation runs"
+        raise RegardError(f"--{name} is only for benchmarks of {subject}")
 
 
 def only_run(names: list[str], usage: str) -> Path:
     if not names:
-        raise RegardError(f"name the run to measure: regard bench {usage}")
+        raise RegardError(f"the run is missing; usage: regard bench {usage}")
     if len(names) > 1:
-        raise RegardError(f"one run is measured, not {len(names)}: {', '.join(names)}")
+        raise RegardError(f"expected one run, got {len(names)}: {', '.join(names)}")
     return Path(names[0])
 
 
-def write(measured: dict[str, Any], text: str, output: Path | None, as_json: bool) -> None:
-    """Print a table or JSON; save JSON where a file is given."""
+def write(result: dict[str, Any], text: str, output: Path | None, as_json: bool) -> None:
+    """Print a table or JSON, and write JSON to `output` if it is given."""
     if output is not None:
-        storage.write_text(output, json.dumps(measured, indent=2) + "\n")
-    print(json.dumps(measured) if as_json else text)
+        storage.write_text(output, json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result) if as_json else text)

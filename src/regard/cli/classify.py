@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def classify(
     run: Run, files: Files = None, output: Output = None, merge: Merge = None, as_json: JsonLines = False
 ) -> None:
-    """Label texts, line for line, with the label's probability; pairs are two texts with a tab between.
+    """Classify texts line by line: label and probability; a pair of texts is tab-separated.
 
-    A run of a Vision Transformer labels image files, PNG or JPEG.
+    A Vision Transformer classifies image files (PNG or JPEG).
 
     Examples:
 
@@ -39,19 +39,19 @@ def classify(
     """
     from regard.tasks import load
     from regard.tasks.classification.model import Classifier
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.tasks.image_classification.model import ImageClassifier
 
     loaded = load(run)
     if loaded.spec.reads == "image":
         image_classifier = ImageClassifier.of(loaded)
         if merge is not None:
-            image_classifier.merge(amounts_of(merge))
+            image_classifier.merge(parse_merge_amounts(merge))
         classify_images(image_classifier, files or [], output, as_json)
         return
-    classifier = Classifier.of(loaded, "labels texts or images")
+    classifier = Classifier.of(loaded, "classifies texts or images")
     if merge is not None:
-        classifier.merge(amounts_of(merge))
+        classifier.merge(parse_merge_amounts(merge))
 
     def labels(lines: list[Line]) -> Iterator[str]:
         pairs = classifier.pairs if classifier.pairs is not None else "\t" in lines[0].text
@@ -65,9 +65,9 @@ def classify(
 def classify_images(
     classifier: "ImageClassifier", files: list[Path], output: Path | None, as_json: bool
 ) -> None:
-    """A label for each image file; with several files, each line begins with the file's name."""
+    """One line per image file; with several files, it begins with the file's name."""
     if not files:
-        raise RegardError(f"{classifier.folder.path} labels images: give their files")
+        raise RegardError(f"{classifier.folder.path} classifies images; give image files")
 
     def labels() -> Iterator[str]:
         for first in range(0, len(files), LINES_PER_BATCH):

@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.arguments import AsJson, Beam, Source, Target
 from regard.errors import RegardError
-from regard.lessons.lesson import Table
+from regard.lessons import Table
 
 if TYPE_CHECKING:
     from regard.tasks.comparison import Comparison
@@ -23,18 +23,18 @@ UNKNOWN = "–"
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN", help="Two run folders or more; the first is the measure."),
+        typer.Argument(metavar="RUN", help="Two or more run folders; the first run is the baseline."),
     ],
     source: Source = None,
     target: Target = None,
     beam: Beam = None,
     outputs: Annotated[
         list[Path] | None,
-        typer.Option("-o", "--output", help="A .md, .json, .png or .svg file; may be given several times."),
+        typer.Option("-o", "--output", help="Output file (.md, .json, .png or .svg); repeat for more."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs on the same sentences: size, training, speed, BLEU, chrF, TER, and a paired bootstrap.
+    """Compare runs on the same sentences: size, training, speed, BLEU, chrF, TER, paired bootstrap test.
 
     Examples:
 
@@ -42,8 +42,7 @@ def compare(
 
     regard compare runs/words runs/bpe --source test.de --target test.en -o report.md -o report.png
     """
-    from regard.cli.output import log, print_table
-    from regard.cli.terminal import Terminal
+    from regard.cli.terminal import Terminal, log, print_table
     from regard.tasks.comparison import compare as compare_runs
 
     outputs = outputs or []
@@ -73,7 +72,7 @@ def write(comparison: "Comparison", path: Path, outputs: Sequence[Path]) -> None
     Raises:
         RegardError: the file cannot be written.
     """
-    from regard.viz.comparison import draw_comparison
+    from regard.viz.charts import draw_comparison
     from regard.viz.figure import save_as
 
     try:
@@ -84,8 +83,8 @@ def write(comparison: "Comparison", path: Path, outputs: Sequence[Path]) -> None
         picture = next((output for output in outputs if output.suffix in PICTURES), None)
         text = json_text(comparison) + "\n" if path.suffix == ".json" else markdown(comparison, path, picture)
         path.write_text(text, "utf-8")
-    except OSError as problem:
-        raise RegardError(f"{path} cannot be written: {problem.strerror or problem}") from None
+    except OSError as error:
+        raise RegardError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def json_text(comparison: "Comparison") -> str:
@@ -122,14 +121,14 @@ def score_table(comparison: "Comparison") -> Table:
         scores = bleu, number(run.paired.p_value, ".4f"), f"{quality.chrf:.2f}", f"{quality.ter:.2f}"
         rows.append((run.name, *scores, str(run.beam), f"{run.sentences_per_second:,.1f}"))
     return Table(
-        f"Scores (±: 95% interval; p: paired bootstrap against {comparison.runs[0].name})",
+        f"Scores (±: 95% interval; p: paired bootstrap test against {comparison.runs[0].name})",
         ("run", "BLEU", "p", "chrF", "TER", "beam", "sentences/s"),
         tuple(rows),
     )
 
 
 def length_table(comparison: "Comparison") -> Table:
-    """BLEU by source length; the first row counts sentences, which are the same for every run."""
+    """BLEU by source length; the first row is the number of sentences, the same for every run."""
     first = comparison.runs[0].evaluation.by_length
     counts = ("sentences", *(f"{row['sentences']:,}" for row in first))
     scores = [

@@ -1,4 +1,4 @@
-"""`regard data`: the data sets of regard.data.catalog, listed, downloaded and printed."""
+"""`regard data`: list, download and print data sets."""
 
 import json as json_format
 from pathlib import Path
@@ -6,26 +6,28 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from regard.cli.arguments import AsJson
+
 if TYPE_CHECKING:
     from regard.data.catalog import Description
 
 app = typer.Typer(
     name="data",
-    help="Data sets by name: list them, fetch them, look at their sentences.",
+    help="List, download and print data sets.",
     epilog="Example: regard data show multi30k -n 3",
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(help="One of the names that `regard data list` prints.")]
+Name = Annotated[str, typer.Argument(help="A name from `regard data list`.")]
 Cache = Annotated[
-    Path | None, typer.Option(help="Where downloads are kept.", show_default="$REGARD_CACHE or ~/.cache/regard")
+    Path | None,
+    typer.Option(help="Cache folder for downloads.", show_default="$REGARD_CACHE or ~/.cache/regard"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")]
 
 
 @app.command("list", epilog="Example: regard data list --json")
-def list_sets(cache: Cache = None, json: Json = False) -> None:
-    """What there is: languages, pairs, licence, origin, and whether it is here already."""
+def list_sets(cache: Cache = None, json: AsJson = False) -> None:
+    """List the data sets: languages, pairs, licence, origin, and whether they are downloaded."""
     from regard.data import catalog
 
     data_sets = [(catalog.describe(name), catalog.present(name, cache=cache)) for name in catalog.names()]
@@ -44,19 +46,21 @@ def list_sets(cache: Cache = None, json: Json = False) -> None:
 def get(
     name: Name,
     cache: Cache = None,
-    path: Annotated[bool, typer.Option("--path", help="Print only the folder, for data.path=... .")] = False,
+    path: Annotated[
+        bool, typer.Option("--path", help="Print only the folder, for use as data.path=FOLDER.")
+    ] = False,
     language: Annotated[
         list[str] | None,
-        typer.Option(help="A language to fetch; repeat for more.", show_default="the first two"),
+        typer.Option(help="A language to download; repeat for more.", show_default="the first two"),
     ] = None,
-    form: Annotated[Literal["raw", "tok"], typer.Option(help="Sentences as written, or tokenized.")] = "raw",
+    form: Annotated[Literal["raw", "tok"], typer.Option(help="Raw or tokenized sentences.")] = "raw",
 ) -> None:
-    """Download a data set into the cache, checked; what is there already is not downloaded again."""
+    """Download a data set into the cache and verify it; files in the cache are not downloaded again."""
     from regard.data import catalog
 
     files = catalog.fetch(name, cache=cache, languages=language, form=form)
     if not files:
-        typer.echo(f"{name} is inside the package; there is nothing to download.", err=True)
+        typer.echo(f"{name} is part of the package; nothing to download", err=True)
     for line in sorted({str(file.parent) for file in files}) if path else [str(file) for file in files]:
         print(line)
 
@@ -65,15 +69,19 @@ def get(
 def show(
     name: Name,
     split: Annotated[str, typer.Option(help="train, valid or test.")] = "train",
-    number: Annotated[int, typer.Option("-n", "--number", min=1, help="How many pairs.")] = 5,
-    source: Annotated[str | None, typer.Option(help="Language.", show_default="the data set's first")] = None,
-    target: Annotated[str | None, typer.Option(help="Language.", show_default="the data set's second")] = None,
-    path: Annotated[Path | None, typer.Option(help="A folder of yours that holds the data set.")] = None,
-    form: Annotated[Literal["raw", "tok"], typer.Option(help="Sentences as written, or tokenized.")] = "raw",
+    number: Annotated[int, typer.Option("-n", "--number", min=1, help="Number of pairs.")] = 5,
+    source: Annotated[
+        str | None, typer.Option(help="Source language.", show_default="the data set's first")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Target language.", show_default="the data set's second")
+    ] = None,
+    path: Annotated[Path | None, typer.Option(help="A folder with the data set, instead of the cache.")] = None,
+    form: Annotated[Literal["raw", "tok"], typer.Option(help="Raw or tokenized sentences.")] = "raw",
     cache: Cache = None,
-    json: Json = False,
+    json: AsJson = False,
 ) -> None:
-    """Print the first pairs of a split: source, tab, target."""
+    """Print the first pairs of a split: source and target, tab-separated."""
     from itertools import islice
 
     from regard.data import catalog

@@ -1,4 +1,4 @@
-"""`regard embed`: a vector for each line of text."""
+"""`regard embed`: text embeddings."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from regard.cli.lines import Line, json_line, line_batches, write_results
 
 
 def embed(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
-    """Make a vector of each line, pooled from its tokens': numbers with tabs between; -o FILE.npy: one array.
+    """Embed each line (pooled token vectors) as tab-separated numbers; -o FILE.npy writes one array.
 
     Example:  regard embed runs/minilm sentences.txt -o vectors.npy
     """

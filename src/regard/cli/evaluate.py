@@ -1,4 +1,4 @@
-"""`regard evaluate`: the scores of a run on files, or on the test split of its own data."""
+"""`regard evaluate`: the scores of a run on files, or on the test split of its data."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.arguments import AsJson, BatchSize, Beam, Merge, Run, Source, Target, With
+from regard.cli.arguments import AsJson, BatchSize, Beam, EnsembleRuns, Merge, Run, Source, Target
 
 
 def evaluate(
@@ -17,13 +17,13 @@ def evaluate(
     batch_size: BatchSize = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="A file of labels, tags or answers; a text, for a GPT; for images a folder."),
+        typer.Option(help="A labelled file, a text (for a GPT) or a folder of images."),
     ] = None,
     merge: Merge = None,
-    beside: With = None,
+    ensemble: EnsembleRuns = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a run: BLEU, chrF, TER with sacreBLEU's signature, loss; accuracy, F1, exact match; bits a byte.
+    """Evaluate a run: BLEU, chrF, TER (sacreBLEU), loss; accuracy, F1, exact match; bits per byte.
 
     Examples:
 
@@ -37,14 +37,13 @@ def evaluate(
 
     regard evaluate runs/vit --merge 0.2
     """
-    from regard.cli.output import print_summary
-    from regard.cli.terminal import plain_warnings
+    from regard.cli.terminal import plain_warnings, print_summary
     from regard.tasks import load
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.tasks.spec import EvaluateOptions
 
-    loaded = load(run, *(beside or []))
-    amounts = None if merge is None else amounts_of(merge)
+    loaded = load(run, *(ensemble or []))
+    amounts = None if merge is None else parse_merge_amounts(merge)
     options = EvaluateOptions(source, target, beam, batch_size, data, amounts)
     with plain_warnings():
         result = loaded.spec.evaluate(loaded, options)

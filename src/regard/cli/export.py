@@ -1,4 +1,4 @@
-"""`regard export`: a run written for another tool, and the check of what it computes there."""
+"""`regard export`: write a run in another format, and verify the outputs there."""
 
 import json
 from dataclasses import asdict
@@ -12,19 +12,17 @@ from regard.cli.arguments import AsJson, Run
 
 def export(
     run: Run,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
-    to: Annotated[
-        Literal["ctranslate2", "onnx", "huggingface"], typer.Option("--to", help="The tool it is for.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Output folder; must be empty or new.")],
+    to: Annotated[Literal["ctranslate2", "onnx", "huggingface"], typer.Option("--to", help="Target format.")],
     quantize: Annotated[
-        Literal["int8"] | None, typer.Option(help="ctranslate2: weights as small whole numbers.")
+        Literal["int8"] | None, typer.Option(help="int8 weight quantisation (ctranslate2 only).")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="Texts, or a folder of images, to check it with; else the run's own.")
+        Path | None, typer.Option(help="Texts, or a folder of images, for the check (default: the run's own).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model for CTranslate2, ONNX or Hugging Face, and check what it says there.
+    """Export a model to CTranslate2, ONNX or Hugging Face, and verify its outputs there.
 
     Examples:
 
@@ -32,7 +30,7 @@ def export(
 
     regard export runs/mine --to huggingface exported/huggingface
     """
-    from regard.tasks.exporting import export as export_run
+    from regard.tasks.export import export as export_run
 
     exported = export_run(run, to, folder, quantize, source)
     check = exported.check
@@ -41,6 +39,6 @@ def export(
         return
     counts = ", ".join(f"{count:,} ({how})" for how, count in check.same.items())
     same = f": the same for {counts}" if counts else ""
-    print(f"check:   {check.engine} beside the run, {check.sentences:,} examples{same};")
+    print(f"check:   {check.engine} compared with the run, {check.sentences:,} examples{same};")
     print(f"         largest difference of {check.of} {check.difference:.1e}")
     print(f"folder:  {exported.folder}")

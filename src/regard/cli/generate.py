@@ -1,4 +1,4 @@
-"""`regard generate`: prompts in, their continuations out; a single prompt is printed token by token."""
+"""`regard generate`: text generation from prompts."""
 
 import json
 import sys
@@ -19,51 +19,53 @@ if TYPE_CHECKING:
     from regard.decoding.generator import Completion, GenerationConfig
 
 PROMPTS_PER_BATCH = 256
-"""Prompts that are read before they are continued together."""
+"""Prompts that are read before generation starts."""
 
 
 def generate(
     run: Run,
     prompts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PROMPT]...", help="To go on with; none: standard input."),
+        typer.Argument(metavar="[PROMPT]...", help="Prompts (default: lines of standard input)."),
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Prompts, one a line.")] = None,
+    file: Annotated[Path | None, typer.Option(help="File with one prompt per line.")] = None,
     output: Output = None,
     tokens: Annotated[
-        int, typer.Option(callback=within("--tokens", MAX_TOKENS), help="The most tokens to write.")
+        int, typer.Option(callback=within("--tokens", MAX_TOKENS), help="Maximum number of new tokens.")
     ] = 200,
     temperature: Annotated[
-        float | None, typer.Option(min=0.01, help="Above 1 is bolder.", show_default="1")
+        float | None,
+        typer.Option(min=0.01, help="Sampling temperature; above 1 is more random.", show_default="1"),
     ] = None,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Draw from so many likeliest tokens.")] = None,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k likeliest tokens.")] = None,
     top_p: Annotated[
-        float | None, typer.Option(help="Draw from the likeliest tokens with this share together.")
+        float | None, typer.Option(help="Nucleus sampling: smallest set of tokens with this total probability.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same text.", show_default="1")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.", show_default="1")] = None,
     samples: Annotated[
         int,
-        typer.Option(callback=within("--samples", MAX_SAMPLES), help="Texts a prompt, with seeds that follow."),
+        typer.Option(
+            callback=within("--samples", MAX_SAMPLES), help="Texts per prompt, with consecutive seeds."
+        ),
     ] = 1,
     repetition_penalty: Annotated[
-        float, typer.Option(help="Above 1, what was said is less likely to be said again.")
+        float, typer.Option(help="Above 1, tokens of the text so far are less likely.")
     ] = 1.0,
     beam: Annotated[
         int | None,
         typer.Option(
-            callback=within("--beam", MAX_BEAM), help="Search for the likeliest text instead; 1 is greedy."
+            callback=within("--beam", MAX_BEAM),
+            help="Beam search with this beam size instead of sampling; 1 is greedy.",
         ),
     ] = None,
     batch_size: Annotated[
         int,
-        typer.Option(callback=within("--batch-size", MAX_BATCH_SIZE), help="Prompts continued together."),
+        typer.Option(callback=within("--batch-size", MAX_BATCH_SIZE), help="Prompts per batch."),
     ] = 32,
-    stop: Annotated[list[str] | None, typer.Option(help="End before this; may be given several times.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; repeat for more.")] = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Go on with texts, token by token; one prompt is told as it is written.
+    """Generate text from prompts; a single prompt is streamed.
 
     Examples:
 
@@ -71,8 +73,7 @@ def generate(
 
     regard generate runs/gpt --file prompts.txt --tokens 50 --seed 7 --json
     """
-    from regard.decoding.generator import GenerationConfig
-    from regard.decoding.generator import samples as with_following_seeds
+    from regard.decoding.generator import GenerationConfig, with_following_seeds
     from regard.decoding.sampling import SamplingConfig
     from regard.tasks.language_modeling.model import LanguageModel
 
@@ -86,9 +87,9 @@ def generate(
     )
     config = GenerationConfig(tokens, sampling, beam or 0, repetition_penalty, tuple(stop or ()), batch_size)
     if beam is not None and samples > 1:
-        raise RegardError("--beam finds one text a prompt; --samples is for drawing")
+        raise RegardError("--beam finds one text per prompt; --samples needs sampling")
     if prompts and file is not None:
-        raise RegardError("prompts are given as arguments or in a file, not both")
+        raise RegardError("give prompts as arguments or with --file, not both")
     loaded = LanguageModel.load(run)
     configs = with_following_seeds(config, samples)
     with memory_hint(memory_advice(config)), open_output(output) as out:
@@ -97,7 +98,7 @@ def generate(
             return
         first = True
         for batch in prompt_batches(prompts or [], file):
-            by_seed = [loaded.write(batch, each) for each in configs]
+            by_seed = [loaded.complete(batch, seed_config) for seed_config in configs]
             for completions in zip(*by_seed, strict=True):  # those of one prompt together
                 for completion in completions:
                     if as_json:
@@ -109,10 +110,10 @@ def generate(
 
 
 def check_no_sampling(options: dict[str, int | float | None]) -> None:
-    """Refuse options of sampling beside --beam."""
+    """Refuse sampling options together with --beam."""
     for name, value in options.items():
         if value is not None:
-            raise RegardError(f"--beam searches for the likeliest text, and {name} is for drawing one")
+            raise RegardError(f"--beam and {name} exclude each other; {name} is for sampling")
 
 
 def memory_advice(config: "GenerationConfig") -> str:
@@ -123,16 +124,16 @@ def memory_advice(config: "GenerationConfig") -> str:
 
 def stream(pieces: Iterator[str], prompt: str, out: TextIO) -> None:
     """Print the prompt and its continuation piece by piece."""
-    begun = False
+    started = False
     for piece in pieces:
-        out.write(printable(piece if begun else prompt + piece, out))  # the model checks the prompt first
+        out.write(printable(piece if started else prompt + piece, out))  # the model checks the prompt first
         out.flush()
-        begun = True
+        started = True
     out.write("\n")
 
 
 def prompt_batches(prompts: list[str], file: Path | None) -> Iterator[list[str]]:
-    """The prompts given, else those of a file or of standard input in batches; of a terminal, line by line."""
+    """The prompts, or those of a file or standard input in batches; a terminal is read line by line."""
     from regard.data.corpus import read_lines
 
     if prompts:
@@ -145,12 +146,12 @@ def prompt_batches(prompts: list[str], file: Path | None) -> Iterator[list[str]]
 
 
 def paragraph(completion: "Completion", first: bool, out: TextIO) -> str:
-    """A prompt with its continuation, an empty line before all but the first."""
+    """A prompt with its continuation, after an empty line unless it is the first."""
     return ("" if first else "\n") + printable(completion.prompt + completion.text, out) + "\n"
 
 
 def printable(text: str, out: TextIO) -> str:
-    """Without control characters on a terminal; unchanged in a file or a pipe."""
-    from regard.viz.terminal import harmless
+    """The text, without control characters if the output is a terminal."""
+    from regard.viz.terminal import printable
 
-    return "\n".join(map(harmless, text.split("\n"))) if out.isatty() else text
+    return "\n".join(map(printable, text.split("\n"))) if out.isatty() else text

@@ -1,4 +1,4 @@
-"""`regard import`: a Hugging Face folder as a run folder."""
+"""`regard import`: a run folder from a Hugging Face folder."""
 
 import json
 from dataclasses import asdict
@@ -17,24 +17,28 @@ def import_folder(
             metavar="DIR", help="A Hugging Face folder: config.json, model.safetensors, vocabulary."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    out: Annotated[Path, typer.Option(help="Output run folder.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a run of a Hugging Face folder: a BERT, a GPT-2, a ViT, or a translation model that we exported.
+    """Import a Hugging Face folder: BERT, GPT-2, ViT, Marian or a model exported by regard.
 
-    Only safetensors, JSON and text are read.
+    Only safetensors, JSON and text files are read.
 
     Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
     """
-    from regard.tasks.importing import import_folder as import_as_run
+    from regard.tasks.import_run import import_run
 
-    imported = import_as_run(folder, out)
+    imported = import_run(folder, out)
     if as_json:
         summary = asdict(imported)
         del summary["model"]
         print(json.dumps({"run": str(summary.pop("folder")), **summary}, ensure_ascii=False))
         return
     labels = f", labels {', '.join(imported.labels)}" if imported.labels else ""
-    fresh = f"; not in the checkpoint, so fresh: {', '.join(imported.fresh)}" if imported.fresh else ""
+    fresh = (
+        f"; not in the checkpoint, randomly initialized: {', '.join(imported.new_weights)}"
+        if imported.new_weights
+        else ""
+    )
     print(f"{imported.task}: {imported.model}, {imported.parameters:,} parameters{labels}{fresh}")
     print(f"run:     {out}")

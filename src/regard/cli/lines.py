@@ -1,4 +1,4 @@
-"""Lines of text in, one result per line out, in constant memory: what the commands that read text share."""
+"""Lines of text in, results out, in constant memory: shared by the commands that read text."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def write_results(
 
 
 def write_texts(texts: Iterator[str], output: Path | None) -> None:
-    """Write each text as soon as it is there."""
+    """Write each text as soon as it is computed."""
     from regard.engine.allocator import tuned_allocator
 
     with tuned_allocator(), open_output(output) as out:
@@ -46,7 +46,7 @@ def open_output(output: Path | None) -> AbstractContextManager[TextIO]:
 
 
 def line_batches(files: list[Path]) -> Iterator[list[Line]]:
-    """Lines of files or of standard input in batches; of a terminal, line by line."""
+    """Lines of files or standard input in batches; a terminal is read line by line."""
     interactive = not files and sys.stdin.isatty()
     lines = numbered(files, interactive)
     while batch := list(islice(lines, 1 if interactive else LINES_PER_BATCH)):
@@ -54,7 +54,7 @@ def line_batches(files: list[Path]) -> Iterator[list[Line]]:
 
 
 def numbered(files: list[Path], interactive: bool) -> Iterator[Line]:
-    from regard.data.lines import numbered_lines
+    from regard.data.text_files import numbered_lines
 
     if not files:
         for number, text in enumerate(standard_input(interactive), start=1):
@@ -76,7 +76,7 @@ def standard_input(interactive: bool) -> Iterator[str]:
         try:
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n").rstrip()
         except UnicodeDecodeError:
-            raise RegardError(f"standard input, line {number}: this is not UTF-8 text") from None
+            raise RegardError(f"standard input, line {number}: not UTF-8 text") from None
 
 
 def checked_text(line: Line) -> str:
@@ -87,10 +87,10 @@ def checked_text(line: Line) -> str:
 
 
 def tab_separated_pair(line: Line, expected: str) -> tuple[str, str]:
-    """The two texts of a line; `expected` names them in the error."""
+    """The two texts of a line; `expected` names them in error messages."""
     parts = line.text.split("\t")
     if len(parts) != 2 or not all(part.strip() for part in parts):
-        raise RegardError(f"{line.location}: expected {expected} with a tab between")
+        raise RegardError(f"{line.location}: expected {expected}, separated by a tab")
     return parts[0], parts[1]
 
 

@@ -1,7 +1,7 @@
-"""The command line: registers the commands, and turns errors into one sentence and an exit code.
+"""The command line: registers the commands, and turns errors into a message and an exit code.
 
 A command's module imports typer and the standard library at its top, and everything else when the command runs:
-`regard --help` must not wait for PyTorch.
+`regard --help` must not import PyTorch.
 """
 
 import errno
@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from regard import __version__
-from regard.arithmetic import enable_reproducible_mkl
 from regard.cli import (
     answer,
     bench,
@@ -39,10 +38,11 @@ from regard.cli import (
     translate,
 )
 from regard.errors import RegardError, is_out_of_memory
+from regard.mkl import enable_reproducible_mkl
 
 cli = typer.Typer(
     name="regard",
-    help="Train, run and open up attention models, on the machine you have.",
+    help="Train, run and inspect attention models on your own machine.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -81,40 +81,40 @@ for name, command in COMMANDS.items():
 
 
 def main() -> None:
-    """The console script: a user's mistake ends with one sentence and exit code 2, never a traceback.
+    """The console script: a user's mistake ends with a message and exit code 2, never a traceback.
 
-    The environment is set here, before a command imports PyTorch; the process is the command's own.
+    Sets MKL's environment variables, which must happen before a command imports PyTorch.
     """
     enable_reproducible_mkl()
     try:
         if address_space() < PYTORCH_NEEDS:
             sys.meta_path.insert(0, NoPyTorch())
         cli()
-    except RegardError as mistake:
-        fail(str(mistake), mistake.code)
+    except RegardError as error:
+        fail(str(error), error.code)
     except KeyboardInterrupt:
         fail("stopped", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has exited: no message
+        sys.stderr.close()  # the reader of the pipe has exited: no message
         sys.exit(1)
-    except Exception as problem:
-        if is_out_of_memory(problem):
+    except Exception as error:
+        if is_out_of_memory(error):
             fail(OUT_OF_MEMORY, 1)
-        if not isinstance(problem, OSError) or problem.errno not in USER_ERRNOS:
+        if not isinstance(error, OSError) or error.errno not in USER_ERRNOS:
             raise
-        where = f" {problem.filename}" if problem.filename else ""
-        code = 1 if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else 2
-        fail(f"writing{where} failed: {(problem.strerror or str(problem)).lower()}", code)
+        path = f" {error.filename}" if error.filename else ""
+        code = 1 if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else 2
+        fail(f"writing{path} failed: {(error.strerror or str(error)).lower()}", code)
 
 
 OUT_OF_MEMORY = (
-    "Out of memory. Free some memory, raise the limit of this process (ulimit -v), or use less data or a "
-    "smaller model."
+    "out of memory; free some memory, raise the limit of this process (ulimit -v), or use less data or a "
+    "smaller model"
 )
-"""The message where no option of the command is known to help."""
+"""The message if no option of the command is known to help."""
 
 PYTORCH_NEEDS = 640 << 20
-"""Bytes of address space that importing PyTorch takes: with less, its libraries abort or exit silently."""
+"""Bytes of address space that importing PyTorch needs: with less, its libraries abort or exit silently."""
 
 
 def address_space() -> float:
@@ -145,16 +145,16 @@ USER_ERRNOS = {
     errno.EPERM,
     errno.EROFS,
 }
-"""Errors of writing a file that the user can fix."""
+"""Errors of writing a file that a user can fix."""
 
 
-def fail(sentence: str, code: int) -> None:
-    print(f"regard: {sentence}", file=sys.stderr)
+def fail(message: str, code: int) -> None:
+    print(f"regard: {message}", file=sys.stderr)
     sys.exit(code)
 
 
-def print_version(wanted: bool) -> None:
-    if wanted:
+def print_version(requested: bool) -> None:
+    if requested:
         print(f"regard {__version__}")
         raise typer.Exit
 

@@ -1,4 +1,4 @@
-"""`regard man`: the help of all commands as data, and as a manual page made of that."""
+"""`regard man`: the help of all commands as data, and as a manual page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ import typer
 from regard import __version__
 
 EXAMPLE = "Example"
-"""How the part of a help text begins that shows the command in use."""
+"""The first word of a help text's examples."""
 
 
 def man() -> None:
-    """Print the manual page of all commands, for man(1).
+    """Print the manual page in the format of man(1).
 
     Examples:
 
@@ -28,7 +28,7 @@ def man() -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """One command: its name, how it is called, what it does, what it takes, and examples."""
+    """The help of one command."""
 
     name: str
     usage: str
@@ -39,7 +39,7 @@ class Entry:
 
 
 def entries(command: Any, name: str = "regard") -> Iterator[Entry]:
-    """A command and all commands under it, in the order of the help."""
+    """A command and its subcommands, in the order of the help."""
     context = typer.Context(command, info_name=name)
     paragraphs, examples = paragraphs_and_examples(command.help or "", command.epilog or "")
     records = (parameter.get_help_record(context) for parameter in command.params)
@@ -51,7 +51,7 @@ def entries(command: Any, name: str = "regard") -> Iterator[Entry]:
 
 
 def paragraphs_and_examples(help_text: str, epilog: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The prose of a help text, and the command lines it shows."""
+    """The prose of a help text, and its example command lines."""
     blocks = [" ".join(block.split()) for block in (help_text + "\n\n" + epilog).split("\n\n")]
     paragraphs: list[str] = []
     examples: list[str] = []
@@ -87,13 +87,15 @@ def manual_page(commands: list[Entry]) -> str:
         ]
     lines += [
         ".SH EXIT STATUS",
-        "0 when all went well; 2 for a mistake of the user, told in one sentence;",
-        "1 when the machine would not, such as a full disk, or when a check failed.",
+        "0 on success; 2 for a mistake of the user, such as an unknown key;",
+        "1 for a failure of the machine, such as a full disk, or if a check failed.",
         ".SH ENVIRONMENT",
-        *option("REGARD_CACHE", "Where downloads and token stores are kept."),
-        *option("REGARD_NATIVE", "0: PyTorch alone, no native engine; a folder: where it is compiled to."),
+        *option("REGARD_CACHE", "Folder for downloads and token stores."),
+        *option(
+            "REGARD_NATIVE", "0: PyTorch only, no native engine; otherwise the folder it is compiled into."
+        ),
         *option("REGARD_TARGET", "The native engine's target: x86-64, x86-64-v3 (AVX2), x86-64-v4 (AVX-512)."),
-        *option("REGARD_TOKEN", "The token that clients of `regard serve` must send."),
+        *option("REGARD_TOKEN", "The access token that clients of `regard serve` must send."),
     ]
     return "\n".join(lines) + "\n"
 
@@ -107,6 +109,6 @@ def option(left: str, right: str) -> list[str]:
 
 
 def roff(text: str) -> str:
-    """Text that troff prints as it stands."""
+    """Text with the special characters of troff escaped."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text

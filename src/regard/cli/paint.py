@@ -1,4 +1,4 @@
-"""`regard paint`: prompts in, a grid of pictures out."""
+"""`regard paint`: images from prompts, with a diffusion model."""
 
 import json
 from pathlib import Path
@@ -15,32 +15,30 @@ SUFFIXES = (".png", ".svg")
 def paint(
     run: Run,
     prompts: Annotated[
-        list[str], typer.Argument(metavar="PROMPT...", help="What to paint, a row of pictures each.")
+        list[str], typer.Argument(metavar="PROMPT...", help="Prompts; each is a row of the grid.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The grid to write, .png or .svg.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output image grid, .png or .svg.")] = Path(
         "painted.png"
     ),
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Pictures for each prompt.")] = 8,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Images per prompt.")] = 8,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="From noise to picture.", show_default="the recipe's")
+        int | None, typer.Option(min=1, help="Sampling steps.", show_default="the recipe's")
     ] = None,
     guidance: Annotated[
         float | None,
-        typer.Option(
-            min=0, help="How much the prompt counts: 1 as learned, 0 not.", show_default="the recipe's"
-        ),
+        typer.Option(min=0, help="Classifier-free guidance scale.", show_default="the recipe's"),
     ] = None,
     sampler: Annotated[
         Literal["ddim", "ddpm"] | None,
-        typer.Option(help="ddpm: new noise at each step.", show_default="the recipe's"),
+        typer.Option(help="ddim is deterministic, ddpm adds noise at each step.", show_default="the recipe's"),
     ] = None,
     merge: Annotated[
-        float, typer.Option(min=0, max=0.5, help="Share of the pixels merged before they look around.")
+        float, typer.Option(min=0, max=0.5, help="Fraction of the tokens merged before attention.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed paints the same pictures.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Paint what prompts say, and write the pictures as a grid.
+    """Generate images from prompts with a diffusion model, and write them as a grid.
 
     Examples:
 
@@ -51,7 +49,7 @@ def paint(
     from regard.tasks.diffusion.model import ImageGenerator
 
     if output.suffix not in SUFFIXES:
-        raise RegardError(f"{output}: pictures are written as {' or '.join(SUFFIXES)}")
+        raise RegardError(f"{output}: images are written as {' or '.join(SUFFIXES)}")
     generator = ImageGenerator.load(run)
     options = generator.options(steps=steps, guidance=guidance, sampler=sampler, merge=merge)
     painted = generator.paint(prompts, count, seed, options)

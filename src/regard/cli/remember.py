@@ -1,4 +1,4 @@
-"""`regard remember`: the datastore of sentence pairs that a translation run retrieves from."""
+"""`regard remember`: the kNN-MT datastore of a translation run."""
 
 import json
 from pathlib import Path
@@ -14,16 +14,17 @@ def remember(
     run: Run,
     source: Annotated[
         Path | None,
-        typer.Option(help="Sentences to remember, a file or a table of pairs; else the run's own data."),
+        typer.Option(help="Source sentences, or a table of pairs (default: the run's training data)."),
     ] = None,
     target: Annotated[Path | None, typer.Option(help="Their translations, line by line.")] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Translate as it was trained again.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the translation memory.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let a translation run ask sentence pairs that are like the one at hand, without training.
+    """Add a kNN translation memory to a run (no training).
 
-    From then on, the words that stood in the most similar places have a say in every word it writes. How large
-    a say is found by validation sentences. It takes longer to translate, the more so the more it remembers.
+    At each step, the prediction is interpolated with the target words of the most similar decoder states in a
+    datastore (kNN-MT, Khandelwal et al. 2021). The number of neighbours and the interpolation weight are tuned
+    on the validation set. A larger datastore makes translation slower.
 
     Examples:
 
@@ -35,15 +36,17 @@ def remember(
     """
     from regard.cli.terminal import Terminal
     from regard.tasks.run_folder import RunFolder
-    from regard.tasks.translation.memory import remember as build_memory
-    from regard.tasks.translation.neighbours import forget as remove_memory
+    from regard.tasks.translation.datastore import build_datastore as build_memory
+    from regard.tasks.translation.datastore_file import delete_datastore as remove_memory
 
     if forget:
         if source or target:
-            raise RegardError("--forget takes no files: all that the run remembers is forgotten")
+            raise RegardError(
+                "--forget deletes the whole translation memory; use it without --source and --target"
+            )
         removed = remove_memory(RunFolder.open(run))
-        sentence = "it translates as it was trained again" if removed else "it remembered nothing"
-        print(json.dumps({"run": str(run), "forgotten": removed}) if as_json else f"{run}: {sentence}")
+        message = "translation memory deleted" if removed else "there was no translation memory"
+        print(json.dumps({"run": str(run), "forgotten": removed}) if as_json else f"{run}: {message}")
         return
     with Terminal() as terminal:
         memory = build_memory(run, source, target, terminal)

@@ -1,4 +1,4 @@
-"""`regard report`: a training on one page."""
+"""`regard report`: an HTML report of a training run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +12,9 @@ from regard.errors import RegardError
 
 def report(
     run: Run,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output page, .html.")] = Path("report.html"),
 ) -> None:
-    """A training on one page: curves, samples over time, BLEU by length, attention, recipe, environment.
+    """Write a report of a training run: curves, samples, BLEU by length, attention, recipe, environment.
 
     Example:  regard report runs/picturebook -o report.html
     """

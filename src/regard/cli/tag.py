@@ -1,4 +1,4 @@
-"""`regard tag`: the words of texts with their tags."""
+"""`regard tag`: sequence tagging, such as named entities."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -18,21 +18,21 @@ def tag(
     files: Files = None,
     output: Output = None,
     words: Annotated[
-        bool, typer.Option("--words", help="The text is words already, with blanks between.")
+        bool, typer.Option("--words", help="The input is tokenized: words separated by spaces.")
     ] = False,
     merge: Merge = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Tag the words of texts: word, tag and probability a line; with --json also the names they make.
+    """Tag the words of texts: word, tag and probability per line; with --json also the entities.
 
     Example:  echo "Empire State Building in New York" | regard tag runs/ner
     """
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.tasks.tagging.model import Tagger
 
     tagger = Tagger.load(run)
     if merge is not None:
-        tagger.merge(amounts_of(merge))
+        tagger.merge(parse_merge_amounts(merge))
 
     def tags(lines: list[Line]) -> Iterator[str]:
         sentences = [line.text.split() for line in lines] if words else [line.text for line in lines]

@@ -1,4 +1,4 @@
-"""`regard train`: a recipe trained into a run folder."""
+"""`regard train`: train a recipe into a run folder."""
 
 import json
 from pathlib import Path
@@ -19,18 +19,16 @@ def recipe_names(incomplete: str) -> list[str]:
 def train(
     recipe: Annotated[
         str,
-        typer.Argument(help="The name of a shipped recipe, or a TOML file.", autocompletion=recipe_names),
+        typer.Argument(help="Name of a shipped recipe, or a TOML file.", autocompletion=recipe_names),
     ],
     assignments: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Laid over the recipe.")
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Override recipe values.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The run folder to make.", show_default="runs/RECIPE")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in --out.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Output run folder.", show_default="runs/RECIPE")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a recipe into a run folder.
+    """Train a model with a recipe.
 
     Examples:
 
@@ -38,15 +36,14 @@ def train(
 
     regard train translation data.source=mine.de data.target=mine.en train.minutes=30 --out runs/mine
     """
-    from regard.cli.output import print_summary
-    from regard.cli.terminal import Terminal
+    from regard.cli.terminal import Terminal, print_summary
     from regard.config.schema import parse_assignments
     from regard.tasks import train as train_recipe
 
     overrides = parse_assignments(assignments or [])
     with Terminal() as terminal:
         run = train_recipe(recipe, out, overrides=overrides, resume=resume, listener=terminal)
-    if run is None:  # not the first process of several
+    if run is None:  # all processes but the first
         return
     if as_json:
         print(json.dumps(run.as_json()))

@@ -1,4 +1,4 @@
-"""`regard translate`: lines in, translations out."""
+"""`regard translate`: translate text line by line."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.arguments import BatchSize, Beam, Exported, JsonLines, Output, With, within
+from regard.cli.arguments import BatchSize, Beam, EnsembleRuns, Exported, JsonLines, Output, within
 from regard.cli.lines import open_output, standard_input
 from regard.errors import RegardError, memory_hint
 from regard.limits import MAX_NBEST
@@ -21,7 +21,7 @@ def translate(
     run: Exported,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Texts, a sentence a line; none: standard input."),
+        typer.Argument(metavar="[FILE]...", help="Files with one sentence per line (default: standard input)."),
     ] = None,
     output: Output = None,
     beam: Beam = None,
@@ -29,26 +29,26 @@ def translate(
         int,
         typer.Option(
             callback=within("--nbest", MAX_NBEST),
-            help="Translations per line; more than 1: rank, score and text. The beam is at least as wide.",
+            help="Translations per line; more than 1: rank, score and text. The beam size is at least N.",
         ),
     ] = 1,
     batch_size: BatchSize = None,
     long: Annotated[
         Literal["split", "cut", "refuse"],
-        typer.Option(help="What to do with a line longer than the model allows."),
+        typer.Option(help="What to do with a line longer than the model's maximum."),
     ] = "split",
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Draw translations by chance instead of searching.")
+        int | None, typer.Option(min=0, help="Sample with this seed instead of beam search.")
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0.01, help="With --seed: above 1 is bolder.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0.01, help="Sampling temperature, with --seed.")] = 1.0,
     engine: Annotated[
         Literal["regard", "ctranslate2", "onnx"] | None,
-        typer.Option(help="What runs the model.", show_default="what the folder is made for"),
+        typer.Option(help="Inference engine.", show_default="the folder's format"),
     ] = None,
-    beside: With = None,
+    ensemble: EnsembleRuns = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Translate text, line for line; files of any size, in constant memory.
+    """Translate text line by line, files of any size in constant memory.
 
     Examples:
 
@@ -63,19 +63,19 @@ def translate(
     from regard.data.corpus import read_lines
     from regard.decoding import SamplingConfig
     from regard.decoding.translator import WINDOW
-    from regard.tasks.engines import open_engine
-    from regard.tasks.shares import write_in_shares
+    from regard.tasks.distributed_output import write_distributed
+    from regard.tasks.translation.exported_translator import open_translator
     from regard.tasks.translation.model import memory_advice
-    from regard.training.distributed import joined, processes
+    from regard.training.distributed import process_group, world_size
 
-    if processes() > 1 and (not files or output is None):
-        raise RegardError("several processes translate files into a file: give FILE and -o")
-    loaded = open_engine(run, engine, beside or [])
+    if world_size() > 1 and (not files or output is None):
+        raise RegardError("with several processes, FILE and -o are required")
+    loaded = open_translator(run, engine, ensemble or [])
     options = loaded.options(beam, nbest)
     sampling = None if seed is None else SamplingConfig(seed, temperature)
     batch_size = batch_size or loaded.recipe.decode.batch_size
     interactive = not files and sys.stdin.isatty()
-    with joined() as world, memory_hint(memory_advice(batch_size, options.beam)):
+    with process_group() as world, memory_hint(memory_advice(batch_size, options.beam)):
         lines = (line for file in files for line in read_lines(file)) if files else standard_input(interactive)
         loaded.pipeline.freeze()
         windows = loaded.pipeline.stream(
@@ -85,15 +85,15 @@ def translate(
             window=1 if interactive else WINDOW,
             sampling=sampling,
             long=long,
-            tell=LimitedLog(),
-            share=(world.rank, world.size),
+            warn=LimitedLog(),
+            shard=(world.rank, world.size),
         )
         texts = (
             "".join(result_line(translation, options.nbest, as_json) for translation in window)
             for window in windows
         )
         if world.size > 1 and output is not None:
-            write_in_shares(texts, output, world)  # every process its share; the first one joins them
+            write_distributed(texts, output, world)  # each process writes its share; the first one joins them
             return
         with open_output(output) as out:
             for text in texts:
@@ -103,18 +103,21 @@ def translate(
 
 
 def result_line(translation: "Translation", nbest: int, as_json: bool) -> str:
-    """The translation of a line, or its n-best list with a blank line after it."""
+    """The translation of a line, or its n-best list followed by an empty line."""
     if as_json:
         return json.dumps(asdict(translation), ensure_ascii=False) + "\n"
     if nbest == 1:
         return translation.text + "\n"
     hypotheses = (translation, *translation.others)
-    rows = (f"{rank}\t{each.score:.4f}\t{each.text}\n" for rank, each in enumerate(hypotheses, start=1))
+    rows = (
+        f"{rank}\t{hypothesis.score:.4f}\t{hypothesis.text}\n"
+        for rank, hypothesis in enumerate(hypotheses, start=1)
+    )
     return "".join(rows) + "\n"
 
 
 class LimitedLog:
-    """Prints the first few messages about long lines and drops the others."""
+    """Prints the first `maximum` messages about long lines, and drops the others."""
 
     def __init__(self, maximum: int = 5) -> None:
         self.remaining = maximum

@@ -1,1 +1,1 @@
-"""A run folder behind HTTP: a queue before each model, the routes, who is let in, and what is counted."""
+"""Run folders served over HTTP: batch queues before the models, routes, access checks, metrics, a web page."""

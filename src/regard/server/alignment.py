@@ -1,81 +1,80 @@
-"""Which words of a text its translation's words looked at, and where in the two texts they stand."""
+"""Word alignments from attention weights, and the character spans of words in a text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
-FAINT = 0.01
-"""A weight below this is not told: nobody would see it."""
+MIN_WEIGHT = 0.01
+"""Smaller weights are left out: they would not be visible."""
 
 
 @dataclass(frozen=True)
-class Aligned:
-    """Words of both sides, and (target word, source word, weight) where one looked at the other."""
+class Alignment:
+    """Words of both texts, and (index of target word, index of source word, weight)."""
 
     source: list[str]
     target: list[str]
     links: list[tuple[int, int, float]]
 
 
-def aligned(maps: AttentionMaps) -> Aligned:
-    """The words of one sentence, without the end that both sides have."""
-    layer = maps.layers[maps.aligning].in_words()
+def word_alignment(maps: AttentionMaps) -> Alignment:
+    """The alignment of one sentence, without the end tokens."""
+    layer = maps.layers[maps.alignment_layer].in_words()
     weights = layer.weights.mean(0)[:-1, :-1]
     links = [
         (target, source, round(float(weight), 4))
         for target, row in enumerate(weights)
         for source, weight in enumerate(row)
-        if weight >= FAINT
+        if weight >= MIN_WEIGHT
     ]
-    return Aligned(list(layer.right.words[:-1]), list(layer.left.words[:-1]), links)
+    return Alignment(list(layer.keys.words[:-1]), list(layer.queries.words[:-1]), links)
 
 
-def joined(parts: Sequence[Aligned]) -> Aligned:
-    """One alignment from those of a text's parts, which stand one after another on both sides."""
+def concatenate(alignments: Sequence[Alignment]) -> Alignment:
+    """The alignment of a text from those of its consecutive parts."""
     source: list[str] = []
     target: list[str] = []
     links: list[tuple[int, int, float]] = []
-    for part in parts:
+    for part in alignments:
         links += [(row + len(target), column + len(source), weight) for row, column, weight in part.links]
         source += part.source
         target += part.target
-    return Aligned(source, target, links)
+    return Alignment(source, target, links)
 
 
-def places(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each word stands in the text, as (from, to) counted in characters, one after another.
+def word_spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Start and end of each word in the text, in characters; spans are in order and do not overlap.
 
-    A word that the text does not have, because the model does not know it or writes it otherwise, stands for
-    what lies between its neighbours.
+    A word that does not occur in the text, such as an unknown one, gets the gap between its neighbours.
     """
-    text = folded(text)
-    begins: list[int] = []  # -1 for a word that is not there
+    text = lower_case(text)
+    starts: list[int] = []  # -1 if the word does not occur
     end = 0
     for word in words:
-        begins.append(text.find(folded(word), end))
-        if begins[-1] >= 0:
-            end = begins[-1] + len(word)
-    told: list[tuple[int, int]] = []
+        starts.append(text.find(lower_case(word), end))
+        if starts[-1] >= 0:
+            end = starts[-1] + len(word)
+    spans: list[tuple[int, int]] = []
     end = 0
-    for number, (word, begin) in enumerate(zip(words, begins, strict=True)):
-        if begin >= 0:
-            told.append((begin, begin + len(word)))
+    for index, (word, start) in enumerate(zip(words, starts, strict=True)):
+        if start >= 0:
+            spans.append((start, start + len(word)))
         else:
-            after = next((later for later in begins[number:] if later >= 0), len(text))
-            told.append(between(text, end, after))
-        end = told[-1][1]
-    return told
+            next_start = next((later for later in starts[index:] if later >= 0), len(text))
+            spans.append(stripped_span(text, end, next_start))
+        end = spans[-1][1]
+    return spans
 
 
-def between(text: str, begin: int, end: int) -> tuple[int, int]:
-    """The part of a text without the blanks around it."""
-    part = text[begin:end]
+def stripped_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without white space at its ends."""
+    part = text[start:end]
     if not part.strip():
-        return begin, begin
-    return begin + len(part) - len(part.lstrip()), begin + len(part.rstrip())
+        return start, start
+    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())
 
 
-def folded(text: str) -> str:
-    """Lower case, as long as the text itself."""
+def lower_case(text: str) -> str:
+    """Lower case, of the same length as the text."""
     return "".join(lower if len(lower := character.lower()) == 1 else character for character in text)

@@ -1,52 +1,51 @@
-// Which model, how wide a beam, how many translations.
+// The controls: model, beam size, number of alternatives.
 
-const BEAMS = [1, 2, 3, 5, 8, 12, 16];
-const COUNTS = [1, 2, 3, 5, 10];
+const BEAM_SIZES = [1, 2, 3, 5, 8, 12, 16];
+const NBEST_SIZES = [1, 2, 3, 5, 10];
 
 function option(value, text) {
-  const made = document.createElement("option");
-  made.value = value;
-  made.textContent = text;
-  return made;
+  const item = document.createElement("option");
+  item.value = value;
+  item.textContent = text;
+  return item;
 }
 
 export class Choices {
   constructor(models) {
     this.models = models;
-    this.chosen = document.getElementById("model");
+    this.modelSelect = document.getElementById("model");
     this.beam = document.getElementById("beam");
     this.nbest = document.getElementById("nbest");
-    this.chosen.replaceChildren(...models.map((model) => option(model.name, model.name)));
-    this.nbest.replaceChildren(...COUNTS.map((count) => option(count, count)));
-    this.offerBeams();
+    this.modelSelect.replaceChildren(...models.map((model) => option(model.name, model.name)));
+    this.nbest.replaceChildren(...NBEST_SIZES.map((size) => option(size, size)));
+    this.updateBeam();
   }
 
   get model() {
-    return this.models.find((model) => model.name === this.chosen.value);
+    return this.models.find((model) => model.name === this.modelSelect.value);
   }
 
-  // Whether the model writes translations; if not, it reads.
-  get writes() {
+  get isTranslator() {
     return this.model.task === "translation";
   }
 
-  offerBeams() {
-    if (!this.writes) return;
-    const own = option("", `${this.model.beam} (the model's)`);
-    this.beam.replaceChildren(own, ...BEAMS.map((beam) => option(beam, beam)));
+  updateBeam() {
+    if (!this.isTranslator) return;
+    const defaultBeam = option("", `${this.model.beam} (default)`);
+    this.beam.replaceChildren(defaultBeam, ...BEAM_SIZES.map((size) => option(size, size)));
   }
 
-  // What a request says about them.
-  asked() {
-    const asked = { model: this.model.name, nbest: Number(this.nbest.value) };
-    return this.beam.value === "" ? asked : { ...asked, beam: Number(this.beam.value) };
+  // The part of a request's body that the controls determine.
+  requestOptions() {
+    const options = { model: this.model.name, nbest: Number(this.nbest.value) };
+    return this.beam.value === "" ? options : { ...options, beam: Number(this.beam.value) };
   }
 }
 
-export function language(code) {
+export function languageName(code) {
   try {
     return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
   } catch {
-    return code; // a name that is no language code
+    return code; // not a language code
   }
 }

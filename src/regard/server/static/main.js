@@ -1,84 +1,86 @@
-// The page: asks for the models, then lets one type, look, and translate a file, or see what a model reads in a text.
+// The page: loads the models, then shows the translation panels or the panel for text models.
 
-import { putCard } from "./card.js";
-import { Choices, language } from "./choices.js";
-import { WholeFile } from "./file.js";
-import { Reading } from "./reading.js";
-import { ask, sentence, show, useToken } from "./server.js";
-import { switchTheme } from "./theme.js";
-import { Typing } from "./typing.js";
-import { element } from "./words.js";
+import { request, sentence, setText, setToken } from "./api.js";
+import { renderCard } from "./card.js";
+import { Choices, languageName } from "./choices.js";
+import { FilePanel } from "./file_panel.js";
+import { element } from "./highlight.js";
+import { TextPanel } from "./text_panel.js";
+import { setUpTheme } from "./theme.js";
+import { TranslationPanel } from "./translation_panel.js";
 
 const problem = document.getElementById("problem");
 
-switchTheme(document.getElementById("theme"));
-begin();
+setUpTheme(document.getElementById("theme"));
+loadModels();
 
-async function begin() {
+async function loadModels() {
   try {
-    const known = await (await ask("/models")).json();
-    show(problem, null);
-    open(known);
-  } catch (refused) {
-    if (refused.status === 401) askForToken();
-    else show(problem, sentence(refused));
+    const content = await (await request("/models")).json();
+    setText(problem, null);
+    start(content);
+  } catch (error) {
+    if (error.status === 401) showTokenForm();
+    else setText(problem, sentence(error));
   }
 }
 
-function askForToken() {
+function showTokenForm() {
   const form = document.getElementById("token");
-  const word = document.getElementById("token-word");
-  if (!form.hidden) show(problem, "This is not the token the server wants.");
+  const input = document.getElementById("token-input");
+  if (!form.hidden) setText(problem, "This is not the server's access token.");
   form.hidden = false;
-  word.focus();
+  input.focus();
   form.onsubmit = (event) => {
     event.preventDefault();
-    useToken(word.value);
-    word.value = "";
-    begin();
+    setToken(input.value);
+    input.value = "";
+    loadModels();
   };
 }
 
-function open({ models, limits }) {
+function start({ models, limits }) {
   document.getElementById("token").hidden = true;
   document.getElementById("main").hidden = false;
   const choices = new Choices(models);
-  const typing = new Typing(choices, limits);
-  const reading = new Reading(choices, limits);
-  new WholeFile(choices, limits);
-  introduce(choices.model, typing, reading);
-  choices.chosen.addEventListener("change", () => {
-    choices.offerBeams();
-    introduce(choices.model, typing, reading);
-    (choices.writes ? typing : reading).changed(0);
+  const translationPanel = new TranslationPanel(choices, limits);
+  const textPanel = new TextPanel(choices, limits);
+  new FilePanel(choices, limits);
+  const showModel = () => {
+    document.querySelectorAll(".translator").forEach((part) => (part.hidden = !choices.isTranslator));
+    document.querySelector(".text-model").hidden = choices.isTranslator;
+    renderCard(document.getElementById("card-text"), choices.model.card);
+    document.getElementById("card").hidden = choices.model.card === "";
+    if (choices.isTranslator) showTranslator(choices.model, translationPanel);
+    else showTextModel(choices.model, textPanel);
+  };
+  showModel();
+  choices.modelSelect.addEventListener("change", () => {
+    choices.updateBeam();
+    showModel();
+    (choices.isTranslator ? translationPanel : textPanel).changed(0);
   });
-  for (const each of [choices.beam, choices.nbest]) each.addEventListener("change", () => typing.changed(0));
-  document.getElementById("view").addEventListener("click", () => openHeads(typing, choices));
-  document.getElementById("found-view").addEventListener("click", () => openHeads(reading, choices));
-  document.getElementById("heads-close").addEventListener("click", () => document.getElementById("heads").close());
-  (choices.writes ? typing.area : reading.text).focus();
+  for (const select of [choices.beam, choices.nbest]) select.addEventListener("change", () => translationPanel.changed(0));
+  document.getElementById("show-attention").addEventListener("click", () => openAttention(translationPanel, choices));
+  document.getElementById("results-attention").addEventListener("click", () => openAttention(textPanel, choices));
+  document.getElementById("attention-close").addEventListener("click", () => document.getElementById("attention").close());
+  (choices.isTranslator ? translationPanel.area : textPanel.input).focus();
 }
 
-// What the page says about the model that is chosen.
-function introduce(model, typing, reading) {
-  const { writes } = reading.choices;
-  for (const each of document.querySelectorAll(".writes")) each.hidden = !writes;
-  document.querySelector(".reads").hidden = writes;
-  putCard(document.getElementById("card-text"), model.card);
-  document.getElementById("card").hidden = model.card === "";
-  if (!writes) {
-    const does = reading.introduce(model);
-    document.title = `regard: ${model.name} ${does}`;
-    document.getElementById("what").textContent = does;
-    return;
-  }
-  const [source, target] = [language(model.source_language), language(model.target_language)];
+function showTextModel(model, panel) {
+  const summary = panel.showModel(model);
+  document.title = `regard: ${model.name} ${summary}`;
+  document.getElementById("model-summary").textContent = summary;
+}
+
+function showTranslator(model, panel) {
+  const [source, target] = [languageName(model.source_language), languageName(model.target_language)];
   document.title = `regard: ${source} to ${target}`;
-  document.getElementById("what").textContent = `${source} to ${target}`;
+  document.getElementById("model-summary").textContent = `${source} to ${target}`;
   document.getElementById("source-title").textContent = source;
   document.getElementById("target-title").textContent = target;
-  typing.area.lang = model.source_language;
-  typing.translation.lang = model.target_language;
+  panel.area.lang = model.source_language;
+  panel.translation.lang = model.target_language;
   const examples = document.getElementById("examples");
   examples.hidden = model.examples.length === 0;
   examples.replaceChildren(
@@ -87,23 +89,29 @@ function introduce(model, typing, reading) {
       button.type = "button";
       button.title = text;
       button.dir = "auto";
-      button.addEventListener("click", () => typing.put(text));
+      button.addEventListener("click", () => panel.setSource(text));
       return button;
     }),
   );
 }
 
-// The viewer's page for the line that is looked at, in a frame without any rights over this one.
-async function openHeads(typing, choices) {
+// Opens the attention page of the current line in a sandboxed frame.
+async function openAttention(panel, choices) {
   try {
-    const body = { ...typing.line(), model: choices.model.name };
-    const answer = await ask("/attention", { body, accept: "text/html" });
-    const place = answer.headers.get("Content-Location");
-    await answer.body.cancel();
-    document.getElementById("heads-tab").href = place;
-    document.getElementById("heads-frame").src = place;
-    document.getElementById("heads").showModal();
-  } catch (refused) {
-    show(typing.problem, sentence(refused));
+    const body = { ...panel.attentionRequest(), model: choices.model.name };
+    const response = await request("/attention", { body, accept: "text/html" });
+    const address = response.headers.get("Content-Location");
+    await response.body.cancel();
+    document.getElementById("attention-title").textContent = `Attention: “${shorten(body.text)}”`;
+    document.getElementById("attention-tab").href = address;
+    document.getElementById("attention-frame").src = address;
+    document.getElementById("attention").showModal();
+  } catch (error) {
+    setText(panel.problem, sentence(error));
   }
+}
+
+function shorten(text, maxCharacters = 60) {
+  const characters = Array.from(text);
+  return characters.length > maxCharacters ? `${characters.slice(0, maxCharacters - 1).join("")}…` : text;
 }

@@ -1,36 +1,37 @@
-// Light or dark: as the system says, until one says otherwise.
+// Light or dark: follows the system until the user chooses.
 
-const KEPT = "regard.theme";
+const STORAGE_KEY = "regard.theme";
 
-export function switchTheme(button) {
+export function setUpTheme(button) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
-  const put = () => (button.textContent = isDark() ? "Light" : "Dark");
-  if (kept()) root.dataset.theme = kept();
+  const updateButton = () => (button.textContent = isDark() ? "Light" : "Dark");
+  const stored = storedTheme();
+  if (stored) root.dataset.theme = stored;
   button.addEventListener("click", () => {
-    const wanted = isDark() ? "light" : "dark";
-    root.dataset.theme = wanted;
-    keep(wanted);
-    put();
+    const theme = isDark() ? "light" : "dark";
+    root.dataset.theme = theme;
+    storeTheme(theme);
+    updateButton();
   });
-  system.addEventListener("change", put);
-  put();
+  system.addEventListener("change", updateButton);
+  updateButton();
 }
 
-// A browser may forbid a page to keep anything; then the choice lasts as long as the page.
-function keep(theme) {
+// Without access to storage, the choice lasts as long as the page.
+function storeTheme(theme) {
   try {
-    localStorage.setItem(KEPT, theme);
+    localStorage.setItem(STORAGE_KEY, theme);
   } catch {
-    // nothing is kept
+    // storage is not permitted
   }
 }
 
-function kept() {
+function storedTheme() {
   try {
-    const found = localStorage.getItem(KEPT);
-    return found === "light" || found === "dark" ? found : null;
+    const theme = localStorage.getItem(STORAGE_KEY);
+    return theme === "light" || theme === "dark" ? theme : null;
   } catch {
     return null;
   }
