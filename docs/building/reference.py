@@ -1,7 +1,8 @@
 """Writes the generated parts of docs/reference: `make reference`.
 
 A generated part stands between `<!-- generated: CONTENT -->` and `<!-- end of generated text -->`. It is
-committed, so that the reference is complete in the repository; tests/docs/test_reference.py fails when it is out of date.
+committed, so that the reference is complete in the repository. tests/docs/test_reference.py fails when it is
+out of date.
 """
 
 import re

@@ -1,6 +1,7 @@
 """Hooks of mkdocs: code from the source, commands apart from outputs, formulas as MathML, the navigation."""
 
 import html
+import json
 import re
 import subprocess
 import sys
@@ -8,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import latex2mathml.converter
+from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from blocks import FENCE, commands, read_info
 from sources import source_of, wrap_docstrings
+
+from regard.viz.attention_maps import AttentionMaps
+from regard.viz.html_page import attention_page
 
 SECTIONS = {
     "Quick start": "quickstart",
@@ -45,8 +50,27 @@ def order(page: Path) -> tuple[int, str]:
     return (FIRST.index(page.name) if page.name in FIRST else len(FIRST)), page.name
 
 
+def on_files(files: Any, config: Any) -> Any:
+    """Draw the attention weights of `regard look -o NAME.json` as the page of `regard look -o NAME.html`."""
+    for path in sorted(Path(config["docs_dir"], "pictures").glob("*.json")):
+        maps = AttentionMaps.from_json(json.loads(path.read_text("utf-8")))
+        name = f"pictures/{path.stem}.html"
+        files.append(File.generated(config, name, content=attention_page(maps)))
+    return files
+
+
+LIVE = re.compile(r"<!-- live: (?P<page>[\w./-]+)\.json -->\n\n!\[(?P<title>[^]]*)\]\([^)]*\)")
+"""A picture of attention, and the file with its weights: the site shows the page of `regard look` instead."""
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return FENCE.sub(render_fence, markdown)
+    return FENCE.sub(render_fence, LIVE.sub(render_live, markdown))
+
+
+def render_live(picture: "re.Match[str]") -> str:
+    address, title = f"{picture['page']}.html", html.escape(picture["title"])
+    frame = f'<iframe class="live" src="{address}" title="{title}" loading="lazy"></iframe>'
+    return f'{frame}\n<p class="caption"><a href="{address}">Open the page in the whole window</a></p>'
 
 
 def render_fence(fence: "re.Match[str]") -> str:
