@@ -103,7 +103,7 @@ def test_code_comes_from_the_source_and_the_reference_is_generated(site: Path) -
         name: (site / name).read_text("utf-8")
         for name in ("guide/01-kernel-regression.html", "reference/commands.html")
     }
-    assert "Attention written out: mask, softmax, weighted sum." in texts["guide/01-kernel-regression.html"]
+    assert "Attention in plain PyTorch operations: mask, softmax" in texts["guide/01-kernel-regression.html"]
     assert "--token-file" in texts["reference/commands.html"]
     assert "batch_tokens" in (site / "reference" / "recipes.html").read_text("utf-8")
     assert "causal_mask" in (site / "reference" / "nn.html").read_text("utf-8")
