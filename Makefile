@@ -6,7 +6,7 @@ BROWSER := .venv/.browser
 # One thread a process: the tests run in two processes side by side.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/pytest
 
-.PHONY: demo test test-slow lint format docs notebooks man wheel clean
+.PHONY: demo test test-slow lint format docs reference notebooks man wheel clean
 
 demo: $(READY)
 	@rm -rf runs/demo
@@ -32,6 +32,10 @@ format: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The generated parts of docs/reference, from the help of the commands, the recipes' dataclasses and the docstrings.
+reference: $(READY)
+	$(BIN)/python docs/building/reference.py
 
 notebooks: $(READY)
 	$(BIN)/python docs/building/notebooks.py --out build/notebooks

@@ -12,10 +12,15 @@ from pathlib import Path
 
 FENCE = re.compile(r"^(?P<mark>`{3,})(?P<info>[^`\n]*)\n(?P<text>.*?)^(?P=mark)[ ]*$", re.MULTILINE | re.DOTALL)
 
+GENERATED = re.compile(
+    r"(?P<begin><!-- generated: (?P<content>[^>]*?)\s*-->).*?(?P<end><!-- end of generated text -->)", re.DOTALL
+)
+"""A part of a page that `reference.py` writes; its fences are not blocks of the page."""
+
 RUN = {"console", "python"}
 """Kinds that are executed."""
-SHOWN = {"source", "generated", "output"}
-"""Kinds that the site generates, or that hold the expected output of the block before."""
+SHOWN = {"source", "output"}
+"""Kinds that the site takes from the source, or that hold the expected output of the block before."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,10 @@ class Block:
 
 def blocks(markdown: str) -> Iterator[Block]:
     """All fences of a page, from top to bottom."""
-    for fence in FENCE.finditer(markdown):
+    written = GENERATED.sub(lambda part: "\n" * part[0].count("\n"), markdown)  # lines keep their numbers
+    for fence in FENCE.finditer(written):
         kind, settings = read_info(fence["info"])
-        yield Block(markdown.count("\n", 0, fence.start()) + 1, kind, settings, fence["text"])
+        yield Block(written.count("\n", 0, fence.start()) + 1, kind, settings, fence["text"])
 
 
 def read_info(info: str) -> tuple[str, dict[str, str]]:

@@ -27,7 +27,7 @@ def regard(*arguments: object) -> None:
     subprocess.run([sys.executable, "-m", "regard", *map(str, arguments)], check=True, stdout=sys.stderr)
 
 
-def alignment(run: Path, into: Path) -> None:
+def look(run: Path, into: Path) -> None:
     regard("look", run, SENTENCE, "-o", into)
 
 
@@ -96,7 +96,8 @@ def browser_page(width: int, height: int) -> Iterator[Page]:
 
 LESSONS = ("scaling", "positions", "smoothing", "schedule", "cost", "bottleneck")
 PICTURES: dict[str, Callable[[Path, Path], None]] = {
-    "alignment.png": alignment,
+    "alignment.png": look,
+    "park.json": look,
     "head-view.png": head_view,
     "server.png": server,
     **{f"{name}.svg": lesson(name) for name in LESSONS},
