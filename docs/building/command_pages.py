@@ -1,14 +1,12 @@
 """The commands as a page, from what their own help says."""
 
-import typer
-
-from regard.cli.main import cli
+from regard.cli.main import command_tree
 from regard.cli.man import Entry, entries
 
 
 def all_commands() -> str:
     """Every command as Markdown: how it is called, what it does, what it takes, examples."""
-    return "\n".join(shown(each) for each in entries(typer.main.get_command(cli)))
+    return "\n".join(shown(each) for each in entries(command_tree()))
 
 
 def shown(entry: Entry) -> str:

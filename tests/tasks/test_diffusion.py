@@ -12,7 +12,7 @@ from support.small_painter import SIDE, SMALL, toys, write_toys
 
 import regard
 from regard.bench.painting import profile
-from regard.cli.bench import bench
+from regard.cli.bench import paint as bench_paint
 from regard.cli.look import look
 from regard.cli.paint import paint
 from regard.config.schema import parse_assignments
@@ -150,13 +150,9 @@ def test_the_time_of_each_part_is_measured(run) -> None:
     assert "the text, full size: 83%" in found.as_text()
 
 
-def test_the_profile_is_printed_and_wants_one_run(
-    run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_profile_is_printed_and_written(run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "profile.json"
-    bench(["paint", str(run.folder)], output=out, quick=True, as_json=True)
+    bench_paint(run.folder, output=out, quick=True, as_json=True)
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads(out.read_text("utf-8"))
     assert 0 < told["attention"] < 1
-    with pytest.raises(RegardError, match="the run is missing; usage: regard bench paint RUN"):
-        bench(["paint"])

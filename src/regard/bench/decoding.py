@@ -30,7 +30,7 @@ class Case:
 
 @dataclass(frozen=True)
 class DecodingSpeed:
-    """What `regard bench RUN --source FILE` measured."""
+    """What `regard bench speed RUN --source FILE` measured."""
 
     run: str
     sentences: int
