@@ -70,14 +70,14 @@ def test_the_names():
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: catalog.describe("multi30"), "There is no data set 'multi30'; there are picturebook, multi30k, tatoeba-eng-fra; did you mean multi30k."),
-        (lambda: catalog.describe("wmt14"), "There is no data set 'wmt14'; there are picturebook, multi30k, tatoeba-eng-fra."),
-        (lambda: catalog.pairs("multi30k", "vlaid", path="."), "There is no split 'vlaid'; there are train, valid, test; did you mean valid."),
-        (lambda: catalog.pairs("multi30k", source="ge"), "There is no language 'ge' in multi30k; there are de, en, fr, cs."),
-        (lambda: catalog.pairs("multi30k", source="en", target="en"), "multi30k: source and target are both en; choose two of its languages."),
-        (lambda: catalog.pairs("tatoeba-eng-fra", form="tok"), "There is no form 'tok' of tatoeba-eng-fra; there are raw."),
-        (lambda: catalog.fetch("multi30k", languages=["it"]), "There is no language 'it' in multi30k; there are de, en, fr, cs."),
-        (lambda: catalog.pairs("multi30k", path="/nowhere"), "There is no folder /nowhere; give the one that holds train.de.gz."),
+        (lambda: catalog.describe("multi30"), "there is no data set 'multi30'; did you mean 'multi30k'? allowed: picturebook, multi30k, tatoeba-eng-fra"),
+        (lambda: catalog.describe("wmt14"), "there is no data set 'wmt14'; allowed: picturebook, multi30k, tatoeba-eng-fra"),
+        (lambda: catalog.pairs("multi30k", "vlaid", path="."), "there is no split 'vlaid'; did you mean 'valid'? allowed: train, valid, test"),
+        (lambda: catalog.pairs("multi30k", source="ge"), "there is no language 'ge' in multi30k; allowed: de, en, fr, cs"),
+        (lambda: catalog.pairs("multi30k", source="en", target="en"), "multi30k: source and target are both en; choose two of its languages"),
+        (lambda: catalog.pairs("tatoeba-eng-fra", form="tok"), "there is no form 'tok' of tatoeba-eng-fra; allowed: raw"),
+        (lambda: catalog.fetch("multi30k", languages=["it"]), "there is no language 'it' in multi30k; allowed: de, en, fr, cs"),
+        (lambda: catalog.pairs("multi30k", path="/nowhere"), "there is no folder /nowhere; give the one that holds train.de.gz"),
     ],
 )  # fmt: skip
 def test_what_there_is_not_is_refused_in_one_sentence(ask, sentence):
@@ -175,7 +175,7 @@ def test_when_every_way_fails_all_are_named(small_tatoeba, tmp_path, monkeypatch
         catalog.fetch("tatoeba-eng-fra", cache=tmp_path)
     assert f"{small_tatoeba.address}/anki/fra-eng.zip (HTTP 404 Not Found)" in str(caught.value)
     assert f"{small_tatoeba.address}/simple/nmt/ (HTTP 404 Not Found)" in str(caught.value)
-    assert str(caught.value).endswith("; whoever has the files can name their folder with --path or data.path.")
+    assert str(caught.value).endswith("; whoever has the files can name their folder with --path or data.path")
     assert "\n" not in str(caught.value)
 
 

@@ -114,7 +114,7 @@ def test_a_damaged_file_is_one_sentence(folder: Path, damage: str) -> None:
     with pytest.raises(CorpusError) as caught:
         one_epoch(TokenStore(folder, SIZES))
     assert sentence in str(caught.value)
-    assert str(caught.value).endswith(f". Delete {folder} and start again; it is rebuilt from the corpus.")
+    assert str(caught.value).endswith(f". Delete {folder} and start again; it is rebuilt from the corpus")
     assert caught.value.code == 2
 
 

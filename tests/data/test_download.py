@@ -199,14 +199,14 @@ def test_a_disk_that_takes_no_more_is_one_sentence(site, tmp_path, monkeypatch, 
 
     monkeypatch.setattr(download, "_write", fail)
     with pytest.raises(
-        DownloadError, match=f"Nothing can be kept in {tmp_path}: {words}; choose another folder"
+        DownloadError, match=f"nothing can be kept in {tmp_path}: {words}; choose another folder"
     ):
         fetch(remote(site.add("/x", CONTENT)), tmp_path, patience=QUICK)
 
 
 def test_a_cache_that_is_a_file_is_one_sentence(site, tmp_path):
     (tmp_path / "cache").write_text("")
-    with pytest.raises(DownloadError, match="Nothing can be kept in"):
+    with pytest.raises(DownloadError, match="nothing can be kept in"):
         fetch(remote(site.add("/x", CONTENT)), tmp_path / "cache" / "inner", patience=QUICK)
 
 

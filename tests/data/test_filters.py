@@ -65,11 +65,11 @@ def test_pairs_that_join_to_the_same_text_are_not_duplicates():
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"shortest": 0}, "The shortest length is 0; it must be at least 1."),
-        ({"shortest": 5, "max_length": 4}, "The longest length is 4; it must be at least 5."),
-        ({"ratio": 0.5}, "The length ratio is 0.5; it must be at least 1."),
-        ({"ratio": float("nan")}, "The length ratio is nan; it must be at least 1."),
-        ({"unit": "bytes"}, "Length unit 'bytes' is not known; allowed: words, characters."),
+        ({"shortest": 0}, "the shortest length is 0; it must be at least 1"),
+        ({"shortest": 5, "max_length": 4}, "the longest length is 4; it must be at least 5"),
+        ({"ratio": 0.5}, "the length ratio is 0.5; it must be at least 1"),
+        ({"ratio": float("nan")}, "the length ratio is nan; it must be at least 1"),
+        ({"unit": "bytes"}, "length unit 'bytes' is not known; allowed: words, characters"),
     ],
 )
 def test_impossible_limits_are_refused(wrong, sentence):

@@ -82,9 +82,7 @@ def test_mixed_sizes_are_refused_in_a_sentence(tmp_path: Path) -> None:
     write_folders(tmp_path / "a" / "train", 6)
     (tmp_path / "a" / "test" / "lying").mkdir(parents=True)
     Image.new("L", (30, 20)).save(tmp_path / "a" / "test" / "lying" / "large.png")
-    assert refused(lambda: open_images(tmp_path / "a", ANY)).endswith(
-        "20 x 30, and those for training 12 x 12."
-    )
+    assert refused(lambda: open_images(tmp_path / "a", ANY)).endswith("20 x 30, and those for training 12 x 12")
 
 
 def test_a_broken_image_is_named(tmp_path: Path) -> None:
@@ -92,17 +90,17 @@ def test_a_broken_image_is_named(tmp_path: Path) -> None:
     path = tmp_path / "lying" / "0002.png"
     whole = path.read_bytes()
     path.write_bytes(b"no image at all")
-    assert refused(lambda: open_images(tmp_path, ANY)) == f"{path} is not an image: it is neither PNG nor JPEG."
+    assert refused(lambda: open_images(tmp_path, ANY)) == f"{path} is not an image: it is neither PNG nor JPEG"
     path.write_bytes(whole[:70])  # the header is whole, the pixels are not
     train = open_images(tmp_path, ANY)["train"]
     told = refused(lambda: train.load(range(6)))
     assert told.startswith(f"{path} is a broken image: ")
-    assert told.endswith(".")
+    assert not told.endswith(".")
     assert "\n" not in told
 
 
 def test_folders_without_anything_to_tell_apart(tmp_path: Path) -> None:
-    assert refused(lambda: open_images(tmp_path / "none", ANY)).startswith("There is no folder")
+    assert refused(lambda: open_images(tmp_path / "none", ANY)).startswith("there is no folder")
     (tmp_path / "empty").mkdir()
     assert "has no folders with images" in refused(lambda: open_images(tmp_path / "empty", ANY))
     write_folders(tmp_path, 6)
@@ -110,7 +108,7 @@ def test_folders_without_anything_to_tell_apart(tmp_path: Path) -> None:
         path.unlink()
     found = open_images(tmp_path, ANY)["train"]
     told = refused(lambda: labels_of(found, tmp_path))
-    assert told == f"{tmp_path}: all images have the label 'lying'; telling them apart needs two labels."
+    assert told == f"{tmp_path}: all images have the label 'lying'; telling them apart needs two labels"
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,13 @@ def test_columns_may_be_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "columns", "sentence"),
     [
-        ("good\tpos\n \tneg\n", Columns(), "a.tsv, line 2: the text is empty."),
-        ("good\tpos\nbad\t\n", Columns(), "a.tsv, line 2: the label is empty."),
-        ("good\tpos\nbad\tneg\tmore\n", Columns(), "a.tsv, line 2: 3 columns where the first row has 2."),
-        ("a\tb\tc\td\n", Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d."),
-        ("\t".join("abcdefghijkl"), Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d, e, f, g, h, i, j and 2 more."),
+        ("good\tpos\n \tneg\n", Columns(), "a.tsv, line 2: the text is empty"),
+        ("good\tpos\nbad\t\n", Columns(), "a.tsv, line 2: the label is empty"),
+        ("good\tpos\nbad\tneg\tmore\n", Columns(), "a.tsv, line 2: 3 columns where the first row has 2"),
+        ("a\tb\tc\td\n", Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d"),
+        ("\t".join("abcdefghijkl"), Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d, e, f, g, h, i, j and 2 more"),
         ("a\tb\n", Columns(text="1"), "a.tsv: say which column is the label too: data.label=..."),
-        ("text\tlabel\nx\ty\n", Columns("text", None, "labels"), "a.tsv: no column labels; there are text, label; did you mean label."),
+        ("text\tlabel\nx\ty\n", Columns("text", None, "labels"), "a.tsv: no column labels; there are text, label; did you mean label"),
     ],
 )  # fmt: skip
 def test_bad_tables_are_one_sentence(tmp_path: Path, content: str, columns: Columns, sentence: str) -> None:
@@ -110,11 +110,11 @@ def test_conll_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("a\tO\nb\n", "a.conll, line 2: 'b' has no tag; a line is a word, a tab and its tag."),
-        ("a\tO\nb\tX\tO\n", "a.conll, line 2: 3 columns where the first word has 2."),
-        ("a\tO\nb\tE-x\n", "a.conll, line 2: 'E-x' is no tag; tags are O, B-name and I-name."),
-        ("a\tO\n\tO\n", "a.conll, line 2: the word is empty."),
-        ("\n \n", "a.conll has no words; a line is a word, a tab and its tag."),
+        ("a\tO\nb\n", "a.conll, line 2: 'b' has no tag; a line is a word, a tab and its tag"),
+        ("a\tO\nb\tX\tO\n", "a.conll, line 2: 3 columns where the first word has 2"),
+        ("a\tO\nb\tE-x\n", "a.conll, line 2: 'E-x' is no tag; tags are O, B-name and I-name"),
+        ("a\tO\n\tO\n", "a.conll, line 2: the word is empty"),
+        ("\n \n", "a.conll has no words; a line is a word, a tab and its tag"),
     ],
 )
 def test_ragged_columns_are_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
@@ -156,11 +156,11 @@ def test_questions_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (squad(answers=[{"text": "A cat", "answer_start": 0}]), "(question q1): the answer 'A cat' is not at place 0 of its paragraph."),
-        (squad(answers=[{"text": "dog", "answer_start": -8}]), "(question q1): the answer 'dog' is not at place -8 of its paragraph."),
-        (squad(answers=[]), "(question q1): there is no answer; each question must have one in its paragraph."),
-        (squad(question=" "), "(question q1): the question is empty."),
-        (squad(answers=[{"text": "A dog"}]), "(question q1): there is no 'answer_start'; the file must be in the form of SQuAD 1.1."),
+        (squad(answers=[{"text": "A cat", "answer_start": 0}]), "(question q1): the answer 'A cat' is not at place 0 of its paragraph"),
+        (squad(answers=[{"text": "dog", "answer_start": -8}]), "(question q1): the answer 'dog' is not at place -8 of its paragraph"),
+        (squad(answers=[]), "(question q1): there is no answer; each question must have one in its paragraph"),
+        (squad(question=" "), "(question q1): the question is empty"),
+        (squad(answers=[{"text": "A dog"}]), "(question q1): there is no 'answer_start'; the file must be in the form of SQuAD 1.1"),
     ],
 )  # fmt: skip
 def test_bad_answers_are_one_sentence(tmp_path: Path, content: dict, sentence: str) -> None:
@@ -174,12 +174,12 @@ def test_bad_answers_are_one_sentence(tmp_path: Path, content: dict, sentence: s
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ('{"data":\n [}', "a.json, line 2: not valid JSON (Expecting value)."),
-        ("[]", "a.json: there is no 'data'; the file must be in the form of SQuAD 1.1."),
-        ('{"data": []}', "a.json holds no question."),
+        ('{"data":\n [}', "a.json, line 2: not valid JSON (Expecting value)"),
+        ("[]", "a.json: there is no 'data'; the file must be in the form of SQuAD 1.1"),
+        ('{"data": []}', "a.json holds no question"),
         (
             '{"data": [{}]}',
-            "a.json, article 1: there is no 'paragraphs'; the file must be in the form of SQuAD 1.1.",
+            "a.json, article 1: there is no 'paragraphs'; the file must be in the form of SQuAD 1.1",
         ),
     ],
 )

@@ -54,14 +54,14 @@ def test_looking(bars: Path, regard: Command) -> None:
 
 
 MISTAKES = [
-    (["classify", "run", "nowhere.png"], "There is no file nowhere.png."),
+    (["classify", "run", "nowhere.png"], "there is no file nowhere.png."),
     (["classify", "run", "broken.png"], "broken.png is a broken image: "),
     (["classify", "run"], "run classifies images; give image files"),
     (["classify", "run", "bars/lying/0002.png", "--merge", "half"], "'half' is no number of tokens to merge"),
     (["classify", "run", "bars/lying/0002.png", "--merge", "1.5"], "'1.5' is no number of tokens to merge"),
     (["look", "run", "bars"], "bars is a folder; an image file is needed"),
     (["look", "run", "bars/lying/0002.png", "--layer", "decoder.0.self"], "there is no layer 'decoder.0.self'"),
-    (["train", "vit", "data.path=one"], "one: all images have the label 'only'; telling them apart needs two labels."),
+    (["train", "vit", "data.path=one"], "one: all images have the label 'only'; telling them apart needs two labels"),
     (["train", "vit", "data.path=mixed"], "mixed: images are of several sizes, such as 12 x 12 (a.png) and 8 x 20"),
     (["train", "vit", "data.path=bars", "model.patch=5"], "model.patch: patches of 5 do not divide the height of 12"),
     (["serve", "run"], "run holds a model for image-classification, which `regard serve` does not support"),

@@ -234,7 +234,7 @@ def test_pretraining_learns_words_and_what_follows_and_is_started_from(files: Pa
     ("recipe", "assignments", "sentence"),
     [
         ("sentiment", [], "data.train: this key is missing"),
-        ("sentiment", ["data.train=none.tsv"], "There is no file"),
+        ("sentiment", ["data.train=none.tsv"], "there is no file"),
         ("sentiment", ["data.train=train.tsv", "data.valid=odd.tsv"], r"odd\.tsv, line 1: the label 'fine' was not among"),
         ("sentiment", ["data.train=train.tsv", "train.best_by=exact"], "train.best_by: this task has no exact"),
         ("sentiment", ["data.train=train.tsv", "data.pair=3"], "data.pair: a second text is read where data.pairs is true"),

@@ -116,7 +116,7 @@ def refused(path: Path, out: Path, *more: str) -> str:
 
 def test_what_is_wrong_is_told_in_a_sentence(run, folders: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert refused(tmp_path / "nowhere", out).startswith("There is no folder")
+    assert refused(tmp_path / "nowhere", out).startswith("there is no folder")
     assert refused(folders, out, "model.patch=5") == "model.patch: patches of 5 do not divide the height of 12"
     one = tmp_path / "one" / "lying"
     one.mkdir(parents=True)
@@ -130,7 +130,7 @@ def test_what_is_wrong_is_told_in_a_sentence(run, folders: Path, tmp_path: Path)
     broken.write_bytes(image.read_bytes()[:80])
     with pytest.raises(RegardError, match=r"broken.png is a broken image"):
         regard.load(run.folder).classify([broken])
-    with pytest.raises(RegardError, match=r"There is no file"):
+    with pytest.raises(RegardError, match=r"there is no file"):
         regard.load(run.folder).classify([tmp_path / "none.png"])
     with pytest.raises(RegardError, match=r"give an image"):
         look(run.folder, "")

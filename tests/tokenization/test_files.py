@@ -122,5 +122,5 @@ def _refused(path: Path, said: str) -> None:
         load(path)
     sentence = str(refusal.value)
     assert sentence.startswith(str(path))
-    assert sentence.endswith(".")
+    assert not sentence.endswith(".")
     assert "\n" not in sentence

@@ -39,10 +39,10 @@ def unpack(archive: Path, member: str, to: Path, *, largest: int = LARGEST) -> P
             _copy(stream, out, largest, f"{archive}: {member}")
         aside.replace(to)
     except _BROKEN as error:
-        raise ArchiveError(f"{archive} is damaged or not an archive that can be read: {error}.") from error
+        raise ArchiveError(f"{archive} is damaged or not an archive that can be read: {error}") from error
     except OSError as error:  # a damaged gzip stream is one of them
         raise ArchiveError(
-            f"{archive}: {member} cannot be unpacked to {to}: {error.strerror or error}."
+            f"{archive}: {member} cannot be unpacked to {to}: {error.strerror or error}"
         ) from error
     finally:
         aside.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def _refuse_unsafe_name(archive: Path, member: str) -> None:
     parts = PurePosixPath(member.replace("\\", "/"))
     windows_drive = len(member) > 1 and member[1] == ":"
     if not member or parts.is_absolute() or windows_drive or ".." in parts.parts or "\0" in member:
-        raise ArchiveError(f"{archive}: the name {member!r} leaves the archive; it must be a path inside it.")
+        raise ArchiveError(f"{archive}: the name {member!r} leaves the archive; it must be a path inside it")
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def _open_in_zip(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]
         kind = stat.S_IFMT(info.external_attr >> 16)
         if info.is_dir() or kind not in (0, stat.S_IFREG):
             raise ArchiveError(
-                f"{archive}: {member} is a link, folder or device; only a plain file is unpacked."
+                f"{archive}: {member} is a link, folder or device; only a plain file is unpacked"
             )
         _refuse_large(archive, member, info.file_size, largest)
         with opened.open(info) as stream:
@@ -89,33 +89,33 @@ def _open_in_tar(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]
         for info in opened:
             passed += info.size
             if passed > LARGEST_SCAN:
-                raise ArchiveError(f"{archive} unpacks to more than {LARGEST_SCAN:,} bytes; it is refused.")
+                raise ArchiveError(f"{archive} unpacks to more than {LARGEST_SCAN:,} bytes; it is refused")
             if info.name == member:
                 found.append(info)
         info = _only(found, archive, member)
         if not info.isreg():
             raise ArchiveError(
-                f"{archive}: {member} is a link, folder or device; only a plain file is unpacked."
+                f"{archive}: {member} is a link, folder or device; only a plain file is unpacked"
             )
         _refuse_large(archive, member, info.size, largest)
         stream = opened.extractfile(info)
         if stream is None:
-            raise ArchiveError(f"{archive}: {member} has no content.")
+            raise ArchiveError(f"{archive}: {member} has no content")
         with stream:
             yield stream
 
 
 def _only(found: list[_Info], archive: Path, member: str) -> _Info:
     if not found:
-        raise ArchiveError(f"{archive} has no member {member}.")
+        raise ArchiveError(f"{archive} has no member {member}")
     if len(found) > 1:
-        raise ArchiveError(f"{archive} holds {member} {len(found)} times; it must hold it once.")
+        raise ArchiveError(f"{archive} holds {member} {len(found)} times; it must hold it once")
     return found[0]
 
 
 def _refuse_large(archive: Path, member: str, size: int, largest: int) -> None:
     if size > largest:
-        raise ArchiveError(f"{archive}: {member} unpacks to {size:,} bytes; allowed are {largest:,}.")
+        raise ArchiveError(f"{archive}: {member} unpacks to {size:,} bytes; allowed are {largest:,}")
 
 
 def _copy(stream: IO[bytes], out: IO[bytes], largest: int, what: str) -> None:
@@ -123,5 +123,5 @@ def _copy(stream: IO[bytes], out: IO[bytes], largest: int, what: str) -> None:
     while block := stream.read(_BLOCK):
         written += len(block)
         if written > largest:  # the size in the directory was a lie
-            raise ArchiveError(f"{what} unpacks to more than the {largest:,} bytes allowed.")
+            raise ArchiveError(f"{what} unpacks to more than the {largest:,} bytes allowed")
         out.write(block)

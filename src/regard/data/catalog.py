@@ -40,7 +40,7 @@ class Picturebook:
 
         choose(split, SPLITS, "split")
         if folder is not None:
-            raise RegardError(f"picturebook is inside the package; it takes no folder, but {folder} was given.")
+            raise RegardError(f"picturebook is inside the package; it takes no folder, but {folder} was given")
         german_first = direction == ("de", "en")
         return (pair if german_first else (pair[1], pair[0]) for pair in picturebook.pairs(split))
 
@@ -105,7 +105,7 @@ def _advice() -> Iterator[None]:
         yield
     except DownloadError as error:
         way_out = "whoever has the files can name their folder with --path or data.path"
-        raise DownloadError(f"{str(error).removesuffix('.')}; {way_out}.") from error
+        raise DownloadError(f"{str(error).removesuffix('.')}; {way_out}") from error
 
 
 def _find(name: str) -> DataSet:

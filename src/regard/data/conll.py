@@ -46,25 +46,25 @@ def read_conll(path: Path) -> Iterator[Tagged]:
     if words:
         yield Tagged(tuple(words), tuple(tags), first)
     if empty:
-        raise CorpusError(f"{path} has no words; a line is a word, a tab and its tag.")
+        raise CorpusError(f"{path} has no words; a line is a word, a tab and its tag")
 
 
 def check_row(cells: Sequence[str], columns: int, where: str) -> None:
     if len(cells) < 2:
-        raise CorpusError(f"{where}: {cells[0]!r} has no tag; a line is a word, a tab and its tag.")
+        raise CorpusError(f"{where}: {cells[0]!r} has no tag; a line is a word, a tab and its tag")
     if len(cells) != columns:
-        raise CorpusError(f"{where}: {len(cells)} columns where the first word has {columns}.")
+        raise CorpusError(f"{where}: {len(cells)} columns where the first word has {columns}")
     if not cells[0]:
-        raise CorpusError(f"{where}: the word is empty.")
+        raise CorpusError(f"{where}: the word is empty")
     if not TAG.fullmatch(cells[-1]):
-        raise CorpusError(f"{where}: {cells[-1]!r} is no tag; tags are O, B-name and I-name.")
+        raise CorpusError(f"{where}: {cells[-1]!r} is no tag; tags are O, B-name and I-name")
 
 
 def tags_of(sentences: Sequence[Tagged], path: Path) -> list[str]:
     """The tags to choose from: O first, then B- and I- of every name that occurs."""
     names = sorted({tag[2:] for each in sentences for tag in each.tags if tag != "O"})
     if not names:
-        raise CorpusError(f"{path}: every tag is O; finding names needs some.")
+        raise CorpusError(f"{path}: every tag is O; finding names needs some")
     return ["O", *(f"{begin}-{name}" for name in names for begin in "BI")]
 
 
@@ -76,5 +76,5 @@ def check_tags(sentences: Sequence[Tagged], tags: Sequence[str], path: Path) -> 
             if tag not in known:
                 raise CorpusError(
                     f"{path}, line {each.line + place}: the tag {tag!r} was not among those of the training"
-                    f" sentences, which are {', '.join(tags)}."
+                    f" sentences, which are {', '.join(tags)}"
                 )

@@ -31,7 +31,7 @@ def read_pairs(
     if kind(Path(source)) not in KINDS:
         _refuse_other_formats(Path(source))
         raise CorpusError(
-            f"{source} holds one side only; give the target file too, or one .tsv, .csv or .jsonl."
+            f"{source} holds one side only; give the target file too, or one .tsv, .csv or .jsonl"
         )
     return _table(Path(source), source_column, target_column)
 
@@ -45,7 +45,7 @@ def read_lines(path: Path | str, column: Column | None = None) -> Iterator[str]:
         return
     _refuse_other_formats(path)
     if column is not None:
-        raise CorpusError(f"{path} has no columns, so no {column}; only .tsv, .csv and .jsonl files have.")
+        raise CorpusError(f"{path} has no columns, so no {column}; only .tsv, .csv and .jsonl files have")
     for _, text in numbered_lines(path):
         yield _tidy(text)
 
@@ -65,7 +65,7 @@ def _aligned(
             counts = (number, longer) if one is None else (longer, number)
             raise CorpusError(
                 f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,};"
-                " line-aligned files must have the same number."
+                " line-aligned files must have the same number"
             )
         yield one, other
 
@@ -80,5 +80,5 @@ def _refuse_other_formats(path: Path) -> None:
     if kind(path) in _NOT_TEXT:
         raise CorpusError(
             f"{path} is a {kind(path)} file; allowed are plain text, .tsv, .csv and .jsonl (JSON lines),"
-            " each also as .gz."
+            " each also as .gz"
         )

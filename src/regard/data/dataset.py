@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from regard.config.schema import suggest
 from regard.data.corpus import Pair
-from regard.errors import RegardError, did_you_mean
+from regard.errors import RegardError
 
 Form = Literal["raw", "tok"]
 
@@ -37,7 +38,7 @@ class Description:
         for language in (source, target):
             choose(language, self.languages, "language", f" in {self.name}")
         if source == target:
-            raise RegardError(f"{self.name}: source and target are both {source}; choose two of its languages.")
+            raise RegardError(f"{self.name}: source and target are both {source}; choose two of its languages")
         return source, target
 
 
@@ -61,5 +62,4 @@ def choose(given: str, allowed: Iterable[str], noun: str, place: str = "") -> st
     choices = list(allowed)
     if given in choices:
         return given
-    hint = did_you_mean(given, choices)
-    raise RegardError(f"There is no {noun} {given!r}{place}; there are {', '.join(choices)}{hint}.")
+    raise RegardError(f"there is no {noun} {given!r}{place}; {suggest(given, choices)}")

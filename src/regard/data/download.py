@@ -76,7 +76,7 @@ def _from_mirrors(remote: Remote, folder: Path, patience: Patience) -> Path:
             return part
         except WebFailure as error:
             failures.append(f"{shown(url)} ({error})")
-    raise DownloadError(f"{remote.name} could not be downloaded; tried {'; '.join(failures) or 'no address'}.")
+    raise DownloadError(f"{remote.name} could not be downloaded; tried {'; '.join(failures) or 'no address'}")
 
 
 def _from_mirror(url: str, remote: Remote, part: Path, patience: Patience) -> None:
@@ -205,5 +205,5 @@ def _disk_faults(folder: Path) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = "the disk is full" if full else (error.strerror or str(error)).lower()
         raise DownloadError(
-            f"Nothing can be kept in {folder}: {why}; choose another folder with REGARD_CACHE or --cache."
+            f"nothing can be kept in {folder}: {why}; choose another folder with REGARD_CACHE or --cache"
         ) from error

@@ -26,13 +26,13 @@ class FilterLimits:
 
     def __post_init__(self) -> None:
         if self.unit not in ("words", "characters"):
-            raise RegardError(f"Length unit {self.unit!r} is not known; allowed: words, characters.")
+            raise RegardError(f"length unit {self.unit!r} is not known; allowed: words, characters")
         if self.shortest < 1:
-            raise RegardError(f"The shortest length is {self.shortest}; it must be at least 1.")
+            raise RegardError(f"the shortest length is {self.shortest}; it must be at least 1")
         if self.max_length is not None and self.max_length < self.shortest:
-            raise RegardError(f"The longest length is {self.max_length}; it must be at least {self.shortest}.")
+            raise RegardError(f"the longest length is {self.max_length}; it must be at least {self.shortest}")
         if self.ratio is not None and not self.ratio >= 1:
-            raise RegardError(f"The length ratio is {self.ratio}; it must be at least 1.")
+            raise RegardError(f"the length ratio is {self.ratio}; it must be at least 1")
 
 
 @dataclass

@@ -128,12 +128,12 @@ class Part:
 def open_images(folder: Path, model: VitConfig) -> dict[str, Images]:
     """The splits of a folder: train, and valid and test where it has them."""
     if not folder.is_dir():
-        raise CorpusError(f"There is no folder {folder}; data.path names the one with the images.")
+        raise CorpusError(f"there is no folder {folder}; data.path names the one with the images")
     if any((folder / f"{IDX['train'][0]}{ending}").exists() for ending in ("", ".gz")):
         return {split: open_idx(folder, *names) for split, names in IDX.items() if idx_file(folder, names[0])}
     found = {split: folder / split for split in SPLITS if (folder / split).is_dir()}
     if found and "train" not in found:
-        raise CorpusError(f"{folder} has the folder {next(iter(found))}, and no folder train beside it.")
+        raise CorpusError(f"{folder} has the folder {next(iter(found))}, and no folder train beside it")
     splits: dict[str, Images] = {}
     for split, place in (found or {"train": folder}).items():
         splits[split] = open_folder(place, model, splits.get("train"))
@@ -143,7 +143,7 @@ def open_images(folder: Path, model: VitConfig) -> dict[str, Images]:
 def open_set(folder: Path, model: VitConfig) -> Images:
     """Images to measure on: a folder of labels, or idx files of a test or a training."""
     if not folder.is_dir():
-        raise CorpusError(f"There is no folder {folder}.")
+        raise CorpusError(f"there is no folder {folder}")
     for names in (IDX["test"], IDX["train"]):
         if idx_file(folder, names[0]):
             return open_idx(folder, *names)
@@ -160,7 +160,7 @@ def open_folder(folder: Path, model: VitConfig, like: Images | None = None) -> I
     by_label = {label: found for label, found in by_label.items() if found}
     if not by_label:
         raise CorpusError(
-            f"{folder} has no folders with images in them ({', '.join(KINDS)}); each label has one."
+            f"{folder} has no folders with images in them ({', '.join(KINDS)}); each label has one"
         )
     pictures = [each for found in by_label.values() for each in found]
     labels = [label for label, found in by_label.items() for _ in found]
@@ -169,7 +169,7 @@ def open_folder(folder: Path, model: VitConfig, like: Images | None = None) -> I
         height, width = one_size(folder, pictures)
         if like and (height, width) != (like.height, like.width):
             raise CorpusError(
-                f"{folder}: images are {height} x {width}, and those for training {like.height} x {like.width}."
+                f"{folder}: images are {height} x {width}, and those for training {like.height} x {like.width}"
             )
     grey = all(each.grey for each in pictures)
     channels = model.channels or (like.channels if like else 1 if grey else 3)
@@ -196,12 +196,12 @@ def open_idx(folder: Path, images: str, labels: str) -> Stored:
     paths = [idx_file(folder, name) for name in (images, labels)]
     for path, name in zip(paths, (images, labels), strict=True):
         if path is None:
-            raise CorpusError(f"There is no file {folder / name}, plain or .gz.")
+            raise CorpusError(f"there is no file {folder / name}, plain or .gz")
     pixels, numbers = (read_idx(path, axes) for path, axes in zip(paths, (3, 1), strict=True) if path)
     if len(pixels) != len(numbers):
-        raise CorpusError(f"{paths[0]} has {len(pixels):,} images, and {paths[1]} {len(numbers):,} labels.")
+        raise CorpusError(f"{paths[0]} has {len(pixels):,} images, and {paths[1]} {len(numbers):,} labels")
     if not len(pixels):
-        raise CorpusError(f"{paths[0]} has no images.")
+        raise CorpusError(f"{paths[0]} has no images")
     assert paths[0] is not None
     return Stored(paths[0], pixels, [str(each) for each in numbers])
 
@@ -212,18 +212,18 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
         content = path.read_bytes()
         content = gzip.decompress(content) if path.suffix == ".gz" else content
     except (OSError, EOFError, zlib.error) as problem:
-        raise CorpusError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}.") from None
+        raise CorpusError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
     if content[:4] != bytes((0, 0, 8, axes)):
         raise CorpusError(
-            f"{path} is not an idx file of bytes with {axes} axes: it begins with {content[:4].hex()}."
+            f"{path} is not an idx file of bytes with {axes} axes: it begins with {content[:4].hex()}"
         )
     head = 4 + 4 * axes
     if len(content) < head:
-        raise CorpusError(f"{path} is cut off: it ends within its header.")
+        raise CorpusError(f"{path} is cut off: it ends within its header")
     shape = tuple(int(each) for each in np.frombuffer(content, ">u4", axes, 4))
     if len(content) - head != math.prod(shape):
         told = " x ".join(f"{each:,}" for each in shape)
-        raise CorpusError(f"{path} is damaged: it promises {told} bytes and has {len(content) - head:,}.")
+        raise CorpusError(f"{path} is damaged: it promises {told} bytes and has {len(content) - head:,}")
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
 
 
@@ -234,7 +234,7 @@ def labels_of(images: Images, folder: Path) -> list[str]:
     )
     if len(found) == 1:
         raise CorpusError(
-            f"{folder}: all images have the label {found[0]!r}; telling them apart needs two labels."
+            f"{folder}: all images have the label {found[0]!r}; telling them apart needs two labels"
         )
     return found
 
@@ -244,7 +244,7 @@ def check_labels(images: Images, labels: Sequence[str], folder: Path) -> None:
     for label in sorted(set(images.labels) - set(labels)):
         raise CorpusError(
             f"{folder}: the label {label!r} was not among those of the training images, which are "
-            f"{', '.join(labels)}."
+            f"{', '.join(labels)}"
         )
 
 

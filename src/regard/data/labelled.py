@@ -44,7 +44,7 @@ def read_labelled(path: Path, columns: Columns = Columns(), *, pairs: bool = Fal
         found = {part: " ".join(cell.split()) for part, cell in zip(parts, cells, strict=True)}
         for part, cell in found.items():
             if not cell:
-                raise CorpusError(f"{path}, line {line}: the {part} is empty.")
+                raise CorpusError(f"{path}, line {line}: the {part} is empty")
         yield Labelled(found["text"], found.get("pair"), found["label"], line)
 
 
@@ -64,18 +64,18 @@ def choose_columns(path: Path, given: Columns, parts: Sequence[str]) -> list[Col
     if kind(path) != ".jsonl" and len(names) == len(parts):
         return list(range(1, len(parts) + 1))
     wanted = ", ".join(f"data.{part}=..." for part in parts)
-    raise CorpusError(f"{path}: say which columns to read ({wanted}); there are {shortened(names)}.")
+    raise CorpusError(f"{path}: say which columns to read ({wanted}); there are {shortened(names)}")
 
 
 def labels_of(examples: Sequence[Labelled], path: Path) -> list[str]:
     """The labels in order; one alone leaves nothing to learn."""
     found = sorted({each.label for each in examples})
     if not found:
-        raise CorpusError(f"{path}: there is no example; telling texts apart needs two labels.")
+        raise CorpusError(f"{path}: there is no example; telling texts apart needs two labels")
     if len(found) == 1:
         raise CorpusError(
             f"{path}, lines {examples[0].line:,} to {examples[-1].line:,}: all examples have the label "
-            f"{found[0]!r}; telling texts apart needs two labels."
+            f"{found[0]!r}; telling texts apart needs two labels"
         )
     return found
 
@@ -88,7 +88,7 @@ def check_labels(examples: Sequence[Labelled], labels: Sequence[str], path: Path
             hint = did_you_mean(each.label, labels[:COMPARED])
             raise CorpusError(
                 f"{path}, line {each.line}: the label {each.label!r} was not among those of the training"
-                f" examples, which are {shortened(labels)}{hint}."
+                f" examples, which are {shortened(labels)}{hint}"
             )
 
 

@@ -28,7 +28,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     for number, raw in enumerate(_raw_lines(path), start=1):
         yield number, _decode(raw, path, number)
     if number == 0:
-        raise CorpusError(f"{path} is empty; it must hold at least one line.")
+        raise CorpusError(f"{path} is empty; it must hold at least one line")
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
@@ -43,18 +43,18 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
                         return
                 if len(raw) > LONGEST_LINE:
                     raise CorpusError(
-                        f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; a line holds one sentence."
+                        f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes; a line holds one sentence"
                     )
                 yield raw
     except OSError as error:  # gzip.BadGzipFile is one of them
         raise CorpusError(_why_unreadable(path, number, error)) from error
     except EOFError as error:
         raise CorpusError(
-            f"{path} ends too early after line {number:,}: the gzip file is cut off; fetch it again."
+            f"{path} ends too early after line {number:,}: the gzip file is cut off; fetch it again"
         ) from error
     except zlib.error as error:
         raise CorpusError(
-            f"{path} is damaged after line {number:,}: its gzip data does not unpack; fetch it again."
+            f"{path} is damaged after line {number:,}: its gzip data does not unpack; fetch it again"
         ) from error
 
 
@@ -66,16 +66,16 @@ def _open(path: Path) -> IO[bytes]:
 def _why_unreadable(path: Path, number: int, error: OSError) -> str:
     match error:
         case gzip.BadGzipFile() if number == 0:
-            return f"{path} is not a gzip file, although its name ends in .gz; rename it or compress it."
+            return f"{path} is not a gzip file, although its name ends in .gz; rename it or compress it"
         case gzip.BadGzipFile():
-            return f"{path} is damaged after line {number:,}: its gzip checksum does not fit; fetch it again."
+            return f"{path} is damaged after line {number:,}: its gzip checksum does not fit; fetch it again"
         case FileNotFoundError():
-            return f"There is no file {path}{_neighbour(path)}."
+            return f"there is no file {path}{_neighbour(path)}"
         case IsADirectoryError():
-            return f"{path} is a folder; a text file is needed (plain, .tsv, .csv or .jsonl, each also as .gz)."
+            return f"{path} is a folder; a text file is needed (plain, .tsv, .csv or .jsonl, each also as .gz)"
         case PermissionError():
-            return f"{path} may not be read by this user; change its permissions."
-    return f"{path} cannot be read: {error.strerror or error}."
+            return f"{path} may not be read by this user; change its permissions"
+    return f"{path} cannot be read: {error.strerror or error}"
 
 
 def _neighbour(path: Path) -> str:
@@ -90,11 +90,11 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
     except UnicodeDecodeError as error:
         where = f"{path}, line {number}: "
         if number == 1 and raw.startswith(_GZIP_MAGIC):
-            raise CorpusError(where + "this is a gzip file; let its name end in .gz.") from error
+            raise CorpusError(where + "this is a gzip file; let its name end in .gz") from error
         if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise CorpusError(where + "this is UTF-16 text; convert the file to UTF-8.") from error
+            raise CorpusError(where + "this is UTF-16 text; convert the file to UTF-8") from error
         raise CorpusError(
             f"{where}byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8;"
-            " convert the file to UTF-8."
+            " convert the file to UTF-8"
         ) from error
     return text.removesuffix("\n").removesuffix("\r")

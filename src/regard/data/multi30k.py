@@ -89,7 +89,7 @@ def _remote(split: str, language: str, form: Form) -> Remote:
 def _check_lines(path: Path, *, language: str, split: str) -> None:
     lines = sum(1 for _ in read_lines(path))
     if lines != _SIZES[split]:
-        raise CorpusError(f"{path} has {lines:,} lines; the {split} split of {language} has {_SIZES[split]:,}.")
+        raise CorpusError(f"{path} has {lines:,} lines; the {split} split of {language} has {_SIZES[split]:,}")
 
 
 def _local(folder: Path, split: str, language: str, form: Form) -> Path:
@@ -101,5 +101,5 @@ def _local(folder: Path, split: str, language: str, form: Form) -> Path:
         if place.is_file():
             return place
     if not folder.is_dir():
-        raise CorpusError(f"There is no folder {folder}; give the one that holds {name}.gz.")
-    raise CorpusError(f"{folder} holds no {name}.gz and no {name}, loose or in {form}/ or data/task1/{form}/.")
+        raise CorpusError(f"there is no folder {folder}; give the one that holds {name}.gz")
+    raise CorpusError(f"{folder} holds no {name}.gz and no {name}, loose or in {form}/ or data/task1/{form}/")

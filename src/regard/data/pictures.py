@@ -60,21 +60,21 @@ def opened(path: Path) -> Image.Image:
     try:
         image = Image.open(path, formats=("PNG", "JPEG"))
     except FileNotFoundError:
-        raise CorpusError(f"There is no file {path}.") from None
+        raise CorpusError(f"there is no file {path}") from None
     except IsADirectoryError:
-        raise CorpusError(f"{path} is a folder; an image file is needed ({', '.join(KINDS)}).") from None
+        raise CorpusError(f"{path} is a folder; an image file is needed ({', '.join(KINDS)})") from None
     except PermissionError:
-        raise CorpusError(f"{path} may not be read by this user; change its permissions.") from None
+        raise CorpusError(f"{path} may not be read by this user; change its permissions") from None
     except UnidentifiedImageError:
-        raise CorpusError(f"{path} is not an image: it is neither PNG nor JPEG.") from None
+        raise CorpusError(f"{path} is not an image: it is neither PNG nor JPEG") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         raise broken(path, problem) from None
     if image.height * image.width > MOST_PIXELS:
         raise CorpusError(
-            f"{path} claims {image.height:,} x {image.width:,} pixels, which is more than is read."
+            f"{path} claims {image.height:,} x {image.width:,} pixels, which is more than is read"
         )
     return image
 
 
 def broken(path: Path, problem: Exception) -> CorpusError:
-    return CorpusError(f"{path} is a broken image: {str(problem).lower().rstrip('.')}.")
+    return CorpusError(f"{path} is a broken image: {str(problem).lower().rstrip('.')}")

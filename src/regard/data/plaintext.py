@@ -25,7 +25,7 @@ def read_sentences(path: Path) -> Iterator[tuple[int, str]]:
         for part in SENTENCE_END.split(line.strip()):
             yield document, " ".join(part.split())
     if document < 0:
-        raise CorpusError(f"{path} holds no text.")
+        raise CorpusError(f"{path} holds no text")
 
 
 class PlainText:

@@ -41,9 +41,9 @@ def read_squad(path: Path) -> list[Question]:
     try:
         content = json.loads(raw)
     except json.JSONDecodeError as problem:
-        raise CorpusError(f"{path}, line {problem.lineno}: not valid JSON ({problem.msg}).") from None
+        raise CorpusError(f"{path}, line {problem.lineno}: not valid JSON ({problem.msg})") from None
     except RecursionError:
-        raise CorpusError(f"{path}: not usable JSON; it is nested too deeply.") from None
+        raise CorpusError(f"{path}: not usable JSON; it is nested too deeply") from None
     found = []
     articles = part(content, "data", list, str(path))
     for number, article in enumerate(articles):
@@ -51,7 +51,7 @@ def read_squad(path: Path) -> list[Question]:
         for place, paragraph in enumerate(part(article, "paragraphs", list, where)):
             found += list(questions(paragraph, number, raw, path, f"{where}, paragraph {place + 1}"))
     if not found:
-        raise CorpusError(f"{path} holds no question.")
+        raise CorpusError(f"{path} holds no question")
     return found
 
 
@@ -62,10 +62,10 @@ def questions(paragraph: Any, article: int, raw: str, path: Path, where: str) ->
         here = f"{path}, line {line_of(raw, number)} (question {number})"
         asked = part(entry, "question", str, here).strip()
         if not asked:
-            raise CorpusError(f"{here}: the question is empty.")
+            raise CorpusError(f"{here}: the question is empty")
         given = part(entry, "answers", list, here)
         if not given:
-            raise CorpusError(f"{here}: there is no answer; each question must have one in its paragraph.")
+            raise CorpusError(f"{here}: there is no answer; each question must have one in its paragraph")
         answers = tuple(
             Answer(part(each, "text", str, here), part(each, "answer_start", int, here)) for each in given
         )
@@ -77,19 +77,19 @@ def questions(paragraph: Any, article: int, raw: str, path: Path, where: str) ->
 def check_answer(answer: Answer, context: str, here: str) -> None:
     end = answer.start + len(answer.text)
     if not answer.text.strip():
-        raise CorpusError(f"{here}: the answer is empty.")
+        raise CorpusError(f"{here}: the answer is empty")
     if answer.start < 0 or context[answer.start : end] != answer.text:
         raise CorpusError(
-            f"{here}: the answer {answer.text[:60]!r} is not at place {answer.start} of its paragraph."
+            f"{here}: the answer {answer.text[:60]!r} is not at place {answer.start} of its paragraph"
         )
 
 
 def part(holder: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
     """A part of the file, if it is there and of its kind."""
     if not isinstance(holder, dict) or key not in holder:
-        raise CorpusError(f"{where}: there is no {key!r}; the file must be in the form of SQuAD 1.1.")
+        raise CorpusError(f"{where}: there is no {key!r}; the file must be in the form of SQuAD 1.1")
     if not isinstance(holder[key], kind) or isinstance(holder[key], bool):
-        raise CorpusError(f"{where}: {key!r} is not what SQuAD 1.1 has there.")
+        raise CorpusError(f"{where}: {key!r} is not what SQuAD 1.1 has there")
     return holder[key]
 
 
@@ -104,13 +104,13 @@ def read_whole(path: Path) -> str:
         with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as stream:
             content = stream.read(LARGEST + 1)
     except FileNotFoundError:
-        raise CorpusError(f"There is no file {path}.") from None
+        raise CorpusError(f"there is no file {path}") from None
     except (OSError, EOFError, zlib.error) as problem:
-        raise CorpusError(f"{path} cannot be read: {problem}.") from None
+        raise CorpusError(f"{path} cannot be read: {problem}") from None
     if len(content) > LARGEST:
-        raise CorpusError(f"{path} is larger than {LARGEST:,} bytes.")
+        raise CorpusError(f"{path} is larger than {LARGEST:,} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = content.count(b"\n", 0, problem.start) + 1
-        raise CorpusError(f"{path}, line {line}: this is not UTF-8 text.") from None
+        raise CorpusError(f"{path}, line {line}: this is not UTF-8 text") from None

@@ -386,5 +386,5 @@ def damage(path: Path, what: str) -> CorpusError:
     """The error for a damaged file of a store."""
     store = path.parent if path.name == "store.json" else path.parent.parent
     return CorpusError(
-        f"{path} is damaged: {what}. Delete {store} and start again; it is rebuilt from the corpus."
+        f"{path} is damaged: {what}. Delete {store} and start again; it is rebuilt from the corpus"
     )

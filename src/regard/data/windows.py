@@ -31,7 +31,7 @@ class RunningText:
     def of(path: Path) -> "RunningText":
         """All of a file."""
         if not any(stretch.strip() for stretch in stretches(path, 0, None)):
-            raise CorpusError(f"{path} holds no text.")
+            raise CorpusError(f"{path} holds no text")
         return measured(path, 0, None)
 
     def parted(self, share: float) -> tuple["RunningText", "RunningText"]:

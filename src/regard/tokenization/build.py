@@ -47,7 +47,7 @@ def train(
     _refuse_other("unseen", unseen, ("bytes", "unknown"))
     if size is not None and size <= len(SPECIALS):
         raise RegardError(
-            f"size={size} leaves no room for text; the special symbols alone take {len(SPECIALS)}."
+            f"size={size} leaves no room for text; the special symbols alone take {len(SPECIALS)}"
         )
     texts = _valid(texts)
     if kind in WORD_KINDS:
@@ -77,12 +77,12 @@ def load(path: str | Path) -> Tokenizer:
     try:
         return _from_json(_read_json(Path(path)))
     except ValueError as problem:
-        raise RegardError(f"{path} is not a tokenizer that regard can use: {problem}.") from None
+        raise RegardError(f"{path} is not a tokenizer that regard can use: {problem}") from None
 
 
 def _refuse_other(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise RegardError(f"{name}={value!r} is not known; allowed are {', '.join(allowed)}.")
+        raise RegardError(f"{name}={value!r} is not known; allowed are {', '.join(allowed)}")
 
 
 def _valid(texts: Iterable[str]) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
-        raise RegardError(f"{path} cannot be read: {problem.strerror}.") from None
+        raise RegardError(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8 text") from None
     except json.JSONDecodeError as problem:

@@ -100,7 +100,7 @@ def gpt_tokenizer(
 def train_gpt(texts: Iterable[str], *, size: int, min_count: int, lower: bool) -> GptTokenizer:
     """Learn frequent runs of bytes: the end symbol, the bytes, then the pieces learned."""
     if size < 257:
-        raise RegardError(f"size={size} is too small for gpt: {END} and the bytes alone need 257 ids.")
+        raise RegardError(f"size={size} is too small for gpt: {END} and the bytes alone need 257 ids")
     learner = _cutting(tokenizers.Tokenizer(models.BPE()), lower)
     trainer = trainers.BpeTrainer(
         vocab_size=size,
@@ -112,7 +112,7 @@ def train_gpt(texts: Iterable[str], *, size: int, min_count: int, lower: bool) -
     counted = _Counted(texts)
     learner.train_from_iterator(counted, trainer)
     if not counted.letters:
-        raise RegardError("There is no text that a tokenizer could be trained on.")
+        raise RegardError("there is no text that a tokenizer could be trained on")
     return GptTokenizer(learner)
 
 

@@ -88,7 +88,7 @@ def train_letters(kind: str, texts: Iterable[str]) -> LetterTokenizer:
     for text in texts:
         counts.update(text)
     if not counts:
-        raise RegardError("There is no text that a tokenizer could be trained on.")
+        raise RegardError("there is no text that a tokenizer could be trained on")
     return LetterTokenizer(kind, "".join(sorted(counts)) if kind == "characters" else "")
 
 

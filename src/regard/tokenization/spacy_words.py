@@ -11,12 +11,12 @@ from regard.errors import RegardError
 def spacy_split(language: str | None) -> Callable[[str], list[str]]:
     """Text to spaCy's words; the second of two blanks is a word too, as in spaCy."""
     if not language:
-        raise RegardError("A tokenizer of kind spacy needs a language, such as language='de' or language='en'.")
+        raise RegardError("a tokenizer of kind spacy needs a language, such as language='de' or language='en'")
     try:
         spacy = import_module("spacy")  # by name: mypy runs where the extra is not installed
     except ImportError:
         raise RegardError(
-            "A tokenizer of kind spacy needs spaCy, which is not installed: pip install 'regard[spacy]'."
+            "a tokenizer of kind spacy needs spaCy, which is not installed: pip install 'regard[spacy]'"
         ) from None
     try:
         tokenizer = spacy.blank(language).tokenizer

@@ -44,7 +44,7 @@ def train_subwords(
         if "not large enough" not in str(problem):
             raise
         raise RegardError(
-            f"size={size} is too small for {kind}: symbols, {len(spelled)} bytes and each letter need an id."
+            f"size={size} is too small for {kind}: symbols, {len(spelled)} bytes and each letter need an id"
         ) from None
     model = _finished(kind, json.loads(learner.to_str())["model"], spelled)
     return SubwordTokenizer(_assembled(model, normalizer, splitter, kind, size))
@@ -70,7 +70,7 @@ def train_bert(texts: Iterable[str], *, size: int, min_count: int, lower: bool) 
     if learner.get_vocab_size() > size:
         raise RegardError(
             f"size={size} is too small for bert: special symbols and letters alone need "
-            f"{len(first) + len(letters)} ids."
+            f"{len(first) + len(letters)} ids"
         )
     ids = learner.get_vocab()
     return bert_tokenizer(sorted(ids, key=ids.__getitem__), options)
@@ -104,7 +104,7 @@ def _some(texts: Iterable[str], normalizer: normalizers.Normalizer) -> Iterator[
         passed.append(text)
         if normalizer.normalize_str(text):
             return chain(passed, rest)
-    raise RegardError("There is no text that a tokenizer could be trained on.")
+    raise RegardError("there is no text that a tokenizer could be trained on")
 
 
 def _normalizer(lower: bool, normal: str, pretokenised: bool) -> normalizers.Normalizer:
@@ -170,7 +170,7 @@ def _assembled(
     if tokenizer.get_vocab_size() > size:
         raise RegardError(
             f"size={size} is too small for {kind}: special symbols, bytes and letters alone need "
-            f"{tokenizer.get_vocab_size()} ids."
+            f"{tokenizer.get_vocab_size()} ids"
         )
     tokenizer.add_special_tokens(list(SPECIALS))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter

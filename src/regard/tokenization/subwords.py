@@ -92,7 +92,7 @@ class SubwordTokenizer(Tokenizer):
         if self.kind != "bpe":
             refuse_dropout(self.kind, dropout)
         if not 0 <= dropout <= 1:
-            raise RegardError(f"dropout={dropout:g} is not a probability; allowed is 0 to 1.")
+            raise RegardError(f"dropout={dropout:g} is not a probability; allowed is 0 to 1")
         encodings = self._encodings(texts, with_words=True)
         return [
             self._merges.resample(encoding.ids, encoding.word_ids, dropout, Random(f"{seed} {start + place}"))

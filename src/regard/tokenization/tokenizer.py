@@ -79,7 +79,7 @@ def refuse_dropout(kind: str, dropout: float) -> None:
     """Dropout draws merges; a kind without merges has nothing to draw."""
     if dropout:
         raise RegardError(
-            f"dropout={dropout:g} needs a bpe tokenizer; this one is of kind {kind}, use dropout=0."
+            f"dropout={dropout:g} needs a bpe tokenizer; this one is of kind {kind}, use dropout=0"
         )
 
 
@@ -88,4 +88,4 @@ def refuse_surrogates(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise RegardError(f"The text {text[:40]!a} is not valid Unicode; was its file read as UTF-8?") from None
+        raise RegardError(f"the text {text[:40]!a} is not valid Unicode; was its file read as UTF-8?") from None

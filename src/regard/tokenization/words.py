@@ -101,7 +101,7 @@ def train_words(
     for text in texts:
         counts.update(split_text(options.normalize(text)))
     if not counts:
-        raise RegardError("There is no word in the texts that a tokenizer is to be trained on.")
+        raise RegardError("there is no word in the texts that a tokenizer is to be trained on")
     frequent = (word for word, count in counts.items() if count >= min_count and word not in SPECIALS)
     ranked = sorted(frequent, key=lambda word: (-counts[word], word))
     return WordTokenizer(options, ranked if size is None else ranked[: max(0, size - len(SPECIALS))])

@@ -274,7 +274,11 @@ def file_of(data: Files, split: str) -> Path | None:
     name = getattr(data, split)
     if name is None and split == "train":
         raise RecipeError("data.train: this key is missing; it is the file with the training examples")
-    return None if name is None else Path(data.path or "") / name
+    if name is None:
+        return None
+    if data.path is None and not any(Path(written).exists() for written in (name, f"{name}.gz")):
+        raise RecipeError(f"data.{split}: there is no file {name}; data.path names its folder")
+    return Path(data.path or "") / name
 
 
 def read_splits(work: Work, data: Files) -> None:
