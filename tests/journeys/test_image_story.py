@@ -54,7 +54,7 @@ def test_looking(bars: Path, regard: Command) -> None:
 
 
 MISTAKES = [
-    (["classify", "run", "nowhere.png"], "there is no file nowhere.png."),
+    (["classify", "run", "nowhere.png"], "there is no file nowhere.png"),
     (["classify", "run", "broken.png"], "broken.png is a broken image: "),
     (["classify", "run"], "run classifies images; give image files"),
     (["classify", "run", "bars/lying/0002.png", "--merge", "half"], "'half' is no number of tokens to merge"),

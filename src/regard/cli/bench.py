@@ -30,7 +30,10 @@ def speed(
     output: JsonFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decoding speed of a translation run: sentences per second by batch size and beam size; some minutes."""
+    """Decoding speed of a translation run: sentences per second by batch size and beam size.
+
+    Takes some minutes; --quick is shorter.
+    """
     from regard.bench.decoding import decoding_speed
 
     if not source.is_file():
@@ -51,7 +54,7 @@ def reduction(
 ) -> None:
     """Token reduction of a classifier, at several levels: accuracy, speed, operations and memory.
 
-    Also the input length from which reduction is faster.
+    Also the input length from which reduction is faster. Takes some minutes; --quick is shorter.
     """
     from regard.bench import reduction as measurements
     from regard.cli.terminal import log

@@ -117,11 +117,12 @@ def main() -> None:
     try:
         if address_space() < PYTORCH_NEEDS:
             sys.meta_path.insert(0, NoPyTorch())
-        sys.exit(command_tree().main(prog_name="regard", standalone_mode=False) or 0)
+        tree = command_tree()
+        sys.exit(tree.main(prog_name="regard", standalone_mode=False) or 0)
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed
             sys.exit(2)
-        fail(usage_message(error, sys.argv[1:]), 2)
+        fail(usage_message(error, tree, sys.argv[1:]), 2)
     except RegardError as error:
         fail(str(error), error.code)
     except KeyboardInterrupt:

@@ -13,30 +13,42 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What Typer raises for a wrongly typed command: Click's class, or that of Typer's own copy of Click."""
 
 
-def usage_message(error: Any, arguments: Sequence[str]) -> str:
-    """The message for a `UsageError` of the command line `regard ARGUMENTS`."""
-    sentence = describe_error(error, arguments)
+def usage_message(error: Any, tree: Any, arguments: Sequence[str]) -> str:
+    """The message for a `UsageError` of the command line `regard ARGUMENTS`; `tree` has all commands."""
+    context = error.ctx or typed_context(tree, arguments)
+    sentence = describe_error(error, context, arguments)
     joint = " " if sentence.endswith("?") else "; "
-    text = f"{sentence}{joint}see {error.ctx.command_path if error.ctx else 'regard'} --help"
+    text = f"{sentence}{joint}see {context.command_path} --help"
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
-def describe_error(error: Any, arguments: Sequence[str]) -> str:
+def typed_context(tree: Any, arguments: Sequence[str]) -> Any:
+    """The context of the command that the arguments begin with: Typer leaves it out of some errors."""
+    context = typer.Context(tree, info_name="regard")
+    for argument in arguments:
+        subcommand = getattr(context.command, "commands", {}).get(argument)
+        if subcommand is None:
+            break
+        context = typer.Context(subcommand, info_name=argument, parent=context)
+    return context
+
+
+def describe_error(error: Any, context: Any, arguments: Sequence[str]) -> str:
     kind, message = type(error).__name__, " ".join(str(error.message).split()).rstrip(".")
     if kind == "NoSuchOption":
-        return unknown_option(error.ctx, error.option_name, arguments)
+        return unknown_option(context, error.option_name, arguments)
     if kind == "MissingParameter":
         return missing_parameter(error.param)
     if kind == "BadParameter" and error.param is not None:
-        return wrong_value(error.ctx, error.param, arguments) or f"{name_of(error.param)}: {lower(message)}"
+        return wrong_value(context, error.param, arguments) or f"{name_of(error.param)}: {lower(message)}"
     if kind == "BadOptionUsage" and "does not take" in message:
         return f"{error.option_name}: this option takes no value"
     if kind == "BadOptionUsage":
-        return missing_value(error.ctx, error.option_name)
+        return missing_value(context, error.option_name)
     if unknown := re.match(r"No such command '(.*?)'", message):
-        return unknown_command(error.ctx, unknown[1])
+        return unknown_command(context, unknown[1])
     if extra := re.match(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", message):
-        quotes = "; text with spaces is written in quotes" if takes_text(error.ctx) else ""
+        quotes = "; text with spaces is written in quotes" if takes_text(context) else ""
         return f"too many arguments: {extra[1]}{quotes}"
     return lower(message)
 

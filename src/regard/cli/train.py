@@ -27,7 +27,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint in --out.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model with a recipe; the recipe's budget says how long, such as train.minutes.
+    """Train a model with a recipe, until its budget is used up (train.minutes, train.steps or train.epochs).
 
     Examples:
 

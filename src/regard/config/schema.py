@@ -292,10 +292,10 @@ SYNONYMS = {
     "clip_norm": ("clip",),
     "cuda": ("device",),
     "dim": ("d_model",),
-    "embed_dim": ("d_model",),
-    "embedding_dim": ("d_model",),
     "ema": ("average",),
     "ema_decay": ("decay",),
+    "embed_dim": ("d_model",),
+    "embedding_dim": ("d_model",),
     "eps": ("epsilon",),
     "eval_every": ("validate_every",),
     "eval_steps": ("validate_every",),
@@ -341,8 +341,8 @@ SYNONYMS = {
     "updates": ("steps",),
     "val_every": ("validate_every",),
     "vocabulary_size": ("vocab_size",),
-    "wd": ("weight_decay",),
     "warmup_steps": ("warmup",),
+    "wd": ("weight_decay",),
 }
 """What other toolkits call a recipe's keys."""
 
@@ -358,7 +358,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         path, equals, raw = assignment.partition("=")
         path = path.strip()
         if not equals or not all(path.split(".")):
-            raise RecipeError(f"{assignment!r} is not of the form key=value, such as train.steps=500")
+            raise RecipeError(f"{assignment!r}: settings are written KEY=VALUE, such as train.steps=500")
         overrides.pop(path, None)
         overrides[path] = Typed(raw, read_value(raw.strip()))
     return overrides

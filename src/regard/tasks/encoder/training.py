@@ -271,7 +271,7 @@ def train(
 
 def file_of(data: Files, split: str) -> Path | None:
     """The file of a split; a training needs one for `train`."""
-    name = getattr(data, split)
+    name: str | None = getattr(data, split)
     if name is None and split == "train":
         raise RecipeError("data.train: this key is missing; it is the file with the training examples")
     if name is None:
