@@ -67,7 +67,7 @@ def test_asking_and_measuring(run, folders: Path, tmp_path: Path, capsys: pytest
     measured = json.loads(capsys.readouterr().out)
     assert measured["examples"] == 300
     assert measured["scores"]["accuracy"] > 0.9
-    with pytest.raises(RegardError, match="give their files"):
+    with pytest.raises(RegardError, match="give image files"):
         classify(run.folder)
     with pytest.raises(RegardError, match="holds a model for image-classification, not one that tags words"):
         tag(run.folder)
