@@ -1,12 +1,11 @@
-"""Decoding speed beside CTranslate2 (float32, int8) and Hugging Face, in sentences a second, the same weights.
+"""Decoding speed compared with CTranslate2 (float32, int8) and Hugging Face, in sentences per second.
 
     pip install -c constraints.txt -e '.[bench]'
     python benchmarks/decoding.py [--quick] [--rounds N] [--peers ...] [--json] [RUN SOURCE]
 
-Without RUN, a model of random weights decodes 16 tokens for each sentence. harness/rounds.py
-describes rounds, ratios and allocator settings. CTranslate2 has an
-allocator of its own on Intel processors (mkl_malloc, which keeps freed blocks); on others it uses glibc's, to
-which the settings apply.
+Without RUN, a model with random weights generates 16 tokens per sentence. harness/rounds.py describes
+rounds, ratios and allocator settings. On Intel processors CTranslate2 has its own allocator (mkl_malloc, which
+keeps freed blocks); on others it uses glibc's, to which the settings apply.
 Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
 """
 
@@ -19,23 +18,34 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness.rounds import Contender, Ready, Row, against, as_json, chosen_peers, parser, rounds_of, show, start
+from harness.rounds import (
+    Contender,
+    Ready,
+    Row,
+    argument_parser,
+    as_json,
+    compare_with_peers,
+    format_table,
+    round_count,
+    selected_peers,
+    start,
+)
 
 from regard.config.data import PairDataConfig
 from regard.config.models import TransformerConfig
 from regard.decoding import BeamSearchConfig, TranslationPipeline
 from regard.engine.allocator import tuned_allocator
-from regard.interop import by_transformers, marian
 from regard.interop import ctranslate2 as to_ctranslate2
+from regard.interop import huggingface_marian, transformers_models
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
 from regard.tasks.translation.config import TranslationRecipe, TranslationTrainConfig
-from regard.tokenization import SPECIALS, Tokenizer
+from regard.tokenization import SPECIAL_TOKENS, Tokenizer
 
 CASES = ((1, 1), (1, 5), (64, 1), (64, 5))
-"""Sentences a call, and beam. One: each waits for the one before it, as when somebody types."""
+"""Batch size and beam size. With batch size 1, each call waits for the previous one (interactive use)."""
 STEPS = 16
-"""Tokens written for each sentence where there is no trained model."""
+"""Tokens generated per sentence without a trained model."""
 PEERS = {
     "ctranslate2": "CTranslate2 float32",
     "ctranslate2-int8": "CTranslate2 int8",
@@ -47,7 +57,7 @@ SLOW_TURN = {1: 6, 64: 128}
 
 @dataclass(frozen=True)
 class Subject:
-    """A model and sentences of ids to translate; `steps` are written where its weights mean nothing."""
+    """A model and token ids to translate; `steps`: fixed output length for random weights, else 0."""
 
     model: Transformer
     recipe: TranslationRecipe
@@ -55,8 +65,8 @@ class Subject:
     steps: int = 0
 
 
-def subject(run: str, source: str) -> Subject:
-    """The run's model on the lines of a file, or without a run, random weights on made-up sentences."""
+def load_subject(run: str, source: str) -> Subject:
+    """The run's model with the lines of a file, or random weights with random sentences."""
     if run:
         from regard.tasks import load
 
@@ -65,132 +75,136 @@ def subject(run: str, source: str) -> Subject:
         translator: TranslationPipeline = loaded.pipeline
         model: Any = translator.model
         ids = translator.source.encode_batch(lines)
-        return Subject(model, loaded.recipe, [[*each, Tokenizer.end] for each in ids if each])
+        return Subject(model, loaded.recipe, [[*sentence, Tokenizer.end] for sentence in ids if sentence])
     torch.manual_seed(0)
     data, train = PairDataConfig(source="random", target="ids"), TranslationTrainConfig(steps=1)
     recipe = TranslationRecipe("translation", data, train, model=TransformerConfig(size="tiny"))
-    made: Any = build(recipe.model, 8000, 8000, Tokenizer.padding).eval()
+    random: Any = build(recipe.model, 8000, 8000, Tokenizer.padding).eval()
     with torch.no_grad():
-        made.output_bias[Tokenizer.end] = -1e4
+        random.output_bias[Tokenizer.end] = -1e4
     generator = torch.Generator().manual_seed(1)
     sentences = torch.randint(4, 8000, (512, 14), generator=generator).tolist()
-    return Subject(made, recipe, [[*each, Tokenizer.end] for each in sentences], STEPS)
+    return Subject(random, recipe, [[*sentence, Tokenizer.end] for sentence in sentences], STEPS)
 
 
 Translate = Callable[[Sequence[Sequence[int]], int], object]
-"""Sentences and a beam."""
+"""Translates sentences with a beam size."""
 
 
-def ours(given: Subject, *, frozen: bool = True) -> Translate:
-    """Frozen as `regard translate` and `regard serve` have it, or checked for changes at every call."""
-    translator = TranslationPipeline(given.model, IdsOnly(), IdsOnly())  # type: ignore[arg-type]
+def ours(subject: Subject, *, frozen: bool = True) -> Translate:
+    """regard's search; frozen as in `regard translate` and `regard serve`, or weights checked at every call."""
+    translator = TranslationPipeline(subject.model, IdsOnly(), IdsOnly())  # type: ignore[arg-type]
     if frozen:
         translator.freeze()
 
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
-        options = BeamSearchConfig(beam=beam, max_length=given.steps or 256)
-        return translator.search_ids([list(each[:-1]) for each in sentences], options, batch_size=64)
+        options = BeamSearchConfig(beam=beam, max_length=subject.steps or 256)
+        return translator.search_ids([list(sentence[:-1]) for sentence in sentences], options, batch_size=64)
 
     return translate
 
 
 class IdsOnly:
-    """A tokenizer's special ids, without its words."""
+    """Special ids of a tokenizer without a vocabulary."""
 
     begin, end, padding, unknown = Tokenizer.begin, Tokenizer.end, Tokenizer.padding, Tokenizer.unknown
 
 
-def ctranslate2(given: Subject, kind: str) -> Translate:
+def ctranslate2(subject: Subject, kind: str) -> Translate:
     import ctranslate2 as engine
 
-    place = tempfile.mkdtemp()
-    sizes = len(given.model.source_embedding.weight), len(given.model.output_bias)
-    names, targets = ([*SPECIALS, *(f"w{number}" for number in range(len(SPECIALS), size))] for size in sizes)
-    to_ctranslate2.write(given.model, names, targets, Path(place), given.recipe.model.max_length)
+    folder = tempfile.mkdtemp()
+    sizes = len(subject.model.source_embedding.weight), len(subject.model.output_bias)
+    names, targets = (
+        [*SPECIAL_TOKENS, *(f"w{number}" for number in range(len(SPECIAL_TOKENS), size))] for size in sizes
+    )
+    to_ctranslate2.write(subject.model, names, targets, Path(folder), subject.recipe.model.max_length)
     threads = torch.get_num_threads()
-    # One at a time all threads help it; with many, it is fastest with a batch to each thread.
-    alone = [
-        engine.Translator(place, compute_type=kind, intra_threads=each, inter_threads=1)
-        for each in (1, threads)
+    # Fastest: all threads for one sentence, or one batch per thread for many.
+    single = [
+        engine.Translator(folder, compute_type=kind, intra_threads=count, inter_threads=1)
+        for count in (1, threads)
     ]
-    many = engine.Translator(place, compute_type=kind, intra_threads=1, inter_threads=threads)
-    best: dict[int, Any] = {}
+    batched = engine.Translator(folder, compute_type=kind, intra_threads=1, inter_threads=threads)
+    fastest: dict[int, Any] = {}
 
     def run(translator: Any, sentences: Sequence[Sequence[int]], beam: int) -> object:
-        words = [[names[number] for number in each[:-1]] for each in sentences]  # the end it adds itself
-        lengths = {"max_decoding_length": given.steps or 256, "min_decoding_length": given.steps or 1}
+        words = [[names[token] for token in sentence[:-1]] for sentence in sentences]  # it adds </s> itself
+        lengths = {"max_decoding_length": subject.steps or 256, "min_decoding_length": subject.steps or 1}
         return translator.translate_batch(words, beam_size=beam, max_batch_size=64, **lengths)
 
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
         if len(sentences) > 1:
-            return run(many, sorted(sentences, key=len), beam)
-        if beam not in best:  # the faster of the two, found once
+            return run(batched, sorted(sentences, key=len), beam)
+        if beam not in fastest:
             times = []
-            for each in alone:
-                start = time.perf_counter()
+            for translator in single:
+                start_time = time.perf_counter()
                 for _ in range(5):
-                    run(each, sentences, beam)
-                times.append(time.perf_counter() - start)
-            best[beam] = alone[times.index(min(times))]
-        return run(best[beam], sentences, beam)
+                    run(translator, sentences, beam)
+                times.append(time.perf_counter() - start_time)
+            fastest[beam] = single[times.index(min(times))]
+        return run(fastest[beam], sentences, beam)
 
     return translate
 
 
-def huggingface(given: Subject) -> Translate:
-    place = Path(tempfile.mkdtemp())
-    marian.write(given.model, given.recipe.model, given.recipe.decode, given.recipe.to_toml(), place)
-    model = by_transformers.model_in(place, "AutoModelForSeq2SeqLM")
+def huggingface(subject: Subject) -> Translate:
+    folder = Path(tempfile.mkdtemp())
+    huggingface_marian.write(
+        subject.model, subject.recipe.model, subject.recipe.decode, subject.recipe.to_toml(), folder
+    )
+    model = transformers_models.load_model(folder, "AutoModelForSeq2SeqLM")
 
     @torch.inference_mode()
     def translate(sentences: Sequence[Sequence[int]], beam: int) -> object:
-        done = []
+        outputs = []
         ordered = sorted(sentences, key=len)
         for first in range(0, len(ordered), 64):
-            some = ordered[first : first + 64]
-            wide = max(map(len, some))
-            rows = [[*each, *[Tokenizer.padding] * (wide - len(each))] for each in some]
+            batch = ordered[first : first + 64]
+            length = max(map(len, batch))
+            rows = [[*sentence, *[Tokenizer.padding] * (length - len(sentence))] for sentence in batch]
             ids = torch.tensor(rows)
-            lengths = {"max_new_tokens": given.steps or 3 * wide + 20}
-            if given.steps:
-                lengths["min_new_tokens"] = given.steps
-            seen = (ids != Tokenizer.padding).long()
-            done.append(
-                model.generate(input_ids=ids, attention_mask=seen, num_beams=beam, do_sample=False, **lengths)
+            lengths = {"max_new_tokens": subject.steps or 3 * length + 20}
+            if subject.steps:
+                lengths["min_new_tokens"] = subject.steps
+            mask = (ids != Tokenizer.padding).long()
+            outputs.append(
+                model.generate(input_ids=ids, attention_mask=mask, num_beams=beam, do_sample=False, **lengths)
             )
-        return done
+        return outputs
 
     return translate
 
 
-def turns_of(
-    translate: Translate, sentences: list[list[int]], batch: int, beam: int, many: int
+def decoding_turn(
+    translate: Translate, sentences: list[list[int]], batch: int, beam: int, count: int
 ) -> Callable[[], float]:
-    """A turn: the next sentences, in sentences a second."""
-    place = 0
+    """A turn that translates the next `count` sentences and returns sentences per second."""
+    position = 0
 
     def turn() -> float:
-        nonlocal place
-        some = [sentences[(place + number) % len(sentences)] for number in range(many)]
-        place += many
-        begun = time.perf_counter()
+        nonlocal position
+        chosen = [sentences[(position + number) % len(sentences)] for number in range(count)]
+        position += count
+        start_time = time.perf_counter()
         if batch == 1:
-            for each in some:
-                translate([each], beam)
+            for sentence in chosen:
+                translate([sentence], beam)
         else:
-            translate(some, beam)
-        return many / (time.perf_counter() - begun)
+            translate(chosen, beam)
+        return count / (time.perf_counter() - start_time)
 
     return turn
 
 
 def worker(engine: Callable[[Subject], Translate], sentences: dict[int, int]) -> Callable[..., Ready]:
-    """A worker of an engine, with the number of sentences in a turn for each batch size."""
+    """A worker of an engine, with the number of sentences per turn for each batch size."""
 
     def prepare(batch: str, beam: str, run: str, source: str, part: str = "1") -> Ready:
-        given = subject(run, source)
-        many = max(int(batch), sentences[int(batch)] // int(part))
-        turn = turns_of(engine(given), given.sentences, int(batch), int(beam), many)
+        subject = load_subject(run, source)
+        count = max(int(batch), sentences[int(batch)] // int(part))
+        turn = decoding_turn(engine(subject), subject.sentences, int(batch), int(beam), count)
         turn()
         return Ready(turn)
 
@@ -208,11 +222,11 @@ WORKERS = {
 def speeds(
     run: str, source: str, rounds: int, contenders: Sequence[Contender] = (), *, quick: bool = False
 ) -> list[Row]:
-    """A row for each case and each peer; if quick, of two cases, with a quarter of the sentences in a turn."""
+    """A row for each case and peer; `quick`: two cases, with a quarter of the sentences per turn."""
     return [
         row
         for batch, beam in (CASES[::3] if quick else CASES)
-        for row in against(
+        for row in compare_with_peers(
             f"decoding batch {batch}, beam {beam}",
             __file__,
             [str(batch), str(beam), run, source, "4" if quick else "1"],
@@ -223,13 +237,13 @@ def speeds(
 
 
 def main() -> None:
-    made = parser(__doc__, 7, peers=PEERS)
-    made.add_argument("run", nargs="?", default="", help="a trained run; random weights without one")
-    made.add_argument("source", nargs="?", default="", help="its sentences, one a line")
-    options = made.parse_args()
-    peers = chosen_peers(PEERS, options)
-    rows = speeds(options.run, options.source, rounds_of(options), peers, quick=options.quick)
-    print(as_json(rows) if options.json else show(rows, "sentences a second"))
+    parser = argument_parser(__doc__, 7, peers=PEERS)
+    parser.add_argument("run", nargs="?", default="", help="a trained run; random weights without one")
+    parser.add_argument("source", nargs="?", default="", help="its sentences, one per line")
+    options = parser.parse_args()
+    peers = selected_peers(PEERS, options)
+    rows = speeds(options.run, options.source, round_count(options), peers, quick=options.quick)
+    print(as_json(rows) if options.json else format_table(rows, "sentences per second"))
 
 
 if __name__ == "__main__":

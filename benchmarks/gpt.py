@@ -1,18 +1,17 @@
-"""A GPT beside its peer and its baseline, each with one command.
+"""GPT compared with Hugging Face GPT-2 and with n-gram baselines, one command each.
 
     pip install -c constraints.txt -e '.[bench]'
     python benchmarks/gpt.py training [--quick] [--rounds N] [--sizes letters mini small] [--json]
-    python benchmarks/gpt.py generation [--quick] [--json]          200 tokens, batch 1 and 32, beside generate
+    python benchmarks/gpt.py generation [--quick] [--json]          200 tokens, batch 1 and 32, and its generate
     python benchmarks/gpt.py flatness [--bound] [--quick] [--json]  cost of the last 50 tokens over the first 50
-    python benchmarks/gpt.py parity                                 logits of a random GPT-2, in and out
-    python benchmarks/gpt.py shakespeare FOLDER [--quick] [--json]  loss: a public setting, ours, counts
+    python benchmarks/gpt.py parity                                 logits of a random GPT-2, there and back
+    python benchmarks/gpt.py shakespeare FOLDER [--quick] [--json]  loss: a public setting, ours, n-grams
     python benchmarks/gpt.py labels FOLDER [--quick] [--json]       SST-2, SICK with and without pre-training
 
-training: tokens a second beside Hugging Face GPT-2 and torch.compile of it. flatness: 32 prompts; with --bound
-also the bound of a step: the time of its matrix products and of reading the KV cache once at the measured
-memory bandwidth.
-FOLDER holds sst2, sick, wikitext2, multi30k and tinyshakespeare. harness/rounds.py describes
-rounds, ratios and allocator settings.
+training: tokens per second compared with Hugging Face GPT-2 and torch.compile of it. flatness: 32 prompts; with
+--bound also the lower bound of a step: its matrix products, and one read of the KV cache at the measured memory
+bandwidth. FOLDER holds sst2, sick, wikitext2, multi30k and tinyshakespeare. harness/rounds.py describes rounds,
+ratios and allocator settings.
 Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
 """
 
@@ -32,14 +31,14 @@ from harness.rounds import (
     Contender,
     Ready,
     Row,
-    against,
+    argument_parser,
     as_json,
-    chosen_peers,
-    parser,
-    rounds_of,
-    show,
+    compare_with_peers,
+    format_table,
+    round_count,
+    selected_peers,
     start,
-    steps_by_turns,
+    training_turns,
 )
 from harness.updates import LR, peer_update, updates
 from torch import Tensor, nn
@@ -53,9 +52,9 @@ from regard.data.examples import TextBatch
 from regard.decoding import SamplingConfig
 from regard.decoding.constraints import DecodingConstraints
 from regard.decoding.generator import GenerationConfig, Generator
-from regard.decoding.sampling import Drawing
+from regard.decoding.sampling import Sampler
 from regard.engine.generate import native_gpt
-from regard.interop import gpt2
+from regard.interop import huggingface_gpt2
 from regard.nn import Packed
 from regard.nn.build import build_gpt
 from regard.nn.seq2seq import Decodable
@@ -70,14 +69,14 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 WORDS = {"letters": 69, "mini": 8000, "small": 8000}
 WINDOWS = {"letters": 12, "mini": 16, "small": 8}
-"""Windows a batch."""
+"""Windows per batch."""
 TURN = {"letters": 20, "mini": 2, "small": 1}
-"""Batches in one turn: a few seconds at most."""
+"""Batches per turn: a few seconds at most."""
 LENGTH = 200
-"""Tokens written for each prompt."""
+"""Tokens generated per prompt."""
 PROMPT = 8
 EDGE = 50
-"""Tokens at the beginning and at the end whose costs are compared."""
+"""Tokens at the start and at the end whose costs are compared."""
 
 
 def config_of(size: str, max_length: int = 0) -> GptConfig:
@@ -88,7 +87,7 @@ def config_of(size: str, max_length: int = 0) -> GptConfig:
 
 
 def windows(size: str, generator: torch.Generator) -> TextBatch:
-    """A batch of random tokens, and the same one position further."""
+    """A batch of random tokens, with the next token of each position as target."""
     shape = (WINDOWS[size], SIZES[size]["max_length"] + 1)
     row = torch.randint(WORDS[size], shape, generator=generator)
     ids = Packed(row[:, :-1].flatten(), torch.full((len(row),), row.size(1) - 1))
@@ -106,13 +105,13 @@ def ours(size: str) -> Ready:
     config = config_of(size)
     model = build_gpt(config, "language", WORDS[size]).train()
     step = updates(model, LanguageObjective(model), config.width)
-    return steps_by_turns(step, batches(size), TURN[size])
+    return training_turns(step, batches(size), TURN[size])
 
 
-def theirs(config: GptConfig, words: int) -> Any:
+def huggingface_model(config: GptConfig, words: int) -> Any:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    make: Any = GPT2LMHeadModel  # it may be there without its types
+    make: Any = GPT2LMHeadModel  # transformers may lack type annotations
     return make(
         GPT2Config(
             vocab_size=words,
@@ -131,17 +130,17 @@ def theirs(config: GptConfig, words: int) -> Any:
 
 
 def huggingface(size: str, *, compiling: bool = False) -> Ready:
-    """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
-    model = theirs(config_of(size), WORDS[size]).train()
+    """Hugging Face's model in the training loop of its documentation, with the default AdamW."""
+    model = huggingface_model(config_of(size), WORDS[size]).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
     forward = torch.compile(model) if compiling else model
 
     def step(batch: TextBatch) -> None:
         logits = forward(input_ids=batch.ids.padded(0), use_cache=False).logits
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.marks.flatten())
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.token_labels.flatten())
         peer_update(model, optimizer, loss)
 
-    return steps_by_turns(step, batches(size), TURN[size], compiling=compiling)
+    return training_turns(step, batches(size), TURN[size], compiling=compiling)
 
 
 def compiled(size: str) -> Ready:
@@ -153,17 +152,17 @@ def prompts(size: str, batch: int) -> Tensor:
 
 
 def our_generation(size: str, count: str) -> Ready:
-    """Tokens a second, sampled."""
+    """A worker that samples; its turn returns tokens per second."""
     batch = int(count)
     torch.manual_seed(0)
     model = build_gpt(config_of(size, 256), "language", WORDS[size]).eval()
     tokenizer = tokenization.train("bytes", ["a"])  # only ids are used
-    writer = Generator(model, tokenizer, 256, torch.device("cpu"))
+    text_generator = Generator(model, tokenizer, 256, torch.device("cpu"))
     source, config = prompts(size, batch), GenerationConfig(tokens=LENGTH, sampling=SamplingConfig(1))
 
     def turn() -> float:
         start = time.perf_counter()
-        written(writer, source, config)
+        sample_tokens(text_generator, source, config)
         return batch * LENGTH / (time.perf_counter() - start)
 
     turn()
@@ -171,24 +170,24 @@ def our_generation(size: str, count: str) -> Ready:
 
 
 @torch.inference_mode()
-def written(writer: Generator, source: Tensor, config: GenerationConfig) -> list[float]:
-    """Draw so many tokens; the seconds of each step."""
-    limits = DecodingConstraints(None, 0, (0,), room=config.tokens)
-    model = native_gpt(writer.module) or writer.module
-    drawing = Drawing(
+def sample_tokens(text_generator: Generator, source: Tensor, config: GenerationConfig) -> list[float]:
+    """Samples tokens; returns the seconds of each step."""
+    limits = DecodingConstraints(None, 0, (0,), max_length=config.tokens)
+    model = native_gpt(text_generator.module) or text_generator.module
+    sampler = Sampler(
         cast(Decodable, model), source, limits, config.sampling, [config.sampling.seed] * len(source)
     )
     seconds = []
     for _ in range(config.tokens):
         start = time.perf_counter()
-        drawing.step()
+        sampler.step()
         seconds.append(time.perf_counter() - start)
     return seconds
 
 
 @dataclass(frozen=True)
 class Flatness:
-    """Cost of a generated token early and late, and the bound set by memory and matrix products."""
+    """Cost of early and late generated tokens, and the lower bound of a step."""
 
     size: str
     batch: int
@@ -211,7 +210,7 @@ class Flatness:
 
     @property
     def bound_us(self) -> tuple[float, float] | None:
-        """Microseconds of a step that only multiplies matrices and reads the cache once: first, last."""
+        """Microseconds of a step with only matrix products and one read of the cache: first, last."""
         if self.products_us is None or not self.first_bandwidth or not self.last_bandwidth:
             return None
         assert self.first_cache_mb is not None
@@ -222,7 +221,8 @@ class Flatness:
     def as_text(self) -> str:
         text = (
             f"{self.size}, batch {self.batch}: the last {EDGE} tokens cost {self.ratio:.2f} times the first "
-            f"{EDGE} ({self.low:.2f} - {self.high:.2f}); {self.first_us:,.0f} and {self.last_us:,.0f} us a step"
+            f"{EDGE} ({self.low:.2f} - {self.high:.2f}); "
+            f"{self.first_us:,.0f} and {self.last_us:,.0f} us per step"
         )
         if self.bound_us is None:
             return text
@@ -231,7 +231,7 @@ class Flatness:
             f"{text}\n  bound {last / first:.2f}: matrix products {self.products_us:,.0f} us; KV cache "
             f"{self.first_cache_mb:.2f} MB at {self.first_bandwidth:.1f} GB/s, then "
             f"{self.last_cache_mb:.2f} MB at {self.last_bandwidth:.1f} GB/s: "
-            f"{first:,.0f} and {last:,.0f} us a step"
+            f"{first:,.0f} and {last:,.0f} us per step"
         )
 
 
@@ -239,22 +239,23 @@ def flatness_of(size: str, batch: int, repetitions: int, *, bound: bool) -> Flat
     torch.manual_seed(0)
     config = config_of(size, 256)
     model = build_gpt(config, "language", WORDS[size]).eval()
-    writer = Generator(model, tokenization.train("bytes", ["a"]), 256, torch.device("cpu"))
+    text_generator = Generator(model, tokenization.train("bytes", ["a"]), 256, torch.device("cpu"))
     runs = [
-        written(writer, prompts(size, batch), GenerationConfig(tokens=LENGTH)) for _ in range(repetitions + 1)
+        sample_tokens(text_generator, prompts(size, batch), GenerationConfig(tokens=LENGTH))
+        for _ in range(repetitions + 1)
     ][1:]
     first, last = ([statistics.median(run[part]) for run in runs] for part in (slice(EDGE), slice(-EDGE, None)))
     ratios = [late / early for early, late in zip(first, last, strict=True)]
     low, ratio, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    found = Flatness(
+    result = Flatness(
         size, batch, ratio, low, high, 1e6 * statistics.median(first), 1e6 * statistics.median(last)
     )
     if not bound:
-        return found
+        return result
     cache = [cache_bytes(config, batch, PROMPT + begin + EDGE / 2) / 1e6 for begin in (0, LENGTH - EDGE)]
     bandwidths = [bandwidth(megabytes) for megabytes in cache]
     return replace(
-        found,
+        result,
         products_us=1e6 * seconds_of_products(config, WORDS[size], batch),
         first_cache_mb=cache[0],
         last_cache_mb=cache[1],
@@ -269,19 +270,19 @@ def cache_bytes(config: GptConfig, batch: int, position: float) -> float:
 
 
 def bandwidth(megabytes: float) -> float:
-    """GB/s of reading a buffer of so many MB again and again, by all threads."""
+    """GB/s of reading a buffer of so many MB repeatedly, with all threads."""
     buffer = torch.rand(max(1, int(megabytes * 1e6 / 4)))
     return len(buffer) * 4e-9 / seconds_of(lambda: buffer.sum())
 
 
 def seconds_of_products(config: GptConfig, words: int, batch: int) -> float:
     """Seconds of one step's matrix products by the engine's kernel: projections, feed-forward, output."""
-    from regard.engine.gemm import linear_packed, prepack
+    from regard.engine.ops import linear_packed, prepack
 
     d_model, d_ff = config.d_model, config.d_ff
     layer = [(d_model, 3 * d_model), (d_model, d_model), (d_model, d_ff), (d_ff, d_model)]
     shapes = [*(layer * config.layers), (d_model, words)]
-    # A copy of each weight matrix, as in the model: they compete for the processor's cache.
+    # Separate weight matrices, as in the model: they compete for the CPU cache.
     products = [(torch.randn(batch, size), prepack(torch.randn(out, size)), out) for size, out in shapes]
 
     def step() -> None:
@@ -303,9 +304,9 @@ def seconds_of(work: Callable[[], object], repetitions: int = 30) -> float:
 
 
 def generate(size: str, count: str) -> Ready:
-    """The peer's `generate`, with its cache as it comes."""
+    """A worker for the peer's `generate` with its default cache."""
     batch = int(count)
-    model = theirs(config_of(size, 256), WORDS[size]).eval()
+    model = huggingface_model(config_of(size, 256), WORDS[size]).eval()
     source = prompts(size, batch)
 
     def turn() -> float:
@@ -329,41 +330,43 @@ def generate(size: str, count: str) -> Ready:
 def training_speeds(size: str, rounds: int, contenders: Sequence[Contender]) -> list[Row]:
     shape = SIZES[size]
     case = f"training {shape['layers']} x {shape['d_model']}, window {shape['max_length']}"
-    return against(case, __file__, [size], contenders, rounds)
+    return compare_with_peers(case, __file__, [size], contenders, rounds)
 
 
 def generation_speeds(size: str, batch: int, rounds: int) -> list[Row]:
     case = f"{LENGTH} tokens, {SIZES[size]['layers']} x {SIZES[size]['d_model']}, batch {batch}"
     peers = [Contender(PEERS["huggingface"], "huggingface")]
-    return against(case, __file__, [size, str(batch)], peers, rounds)
+    return compare_with_peers(case, __file__, [size, str(batch)], peers, rounds)
 
 
 def training(options: argparse.Namespace) -> None:
     sizes = options.sizes or (["letters"] if options.quick else list(SIZES))
     rows = [
-        row for size in sizes for row in training_speeds(size, rounds_of(options), chosen_peers(PEERS, options))
+        row
+        for size in sizes
+        for row in training_speeds(size, round_count(options), selected_peers(PEERS, options))
     ]
-    print(as_json(rows) if options.json else show(rows, "tokens a second"))
+    print(as_json(rows) if options.json else format_table(rows, "tokens per second"))
 
 
 def generation(options: argparse.Namespace) -> None:
     sizes = options.sizes or (["letters"] if options.quick else ["letters", "small"])
     cases = [(size, batch) for size in sizes for batch in (1, 32)]
-    rows = [row for case in cases for row in generation_speeds(*case, rounds_of(options))]
-    print(as_json(rows) if options.json else show(rows, "tokens a second"))
+    rows = [row for case in cases for row in generation_speeds(*case, round_count(options))]
+    print(as_json(rows) if options.json else format_table(rows, "tokens per second"))
 
 
 def flatness(options: argparse.Namespace) -> None:
     sizes = options.sizes or (["letters"] if options.quick else ["letters", "small"])
-    found = [flatness_of(size, 32, rounds_of(options), bound=options.bound) for size in sizes]
+    results = [flatness_of(size, 32, round_count(options), bound=options.bound) for size in sizes]
     if options.json:
-        print(json.dumps([{**asdict(each), "bound_us": each.bound_us} for each in found]))
+        print(json.dumps([{**asdict(result), "bound_us": result.bound_us} for result in results]))
         return
-    print("\n".join(each.as_text() for each in found))
+    print("\n".join(result.as_text() for result in results))
 
 
 def parity(options: argparse.Namespace) -> None:
-    """Hugging Face's GPT-2 saved, read, written and read there again: the largest difference of logits."""
+    """Largest difference of the logits after import from Hugging Face and after export back."""
     from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
@@ -374,55 +377,61 @@ def parity(options: argparse.Namespace) -> None:
         GPT2Config(vocab_size=tokenizer.size, bos_token_id=0, eos_token_id=0, **shape)
     ).eval()
     ids = torch.randint(tokenizer.size, (4, 100))
-    with tempfile.TemporaryDirectory() as place, torch.no_grad():
-        for name, each in theirs.named_parameters():
-            if name.endswith("bias") or "ln_" in name:  # fresh ones are 0 and 1
-                each.add_(torch.randn_like(each) * 0.3)
-        theirs.save_pretrained(Path(place) / "theirs")
-        tokenizer.save(Path(place) / "theirs" / "tokenizer.json")
-        found = gpt2.read(Path(place) / "theirs")
-        gpt2.write(Path(place) / "ours", found.model.eval(), found.config, found.tokenizer)
-        again = GPT2LMHeadModel.from_pretrained(Path(place) / "ours").eval()
-        reader = AutoTokenizer.from_pretrained(Path(place) / "ours")
-        wanted = theirs(ids).logits
-        told = {
-            "imported": float((found.model(ids) - wanted).abs().max()),
-            "exported": float((again(ids).logits - wanted).abs().max()),
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        for name, weight in theirs.named_parameters():
+            if name.endswith("bias") or "ln_" in name:  # initialised to 0 and 1
+                weight.add_(torch.randn_like(weight) * 0.3)
+        theirs.save_pretrained(Path(folder) / "theirs")
+        tokenizer.save(Path(folder) / "theirs" / "tokenizer.json")
+        imported = huggingface_gpt2.read(Path(folder) / "theirs")
+        huggingface_gpt2.write(
+            Path(folder) / "ours", imported.model.eval(), imported.config, imported.tokenizer
+        )
+        exported = GPT2LMHeadModel.from_pretrained(Path(folder) / "ours").eval()
+        their_tokenizer = AutoTokenizer.from_pretrained(Path(folder) / "ours")
+        expected = theirs(ids).logits
+        result = {
+            "imported": float((imported.model(ids) - expected).abs().max()),
+            "exported": float((exported(ids).logits - expected).abs().max()),
             "same_tokens": all(
-                reader.encode(line) == tokenizer.encode(line) for line in lines if "<|" not in line
+                their_tokenizer.encode(line) == tokenizer.encode(line) for line in lines if "<|" not in line
             ),
         }
-    print(json.dumps(told) if options.json else told)
+    print(json.dumps(result) if options.json else result)
 
 
 def shakespeare(options: argparse.Namespace) -> None:
-    """The public setting, our recipe for as many minutes, and counts of letters."""
+    """The public setting, our recipe for the same minutes, and a character n-gram model."""
     data = [f"data.path={Path(options.folder) / 'tinyshakespeare'}"]
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder:
         steps = ["train.steps=40"] if options.quick else []
-        public = trained("shakespeare", Path(place) / "public", [*data, *steps])
+        public = train_recipe("shakespeare", Path(folder) / "public", [*data, *steps])
         minutes = f"train.minutes={max(public['minutes'], 0.01)}"
-        best = trained("shakespeare-best", Path(place) / "best", [*data, minutes])
+        best = train_recipe("shakespeare-best", Path(folder) / "best", [*data, minutes])
         counts = ["data.train=input.txt.gz", "tokenizer.kind=characters", "model.order=6"]
-        counted = trained("ngram", Path(place) / "counts", [*data, *counts])
-    rows = {"public setting, 2,000 steps": public, "our recipe, as long": best, "counts of 6 letters": counted}
-    tell(rows, options, ("loss", "bits_per_byte", "minutes"))
+        counted = train_recipe("ngram", Path(folder) / "counts", [*data, *counts])
+    rows = {
+        "public setting, 2,000 steps": public,
+        "our recipe, same time": best,
+        "6-gram of characters": counted,
+    }
+    print_results(rows, options, ("loss", "bits_per_byte", "minutes"))
 
 
 def labels(options: argparse.Namespace) -> None:
-    """A small GPT pre-trained here, fine-tuned for labels; and the same not pre-trained."""
+    """A small GPT fine-tuned for classification, with and without pre-training."""
     folder = Path(options.folder)
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
-        write_text(folder, place / "text.txt")
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name)
+        write_text(folder, out / "text.txt")
         minutes = 0.1 if options.quick else 8
         words = [
-            f"data.train={place / 'text.txt'}",
+            f"data.train={out / 'text.txt'}",
             "model.size=micro",
             "model.max_length=128",
             f"train.minutes={minutes}",
         ]
-        pretrained = trained("gpt", place / "gpt", words)
+        pretrained = train_recipe("gpt", out / "gpt", words)
         rows: dict[str, dict[str, Any]] = {"pre-training": pretrained}
         for task, recipe in (("sst2", "gpt-sentiment"), ("sick", "gpt-inference")):
             data = [
@@ -431,11 +440,13 @@ def labels(options: argparse.Namespace) -> None:
             ]
             short = ["train.steps=5"] if options.quick else []
             same = ["train.lr=5e-4", "train.epochs=6", *short]
-            start = [f"model.start={place / 'gpt'}"]
+            start = [f"model.start={out / 'gpt'}"]
             fresh = ["model.size=micro", "model.max_length=128"]
-            rows[f"{task}, pre-trained"] = trained(recipe, place / task, [*data, *start, *same])
-            rows[f"{task}, not pre-trained"] = trained(recipe, place / f"{task}-fresh", [*data, *fresh, *same])
-    tell(rows, options, ("accuracy", "loss", "minutes"))
+            rows[f"{task}, pre-trained"] = train_recipe(recipe, out / task, [*data, *start, *same])
+            rows[f"{task}, not pre-trained"] = train_recipe(
+                recipe, out / f"{task}-fresh", [*data, *fresh, *same]
+            )
+    print_results(rows, options, ("accuracy", "loss", "minutes"))
 
 
 def write_text(folder: Path, out: Path) -> None:
@@ -446,23 +457,25 @@ def write_text(folder: Path, out: Path) -> None:
         rows = gzip.decompress((folder / task / "train.tsv.gz").read_bytes()).decode().splitlines()
         lines += [row.split("\t")[column] for row in rows for column in columns if row.count("\t") >= column]
     torch.manual_seed(0)
-    order = torch.randperm(len(lines)).tolist()  # what is held out for validation is then a bit of all
-    out.write_text("\n".join(lines[place] for place in order) + "\n")
+    order = torch.randperm(len(lines)).tolist()  # the validation part then has some of each source
+    out.write_text("\n".join(lines[index] for index in order) + "\n")
 
 
-def trained(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
+def train_recipe(recipe: str, out: Path, assignments: list[str]) -> dict[str, Any]:
     with Terminal() as terminal:
         run = regard.train(recipe, out, overrides=parse_assignments(assignments), listener=terminal)
-    told = run.as_json()
+    result = run.as_json()
     return {
-        **told["scores"],
-        "minutes": told["minutes"],
-        "steps": told["steps"],
-        "parameters": told["parameters"],
+        **result["scores"],
+        "minutes": result["minutes"],
+        "steps": result["steps"],
+        "parameters": result["parameters"],
     }
 
 
-def tell(rows: dict[str, dict[str, Any]], options: argparse.Namespace, columns: tuple[str, ...]) -> None:
+def print_results(
+    rows: dict[str, dict[str, Any]], options: argparse.Namespace, columns: tuple[str, ...]
+) -> None:
     if options.json:
         print(json.dumps(rows))
         return
@@ -489,14 +502,14 @@ WORKERS = {
 
 
 def main() -> None:
-    made = parser(__doc__, 9, peers=PEERS)
-    made.add_argument("measure", choices=MEASURES)
-    made.add_argument("folder", nargs="?", help="where the data are")
-    made.add_argument("--sizes", nargs="+", choices=SIZES, help="of training, generation and flatness")
-    made.add_argument("--bound", action="store_true", help="with flatness: measure the bound, too")
-    options = made.parse_args()
+    parser = argument_parser(__doc__, 9, peers=PEERS)
+    parser.add_argument("measure", choices=MEASURES)
+    parser.add_argument("folder", nargs="?", help="folder of the data")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="of training, generation and flatness")
+    parser.add_argument("--bound", action="store_true", help="with flatness: also measure the bound")
+    options = parser.parse_args()
     if options.measure in ("shakespeare", "labels") and options.folder is None:
-        made.error(f"{options.measure} needs the folder of the data")
+        parser.error(f"{options.measure} needs the folder of the data")
     MEASURES[options.measure](options)
 
 

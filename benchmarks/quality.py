@@ -1,12 +1,12 @@
-"""Time to quality: BLEU on Multi30k, English to German (tok, test_2016, beam 5), within the minutes given.
+"""Time to quality: BLEU on Multi30k, English to German (tok, test_2016, beam 5), within a time budget.
 
     python benchmarks/quality.py FOLDER [--minutes 15 60 120] [--models N] [--out OUT] [--json]
 
-A budget is spent on one model by the recipe `multi30k` with the settings that stand below, or shared by
-several that are trained one after another and translate as one: two, where there are two hours. Each remembers
-the sentences it was trained on in the last minute of its share (`regard remember`). A model of the same share
-that lies in OUT already is taken as it is: the hour's is the first of the two hours'. Prints a row for each
-budget and draws BLEU against minutes into OUT/quality.png.
+A budget is spent on one model of the recipe `multi30k` with the settings below, or shared by the models of an
+ensemble, trained one after another: two from two hours on. In the last minute of its share, each model builds a
+kNN translation memory of its training sentences (`regard remember`). A model of the same share that is in OUT
+already is reused: the one-hour model is the first of the two-hour ensemble. Prints a row per budget and draws
+BLEU against minutes into OUT/quality.png.
 """
 
 import argparse
@@ -16,23 +16,23 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from regard.arithmetic import enable_reproducible_mkl
 from regard.config.schema import toml_value
+from regard.mkl import enable_reproducible_mkl
 from regard.tasks.metrics_log import read_metrics
 from regard.tasks.run_folder import RunFolder
+from regard.tasks.translation.datastore_file import FILE
 from regard.tasks.translation.model import Translator
-from regard.tasks.translation.neighbours import FILE
 from regard.viz.figure import canvas, label, save_as
 
 SETTINGS: dict[str, object] = {"train.r_drop": 1, "train.weight_decay": 0.1}
-"""The same sentences come so often that two passes through them are kept close."""
-TO_REMEMBER = 1.0
-"""Minutes of each model's share in which it does not learn any more."""
+"""R-Drop and weight decay, since the same sentences are repeated often."""
+MEMORY_MINUTES = 1.0
+"""Minutes of each model's share for building its translation memory."""
 
 
 @dataclass(frozen=True)
-class Reached:
-    """What a budget brought: BLEU of its runs as one, of each alone, and of each without what it remembers."""
+class BudgetResult:
+    """BLEU within a budget: of the ensemble, of each model, and of each without its translation memory."""
 
     minutes: float
     bleu: float
@@ -41,67 +41,71 @@ class Reached:
     runs: list[str]
 
     def __str__(self) -> str:
-        each = " and ".join(
+        models = " and ".join(
             f"{alone:.2f} alone, {trained:.2f} as trained"
             for alone, trained in zip(self.alone, self.trained, strict=True)
         )
-        return f"{self.minutes:g} minutes: BLEU {self.bleu:.2f} ({each})   {' '.join(self.runs)}"
+        return f"{self.minutes:g} minutes: BLEU {self.bleu:.2f} ({models})   {' '.join(self.runs)}"
 
 
-def made(run: Path, folder: Path, share: float, seed: int) -> None:
-    """Train a model within its share of the minutes, remembering included; what is told goes to a file."""
+def train_model(run: Path, folder: Path, share: float, seed: int) -> None:
+    """Trains a model and builds its translation memory within its share of the minutes; logs go to a file."""
     run.parent.mkdir(parents=True, exist_ok=True)
     settings = {
         "data.path": str(folder),
-        "train.minutes": share - TO_REMEMBER,
+        "train.minutes": share - MEMORY_MINUTES,
         "train.seed": seed,
         **SETTINGS,
     }
-    given = [f"{key}={toml_value(value)}" for key, value in settings.items()]
+    assignments = [f"{key}={toml_value(value)}" for key, value in settings.items()]
     if not RunFolder(run).holds_run():
-        told("train", "multi30k", "--out", str(run), *given, into=run.with_suffix(".log"))
+        run_regard("train", "multi30k", "--out", str(run), *assignments, into=run.with_suffix(".log"))
     if not (run / FILE).exists():
-        told("remember", str(run), into=run.with_suffix(".remembered.log"))
+        run_regard("remember", str(run), into=run.with_suffix(".remembered.log"))
 
 
-def told(*command: str, into: Path) -> None:
+def run_regard(*command: str, into: Path) -> None:
     with into.open("w") as log:
-        ended = subprocess.run([sys.executable, "-m", "regard", *command], stdout=log, stderr=log, check=False)
-    if ended.returncode:
+        process = subprocess.run(
+            [sys.executable, "-m", "regard", *command], stdout=log, stderr=log, check=False
+        )
+    if process.returncode:
         sys.exit(into.read_text()[-500:])
 
 
-def reached(out: Path, folder: Path, minutes: float, models: int) -> Reached:
-    """Spend the minutes, and measure."""
+def spend_budget(out: Path, folder: Path, minutes: float, models: int) -> BudgetResult:
+    """Trains the models of a budget and evaluates them."""
     share = minutes / models
     runs = [out / f"{share:g}" / f"{seed}" for seed in range(1, models + 1)]
     for seed, run in enumerate(runs, start=1):
-        made(run, folder, share, seed)
-    together = Translator.load(*runs)
-    pairs = together.test_pairs()
+        train_model(run, folder, share, seed)
+    ensemble = Translator.load(*runs)
+    pairs = ensemble.test_pairs()
     opened = [Translator.load(run) for run in runs]
-    trained = [Translator(each.folder, each.recipe, remembering=False) for each in opened]
-    alone, before = ([each.evaluate(pairs).quality.bleu for each in some] for some in (opened, trained))
-    bleu = together.evaluate(pairs).quality.bleu if models > 1 else alone[0]
-    return Reached(minutes, bleu, alone, before, list(map(str, runs)))
+    trained = [Translator(model.folder, model.recipe, use_datastore=False) for model in opened]
+    alone, without_memory = (
+        [model.evaluate(pairs).quality.bleu for model in group] for group in (opened, trained)
+    )
+    bleu = ensemble.evaluate(pairs).quality.bleu if models > 1 else alone[0]
+    return BudgetResult(minutes, bleu, alone, without_memory, list(map(str, runs)))
 
 
-def draw(found: list[Reached], into: Path) -> None:
-    """Validation while each model learned, once where it serves two budgets, and the test at each end."""
+def draw(results: list[BudgetResult], into: Path) -> None:
+    """Validation BLEU of each model during training, and test BLEU at the end of each budget."""
     figure, [axes] = canvas()
     drawn: dict[str, str] = {}
-    for each in found:
-        for place, run in enumerate(each.runs):
+    for result in results:
+        for index, run in enumerate(result.runs):
             if run in drawn:
                 continue
             rows = [row for row in read_metrics(Path(run) / "metrics.jsonl") if row["kind"] == "valid"]
-            before = place * each.minutes / len(each.runs)
-            [line] = axes.plot([before + row["minutes"] for row in rows], [row["bleu"] for row in rows])
+            start = index * result.minutes / len(result.runs)
+            [line] = axes.plot([start + row["minutes"] for row in rows], [row["bleu"] for row in rows])
             drawn[run] = line.get_color()
-        color, end = drawn[each.runs[-1]], (each.minutes, each.bleu)
+        color, end = drawn[result.runs[-1]], (result.minutes, result.bleu)
         axes.plot(*end, "o", color=color)
-        axes.annotate(f"{each.bleu:.2f}", end, (0, 8), textcoords="offset points", ha="center", color=color)
-    axes.set_ylim(top=max(each.bleu for each in found) + 3)
+        axes.annotate(f"{result.bleu:.2f}", end, (0, 8), textcoords="offset points", ha="center", color=color)
+    axes.set_ylim(top=max(result.bleu for result in results) + 3)
     axes.grid(True)
     label(axes, "Multi30k: validation (lines), test (dots)", "minutes", "BLEU")
     save_as(figure, into)
@@ -111,21 +115,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="Multi30k, with tok/ in it")
     parser.add_argument("--minutes", type=float, nargs="+", default=[15.0, 60.0, 120.0])
-    parser.add_argument("--models", type=int, help="so many share a budget; else two from two hours on, or one")
+    parser.add_argument("--models", type=int, help="models per budget; default: one, and two from two hours on")
     parser.add_argument("--out", type=Path, default=Path("runs/quality"))
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     options = parser.parse_args()
     enable_reproducible_mkl()  # as the command line does
     if options.models is not None and options.models < 1:
         parser.error("--models: at least one must be trained")
-    found = []
+    results = []
     for minutes in options.minutes:
         models = options.models or (2 if minutes >= 120 else 1)
-        if minutes / models <= TO_REMEMBER:
-            parser.error(f"--minutes: {minutes:g} leave no time to learn")
-        found.append(reached(options.out, options.folder.resolve(), minutes, models))
-        print(json.dumps(asdict(found[-1])) if options.json else found[-1], flush=True)
-    draw(found, options.out / "quality.png")
+        if minutes / models <= MEMORY_MINUTES:
+            parser.error(f"--minutes: {minutes:g} leave no time for training")
+        results.append(spend_budget(options.out, options.folder.resolve(), minutes, models))
+        print(json.dumps(asdict(results[-1])) if options.json else results[-1], flush=True)
+    draw(results, options.out / "quality.png")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Training speed of the RNN recipes beside a plain PyTorch loop of the same size; the cost of a decoding step.
+"""Training speed of the RNN recipes compared with a plain PyTorch loop; the cost of a decoding step.
 
     python benchmarks/recurrent.py [--quick] [--json] [data.corpus=multi30k data.path=FOLDER ...]
 
-The peer is what a textbook has: torch.nn.GRU or LSTM over packed sentences, torch.nn.Dropout, cross-entropy
-with label smoothing over all logits, Adam. Sizes, batches, dropout and smoothing are the same;
-both run in this process, with regard's allocator settings, in interleaved rounds. Target tokens a second,
+The peer is a textbook implementation: torch.nn.GRU or LSTM over packed sentences, torch.nn.Dropout,
+cross-entropy with label smoothing over all logits, Adam. Sizes, batches, dropout and smoothing are the same;
+both run in this process, with regard's allocator settings, in interleaved rounds. Target tokens per second,
 padding not counted. Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings,
 rounds.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from harness.rounds import TUNED, Row, as_json, in_alternating_order, row_of, show
+from harness.rounds import TUNED, Row, as_json, comparison_row, format_table, in_alternating_order
 from harness.updates import updates
 from torch import Tensor, nn
 from torch.nn import functional
@@ -31,64 +31,68 @@ from regard.tasks.registry import load_recipe
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import training_process
 
 CASES = ["rnn", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 
 
 class Plain(nn.Module):
-    """The same model as a textbook writes it."""
+    """The same model in a textbook implementation."""
 
     def __init__(self, config: RnnConfig, vocabulary: int, padding: int) -> None:
         super().__init__()
         self.config, self.padding = config, padding
         make = nn.GRU if config.cell == "gru" else nn.LSTM
-        size, seen = config.hidden, config.encoder_size
+        size, encoder_size = config.hidden, config.encoder_size
         self.source = nn.Embedding(vocabulary, config.embedding, padding_idx=padding)
         self.target = (
             self.source if config.tie_embeddings == "all" else nn.Embedding(vocabulary, config.embedding)
         )
-        fed = seen if config.attention == "bahdanau" else 0
+        context = encoder_size if config.attention == "bahdanau" else 0
         self.encoder = make(
             config.embedding, config.encoder_hidden, batch_first=True, bidirectional=config.bidirectional
         )
-        self.decoder = make(config.embedding + fed, size, batch_first=True)
-        self.query, self.key, self.value = nn.Linear(size, size), nn.Linear(seen, size), nn.Linear(size, 1)
-        self.combine = nn.Linear(seen + size, size)
+        self.decoder = make(config.embedding + context, size, batch_first=True)
+        self.query, self.key, self.value = (
+            nn.Linear(size, size),
+            nn.Linear(encoder_size, size),
+            nn.Linear(size, 1),
+        )
+        self.combine = nn.Linear(encoder_size + size, size)
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(size, vocabulary)
         if config.tie_embeddings != "none":
             self.output.weight = self.target.weight
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        real = source != self.padding
+        nonpad = source != self.padding
         packed = pack_padded_sequence(
-            self.dropout(self.source(source)), real.sum(1).cpu(), batch_first=True, enforce_sorted=False
+            self.dropout(self.source(source)), nonpad.sum(1).cpu(), batch_first=True, enforce_sorted=False
         )
         encoded, last = self.encoder(packed)
         encoded, _ = pad_packed_sequence(encoded, batch_first=True, total_length=source.size(1))
-        state = tuple(map(joined, last)) if isinstance(last, tuple) else joined(last)
+        state = tuple(map(join_directions, last)) if isinstance(last, tuple) else join_directions(last)
         embedded = self.dropout(self.target(target))
         if self.config.attention == "bahdanau":
-            written = self.loop(embedded, encoded, real, state)
+            states = self.loop(embedded, encoded, nonpad, state)
         else:
-            written, _ = self.decoder(embedded, state)
+            states, _ = self.decoder(embedded, state)
             if self.config.attention == "luong":
-                context = self.look(written, encoded, real)
-                written = torch.tanh(self.combine(torch.cat([context, written], -1)))
-        return self.output(self.dropout(written))
+                context = self.attend(states, encoded, nonpad)
+                states = torch.tanh(self.combine(torch.cat([context, states], -1)))
+        return self.output(self.dropout(states))
 
-    def loop(self, embedded: Tensor, encoded: Tensor, real: Tensor, state: Tensor | tuple) -> Tensor:
-        written = []
+    def loop(self, embedded: Tensor, encoded: Tensor, nonpad: Tensor, state: Tensor | tuple) -> Tensor:
+        states = []
         for step in range(embedded.size(1)):
-            before = (state[0] if isinstance(state, tuple) else state).transpose(0, 1)
-            context = self.look(before, encoded, real)
+            previous = (state[0] if isinstance(state, tuple) else state).transpose(0, 1)
+            context = self.attend(previous, encoded, nonpad)
             out, state = self.decoder(torch.cat([context, embedded[:, step : step + 1]], -1), state)
-            written.append(out)
-        return torch.cat(written, 1)
+            states.append(out)
+        return torch.cat(states, 1)
 
-    def look(self, query: Tensor, encoded: Tensor, real: Tensor) -> Tensor:
+    def attend(self, query: Tensor, encoded: Tensor, nonpad: Tensor) -> Tensor:
         if self.config.score == "dot":
             scores = query @ encoded.transpose(1, 2)
         elif self.config.score == "general":
@@ -96,11 +100,11 @@ class Plain(nn.Module):
         else:
             both = self.query(query).unsqueeze(2) + self.key(encoded).unsqueeze(1)
             scores = self.value(torch.tanh(both)).squeeze(-1)
-        weights = torch.softmax(scores.masked_fill(~real.unsqueeze(1), float("-inf")), -1)
+        weights = torch.softmax(scores.masked_fill(~nonpad.unsqueeze(1), float("-inf")), -1)
         return weights @ encoded
 
 
-def joined(state: Tensor) -> Tensor:
+def join_directions(state: Tensor) -> Tensor:
     """(directions, batch, size) -> (1, batch, directions * size)."""
     return torch.cat(list(state), -1).unsqueeze(0)
 
@@ -118,12 +122,14 @@ def main() -> None:
         rows = [training_row(name, cell, options.assignments, rounds) for cell in cells for name in names]
     rows.append(step_row(options.assignments))
     print(
-        as_json(rows) if options.json else show(rows, "target tokens a second; steps: microseconds, batch 64")
+        as_json(rows)
+        if options.json
+        else format_table(rows, "target tokens per second; steps: microseconds, batch 64")
     )
 
 
 def training_row(name: str, cell: str, assignments: list[str], rounds: int) -> Row:
-    recipe, vocabulary, batches = prepared(name, [*assignments, f"model.cell={cell}"])
+    recipe, vocabulary, batches = prepare(name, [*assignments, f"model.cell={cell}"])
     ours, peer = our_step(recipe, vocabulary), plain_step(recipe, vocabulary)
     for batch in batches[:2]:
         ours(batch), peer(batch)
@@ -135,30 +141,30 @@ def training_row(name: str, cell: str, assignments: list[str], rounds: int) -> R
         return sum(batch.tokens for batch in batches) / (time.perf_counter() - start)
 
     pairs = in_alternating_order(lambda: speed(ours), lambda: speed(peer), rounds)
-    return row_of(f"train {name} {cell}", pairs, "a plain loop", TUNED)
+    return comparison_row(f"train {name} {cell}", pairs, "a plain loop", TUNED)
 
 
-def prepared(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Vocabulary, list[Batch]]:
+def prepare(name: str, assignments: list[str]) -> tuple[TranslationRecipe, Vocabulary, list[Batch]]:
     """The recipe, its vocabulary, and a few of its training batches of all lengths."""
     recipe = load_recipe(name, parse_assignments(assignments))
     assert isinstance(recipe, TranslationRecipe)
     corpus = ParallelCorpus(recipe.data)
-    with tempfile.TemporaryDirectory() as place:
-        vocabulary = make_vocabulary(recipe, corpus, RunFolder(Path(place)))
+    with tempfile.TemporaryDirectory() as folder:
+        vocabulary = make_vocabulary(recipe, corpus, RunFolder(Path(folder)))
     pairs = [pair for pair, _ in zip(corpus.train(), range(4000), strict=False)]
     encoded = vocabulary.encode_pairs(pairs)
-    every = list(Batches.of_pairs(encoded, recipe.train.batch_tokens, recipe.model.max_length))
-    return recipe, vocabulary, every[:: max(1, len(every) // 8)]
+    batches = list(Batches.of_pairs(encoded, recipe.train.batch_tokens, recipe.model.max_length))
+    return recipe, vocabulary, batches[:: max(1, len(batches) // 8)]
 
 
-def fresh(recipe: TranslationRecipe, vocabulary: Vocabulary) -> nn.Module:
+def build_model(recipe: TranslationRecipe, vocabulary: Vocabulary) -> nn.Module:
     return build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
 
 
 def our_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[Batch], object]:
     torch.manual_seed(0)
-    model = fresh(recipe, vocabulary).train()
-    objective = PairObjective(model, vocabulary.target.padding, recipe.train.smoothing)
+    model = build_model(recipe, vocabulary).train()
+    objective = Seq2SeqObjective(model, vocabulary.target.padding, recipe.train.smoothing)
     return updates(model, objective, recipe.model.width, recipe.train, lr=1e-3)
 
 
@@ -170,7 +176,7 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step(batch: Batch) -> None:
-        source, target, labels = (each.padded(padding) for each in (batch.source, batch.target, batch.labels))
+        source, target, labels = (side.padded(padding) for side in (batch.source, batch.target, batch.labels))
         scores = model(source, target)
         loss = functional.cross_entropy(
             scores.flatten(0, 1),
@@ -180,7 +186,7 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
         )
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip)
+        nn.utils.clip_grad_norm_(model.parameters(), recipe.train.clip_norm)
         optimizer.step()
 
     return step
@@ -188,11 +194,12 @@ def plain_step(recipe: TranslationRecipe, vocabulary: Vocabulary) -> Callable[[B
 
 @torch.inference_mode()
 def step_row(assignments: list[str]) -> Row:
-    """Microseconds of a decoding step after few and after many: it must not grow."""
-    recipe, vocabulary, batches = prepared("bahdanau", assignments)
-    model = fresh(recipe, vocabulary).eval()
-    early = written(model, batches[0].source[:64], 10, vocabulary.target.begin)
-    late = written(model, batches[0].source[:64], 900, vocabulary.target.begin)
+    """Microseconds of a late decoding step compared with an early one: they must not grow."""
+    recipe, vocabulary, batches = prepare("bahdanau", assignments)
+    model = build_model(recipe, vocabulary).eval()
+    source = batches[0].source.padded(vocabulary.source.padding)[:64]
+    early = decode(model, source, 10, vocabulary.target.begin)
+    late = decode(model, source, 900, vocabulary.target.begin)
 
     def microseconds(tokens: Tensor, state: object) -> float:
         start = time.perf_counter()
@@ -200,11 +207,11 @@ def step_row(assignments: list[str]) -> Row:
         return 1e6 * (time.perf_counter() - start)
 
     pairs = in_alternating_order(lambda: microseconds(*late), lambda: microseconds(*early), 200)
-    return row_of("microseconds of decoding step 901", pairs, "step 11")
+    return comparison_row("microseconds of decoding step 901", pairs, "step 11")
 
 
-def written(model: nn.Module, source: Tensor, steps: int, begin: int) -> tuple[Tensor, object]:
-    """The last tokens and the state after so many steps."""
+def decode(model: nn.Module, source: Tensor, steps: int, begin: int) -> tuple[Tensor, object]:
+    """The last tokens and the state after so many steps of greedy decoding."""
     state, tokens = model.start(source), torch.full((len(source),), begin)
     for _ in range(steps):
         scores, state = model.step(tokens, state)

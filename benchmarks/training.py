@@ -1,11 +1,10 @@
-"""Training speed of the encoder-decoder beside its peers, in target tokens a second.
+"""Training speed of the encoder-decoder compared with its peers, in target tokens per second.
 
     pip install -c constraints.txt -e '.[bench]'
     python benchmarks/training.py [--quick] [--rounds N] [--sizes tiny small base] [--peers NAME ...] [--json]
 
 Peers: Hugging Face MarianMT, JoeyNMT, torch.nn.Transformer, and torch.compile of the latter. Sizes, batches,
-dropout, loss and clipping are the same. harness/rounds.py describes rounds,
-ratios and allocator settings.
+dropout, loss and clipping are the same. harness/rounds.py describes rounds, ratios and allocator settings.
 Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles), settings, rounds, note.
 """
 
@@ -22,14 +21,14 @@ from harness.rounds import (
     Contender,
     Ready,
     Row,
-    against,
+    argument_parser,
     as_json,
-    chosen_peers,
-    parser,
-    rounds_of,
-    show,
+    compare_with_peers,
+    format_table,
+    round_count,
+    selected_peers,
     start,
-    steps_by_turns,
+    training_turns,
 )
 from harness.updates import CLIP, peer_update, updates
 from torch import Tensor, nn
@@ -40,15 +39,15 @@ from regard.data.batches import Batch, Batches
 from regard.nn.build import build
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import training_process
 
 VOCABULARY = 8000
 TOKENS = 2048
-DROPOUT, SMOOTHING, LONGEST = 0.1, 0.1, 256
+DROPOUT, SMOOTHING, MAX_LENGTH = 0.1, 0.1, 256
 SIZES = {"tiny": "4+4 layers, 128/256", "small": "3+3 layers, 256/1024", "base": "6+6 layers, 512/2048"}
 TURN = {"tiny": 4, "small": 2, "base": 1}
-"""Batches in one turn: a second or so."""
+"""Batches per turn: about a second."""
 PEERS = {
     "marian": "Hugging Face MarianMT",
     "joeynmt": "JoeyNMT",
@@ -69,13 +68,16 @@ def captions(count: int = 4000, vocabulary: int = VOCABULARY) -> list[Batch]:
     for _ in range(count):
         length = generator.gauss(13.5, 4)
         pairs.append((sentence(length + generator.gauss(0, 2.2)), sentence(length)))
-    batches = list(Batches.of_pairs(pairs, TOKENS, LONGEST))
+    batches = list(Batches.of_pairs(pairs, TOKENS, MAX_LENGTH))
     generator.shuffle(batches)
     return batches
 
 
 def operations(model: TransformerConfig, vocabulary: int = VOCABULARY) -> float:
-    """Floating-point operations of matrix products per target token, there and back; the source is as long."""
+    """Floating-point operations of matrix products per target token, forward and backward,
+
+    for a source as long as the target.
+    """
     width, inner = model.d_model, model.d_ff
     encoder = model.encoder_layers * (4 * width**2 + 2 * width * inner)
     decoder = model.decoder_layers * (8 * width**2 + 2 * width * inner)
@@ -87,18 +89,20 @@ def config_of(size: str, **changes: Any) -> TransformerConfig:
 
 
 def ours(size: str) -> Ready:
-    return steps_by_turns(our_step(config_of(size)), captions(), TURN[size])
+    return training_turns(our_step(config_of(size)), captions(), TURN[size])
 
 
 def our_step(config: TransformerConfig) -> Callable[[Batch], object]:
     torch.manual_seed(0)
     model = build(config, VOCABULARY, VOCABULARY, Tokenizer.padding).train()
-    objective = PairObjective(model, Tokenizer.padding, SMOOTHING)
-    return updates(model, objective, config.width, TranslationTrainConfig(steps=1, clip=CLIP, average="none"))
+    objective = Seq2SeqObjective(model, Tokenizer.padding, SMOOTHING)
+    return updates(
+        model, objective, config.width, TranslationTrainConfig(steps=1, clip_norm=CLIP, averaging="none")
+    )
 
 
 def marian(size: str) -> Ready:
-    """Hugging Face's model in the loop its documentation shows, with AdamW as it comes."""
+    """Hugging Face's model in the training loop of its documentation, with the default AdamW."""
     from transformers import MarianConfig, MarianMTModel
 
     sizes = config_of(size)
@@ -116,7 +120,7 @@ def marian(size: str) -> Ready:
         activation_dropout=DROPOUT,
         attention_dropout=0.0,
         scale_embedding=True,
-        max_position_embeddings=LONGEST,
+        max_position_embeddings=MAX_LENGTH,
         pad_token_id=Tokenizer.padding,
         eos_token_id=Tokenizer.end,
         decoder_start_token_id=Tokenizer.begin,
@@ -132,7 +136,7 @@ def marian(size: str) -> Ready:
         ).logits
         peer_update(model, optimizer, cross_entropy(logits, batch.labels.padded(Tokenizer.padding)))
 
-    return steps_by_turns(step, captions(), TURN[size])
+    return training_turns(step, captions(), TURN[size])
 
 
 def joeynmt(size: str) -> Ready:
@@ -149,7 +153,7 @@ def joeynmt(size: str) -> Ready:
         [f"w{number}" for number in range(VOCABULARY - len(tokens))],
         SimpleNamespace(**special, sep_token=None, sep_id=None, lang_tags=[]),
     )
-    theirs = torch.arange(VOCABULARY)  # it insists on its own ids for the special symbols
+    theirs = torch.arange(VOCABULARY)  # JoeyNMT has fixed ids for special symbols
     theirs[list(tokens.values())] = torch.arange(len(tokens))
 
     def side(layers: int) -> dict[str, Any]:
@@ -177,7 +181,7 @@ def joeynmt(size: str) -> Ready:
 
     def step(batch: Batch) -> None:
         sides = batch.source, batch.target, batch.labels
-        source, target, labels = (each.padded(Tokenizer.padding) for each in sides)
+        source, target, labels = (side.padded(Tokenizer.padding) for side in sides)
         nonpad = batch.source.nonpad.unsqueeze(1)
         loss, *_ = model(
             return_type="loss",
@@ -190,14 +194,14 @@ def joeynmt(size: str) -> Ready:
         )
         peer_update(model, optimizer, loss / batch.tokens)
 
-    return steps_by_turns(step, captions(), TURN[size])
+    return training_turns(step, captions(), TURN[size])
 
 
 class PlainTransformer(nn.Module):
-    """torch.nn.Transformer with what it leaves out: scaled embeddings, sinusoidal positions, tied output, loss.
+    """torch.nn.Transformer with the missing parts: scaled embeddings, sinusoidal positions, tied output, loss.
 
-    Padding stands at the end, so the causal mask keeps real target positions from attending to it, and the loss
-    ignores what padding computes. Without a padding mask beside `is_causal`, PyTorch takes its fused kernel.
+    Padding is at the end, so the causal mask keeps real target positions from attending to it, and the loss
+    ignores what padding computes. With `is_causal` and no padding mask, PyTorch uses its fused kernel.
     """
 
     def __init__(self, config: TransformerConfig, vocabulary: int = VOCABULARY) -> None:
@@ -220,17 +224,17 @@ class PlainTransformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(width, vocabulary)
         self.output.weight = self.embedding.weight
-        angles = torch.arange(LONGEST)[:, None] * 10000 ** (-torch.arange(0, width, 2) / width)
+        angles = torch.arange(MAX_LENGTH)[:, None] * 10000 ** (-torch.arange(0, width, 2) / width)
         self.positions: Tensor
         self.register_buffer("positions", torch.stack((angles.sin(), angles.cos()), 2).flatten(1))
         self.causal: Tensor
-        self.register_buffer("causal", torch.ones(LONGEST, LONGEST, dtype=torch.bool).triu(1))
+        self.register_buffer("causal", torch.ones(MAX_LENGTH, MAX_LENGTH, dtype=torch.bool).triu(1))
 
     def embed(self, ids: Tensor) -> Tensor:
         return self.dropout(self.embedding(ids) * self.scale + self.positions[: ids.size(1)])
 
-    def forward(self, source: Tensor, target: Tensor, gold: Tensor) -> Tensor:
-        """The mean loss of a token; ids are (batch, length)."""
+    def forward(self, source: Tensor, target: Tensor, labels: Tensor) -> Tensor:
+        """Mean loss per token; ids are (batch, length)."""
         padding, length = source == Tokenizer.padding, target.size(1)
         hidden = self.body(
             self.embed(source),
@@ -240,10 +244,10 @@ class PlainTransformer(nn.Module):
             src_key_padding_mask=padding,
             memory_key_padding_mask=padding,
         )
-        return cross_entropy(self.output(hidden), gold)
+        return cross_entropy(self.output(hidden), labels)
 
 
-def plain(size: str, *, compiling: bool = False) -> Ready:
+def plain_torch(size: str, *, compiling: bool = False) -> Ready:
     """torch.nn.Transformer in a plain loop with fused AdamW."""
     torch.manual_seed(0)
     model = PlainTransformer(config_of(size)).train()
@@ -252,31 +256,31 @@ def plain(size: str, *, compiling: bool = False) -> Ready:
 
     def step(batch: Batch) -> None:
         sides = batch.source, batch.target, batch.labels
-        peer_update(model, optimizer, loss_of(*(each.padded(Tokenizer.padding) for each in sides)))
+        peer_update(model, optimizer, loss_of(*(side.padded(Tokenizer.padding) for side in sides)))
 
-    return steps_by_turns(step, captions(), TURN[size], compiling=compiling)
+    return training_turns(step, captions(), TURN[size], compiling=compiling)
 
 
 def compiled(size: str) -> Ready:
-    return plain(size, compiling=True)
+    return plain_torch(size, compiling=True)
 
 
-def cross_entropy(logits: Tensor, gold: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(
-        logits.flatten(0, 1), gold.flatten(), ignore_index=Tokenizer.padding, label_smoothing=SMOOTHING
+        logits.flatten(0, 1), labels.flatten(), ignore_index=Tokenizer.padding, label_smoothing=SMOOTHING
     )
 
 
 def peak(_: str = "") -> Ready:
-    """GFLOP/s of PyTorch's product of large matrices, the machine's peak in practice."""
+    """GFLOP/s of PyTorch's product of large matrices: the practical peak of the machine."""
     square = torch.randn(1024, 1024)
 
     def turn() -> float:
         times = []
         for _ in range(10):
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             square @ square
-            times.append(time.perf_counter() - begun)
+            times.append(time.perf_counter() - start_time)
         return float(2 * 1024**3 / sorted(times)[5] / 1e9)
 
     turn()
@@ -284,8 +288,8 @@ def peak(_: str = "") -> Ready:
 
 
 def speeds(size: str, rounds: int, contenders: Sequence[Contender] = ()) -> tuple[list[Row], float]:
-    """Rows of regard beside each peer, and the share of the peak that regard's matrix products reach."""
-    rows = against(
+    """Rows of regard compared with each peer, and the fraction of the peak that regard's training reaches."""
+    rows = compare_with_peers(
         f"training {SIZES[size]}", __file__, [size], [*contenders, Contender(PEAK, PEAK, [PLAIN])], rounds
     )
     *rows, best = rows
@@ -297,25 +301,25 @@ WORKERS = {
     "ours": ours,
     "marian": marian,
     "joeynmt": joeynmt,
-    "torch": plain,
+    "torch": plain_torch,
     "compiled": compiled,
     PEAK: peak,
 }
 
 
 def main() -> None:
-    made = parser(__doc__, 9, peers=PEERS)
-    made.add_argument("--sizes", nargs="+", choices=SIZES, help="all; with --quick tiny and small")
-    options = made.parse_args()
+    parser = argument_parser(__doc__, 9, peers=PEERS)
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="all; with --quick tiny and small")
+    options = parser.parse_args()
     sizes = options.sizes or (("tiny", "small") if options.quick else tuple(SIZES))
     rows, shares = [], []
     for size in sizes:
-        some, share = speeds(size, rounds_of(options), chosen_peers(PEERS, options))
-        rows += some
+        size_rows, share = speeds(size, round_count(options), selected_peers(PEERS, options))
+        rows += size_rows
         shares.append(f"{SIZES[size]}: {share:.0%}")
-    print(as_json(rows) if options.json else show(rows, "target tokens a second"))
+    print(as_json(rows) if options.json else format_table(rows, "target tokens per second"))
     if not options.json:
-        print("share of the matrix-product peak, model operations: " + "; ".join(shares))
+        print("fraction of the matrix-product peak (model operations): " + "; ".join(shares))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Training speed of a Vision Transformer beside its peers, in images a second.
+"""Training speed of a Vision Transformer compared with its peers, in images per second.
 
     pip install -c constraints.txt -e '.[bench]'
     python benchmarks/vit.py [--quick] [--rounds N] [--sizes grey colour] [--peers NAME ...] [--json]
@@ -11,14 +11,14 @@ Rows: case, ours, peer, value (the peer's), ratio, low and high (its quartiles),
 import torch
 from harness.rounds import (
     Ready,
-    against,
+    argument_parser,
     as_json,
-    chosen_peers,
-    parser,
-    rounds_of,
-    show,
+    compare_with_peers,
+    format_table,
+    round_count,
+    selected_peers,
     start,
-    steps_by_turns,
+    training_turns,
 )
 from harness.updates import LR, peer_update, updates
 
@@ -35,7 +35,7 @@ SIZES = {
     "colour": {"height": 32, "width": 32, "channels": 3, "d_model": 192, "heads": 6, "d_ff": 768},
 }
 TURN = {"grey": 4, "colour": 2}
-"""Batches in one turn: a second or so."""
+"""Batches per turn: about a second."""
 PEERS = {"huggingface": "Hugging Face ViT", "compiled": "torch.compile of Hugging Face ViT"}
 
 
@@ -68,7 +68,7 @@ def ours(size: str) -> Ready:
     config = config_of(size)
     model = build_vit(config, LABELS).train()
     step = updates(model, ImageObjective(model), config.d_model, ImageTrainConfig(steps=1))
-    return steps_by_turns(step, batches(config), TURN[size], size=images)
+    return training_turns(step, batches(config), TURN[size], size=images)
 
 
 def huggingface(size: str, *, compiling: bool = False) -> Ready:
@@ -93,10 +93,10 @@ def huggingface(size: str, *, compiling: bool = False) -> Ready:
     forward = torch.compile(model) if compiling else model
 
     def step(batch: ImageBatch) -> None:
-        normalized = (batch.pixels - 0.5) / 0.5  # as its image processor, and our model, do
+        normalized = (batch.pixels - 0.5) / 0.5  # as in its image processor and in our model
         peer_update(model, optimizer, forward(pixel_values=normalized, labels=batch.labels).loss)
 
-    return steps_by_turns(step, batches(config), TURN[size], compiling=compiling, size=images)
+    return training_turns(step, batches(config), TURN[size], compiling=compiling, size=images)
 
 
 def compiled(size: str) -> Ready:
@@ -104,15 +104,15 @@ def compiled(size: str) -> Ready:
 
 
 def main() -> None:
-    made = parser(__doc__, 9, peers=PEERS)
-    made.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES), help="all")
-    options = made.parse_args()
+    parser = argument_parser(__doc__, 9, peers=PEERS)
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES), help="all")
+    options = parser.parse_args()
     rows = []
     for size in options.sizes:
         config = config_of(size)
         case = f"training ViT {config.height}x{config.width}x{config.channels}, 6 x {config.d_model}"
-        rows += against(case, __file__, [size], chosen_peers(PEERS, options), rounds_of(options))
-    print(as_json(rows) if options.json else show(rows, "images a second"))
+        rows += compare_with_peers(case, __file__, [size], selected_peers(PEERS, options), round_count(options))
+    print(as_json(rows) if options.json else format_table(rows, "images per second"))
 
 
 if __name__ == "__main__":

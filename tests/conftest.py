@@ -1,4 +1,4 @@
-"""Property tests draw the same examples each time, kernels are compiled and torch is imported once, pages have a browser."""
+"""Settings of all tests: reproducible property tests, one compiled kernel library, a browser, quick commands."""
 
 import os
 import shutil
@@ -17,29 +17,29 @@ from regard import enable_reproducible_mkl
 settings.register_profile("regard", deadline=None, derandomize=True)
 settings.load_profile("regard")
 
-enable_reproducible_mkl()  # before a test imports torch: some hold that text does not depend on the batch
+enable_reproducible_mkl()  # before torch is imported: tests compare output across batch sizes
 os.environ.setdefault("REGARD_NATIVE", str(Path(tempfile.gettempdir()) / f"regard-native-{os.getuid()}"))
 
 
 @pytest.fixture(scope="module")
 def browser():
-    """One Chromium for all tests of a file; its driver must not outlive them, for it holds the thread's event loop."""
+    """One Chromium per test file; the driver must be closed after it, since it holds the thread's event loop."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        pytest.skip("there is no Chromium on this machine")
+        pytest.skip("Chromium is not installed")
     with (
         api.sync_playwright() as driver,
-        driver.chromium.launch(executable_path=program, args=["--no-sandbox"]) as found,
+        driver.chromium.launch(executable_path=program, args=["--no-sandbox"]) as chromium,
     ):
-        yield found
+        yield chromium
 
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with `regard` and `torchrun` in it, for a PATH."""
+    """A folder for PATH with quick `regard` and `torchrun` commands."""
     folder = tmp_path_factory.mktemp("bin")
-    address = folder / "door"
+    address = folder / "socket"
     command = [
         sys.executable,
         str(Path(__file__).parent / "support" / "quick_command.py"),

@@ -1,4 +1,4 @@
-"""Recipes: what is read is what was written, and what does not fit is refused by its key."""
+"""Recipes: saved equals loaded, and errors name the key."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from regard.config.data import CurveDataConfig
 from regard.config.models import KernelRegressionConfig
 from regard.config.recipes import shipped_recipes
-from regard.config.schema import Range, build, coerce, one_of, override, parse_assignments, read_value
+from regard.config.schema import Range, build, coerce, coerce_union, override, parse_assignments, parse_value
 from regard.errors import RecipeError
 from regard.tasks.kernel_regression.config import KernelRegressionRecipe, KernelTrainConfig
 from regard.tasks.registry import load_recipe, read_recipe
@@ -69,7 +69,7 @@ def test_a_wrong_assignment_is_refused_in_a_sentence(assignment: str, sentence: 
 
 def test_impossible_together_is_refused() -> None:
     assert refused("kernel", "model.kernel=average", "model.sharpness=2").startswith(
-        "model.sharpness: averaging"
+        'model.sharpness: kernel = "average" weights all points equally'
     )
 
 
@@ -119,7 +119,7 @@ def test_shipped_recipes_resolve_and_their_copy_reads_back_equal(name: str, tmp_
     assert load_recipe(str(copy)) == recipe
 
 
-def test_assignments_reach_their_keys_and_a_bom_is_passed_over(tmp_path: Path) -> None:
+def test_assignments_reach_their_keys_and_a_bom_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(b'\xef\xbb\xbftask = "kernel-regression"\n[train]\nsteps = 7\n')
     recipe = load_recipe(str(path), parse_assignments(["train.lr=1", "data.path=2016", 'model.kernel="fixed"']))
@@ -138,7 +138,7 @@ def test_overrides_of_python_are_refused_like_those_of_a_file() -> None:
         ({"train.steps": "7"}, 'train.steps: "7" is not a whole number, at least'),
         ({"train.steps": True}, "train.steps: true is not a whole number"),
         ({"train.step": 7}, "train.step: there is no such key; did you mean 'steps'"),
-        ({"data.path": 2016}, "data.path: 2016 is not text"),
+        ({"data.path": 2016}, "data.path: 2016 is not a string"),
         ({"task.x": 1}, "task.x: task is a value, not a table"),
     ):
         with pytest.raises(RecipeError, match=sentence):
@@ -192,7 +192,7 @@ class Drawing:
     extra: Square = field(default_factory=Square)
 
 
-def test_tables_are_told_apart_by_their_kind() -> None:
+def test_tables_are_selected_by_their_kind() -> None:
     drawn = build(Drawing, {"shape": {"kind": "circle", "radius": 2}, "name": "a", "sizes": [1, 2]})
     assert drawn == Drawing(Circle("circle", 2.0), "a", (1, 2))
 
@@ -206,31 +206,31 @@ def test_tables_are_told_apart_by_their_kind() -> None:
         ({"name": "a", "shape": {"kind": "circle"}}, "shape.radius: this key is missing; it is a number, above 0 and at most 9"),
         ({"name": "a", "shape": {"kind": "circle", "radius": 10}}, "shape.radius: 10 is out of range; allowed is a number, above 0 and at most 9"),
         ({"name": "a", "shape": 3}, "shape: 3 is not a table"),
-        ({"shape": {"kind": "square"}}, "name: this key is missing; it is text in quotes"),
+        ({"shape": {"kind": "square"}}, "name: this key is missing; it is a string"),
         ({"name": "a", "shape": {"kind": "square"}, "sizes": [1, -1]}, "sizes[1]: -1 is out of range; allowed is a whole number, at least 0"),
         ({"name": "a", "shape": {"kind": "square"}, "sizes": 3}, "sizes: 3 is not a list, each a whole number, at least 0"),
-        ({"name": 3, "shape": {"kind": "square"}}, "name: 3 is not text in quotes"),
+        ({"name": 3, "shape": {"kind": "square"}}, "name: 3 is not a string"),
     ],
 )  # fmt: skip
-def test_nested_mistakes_name_the_path(table: dict[str, object], sentence: str) -> None:
+def test_nested_errors_name_the_path(table: dict[str, object], sentence: str) -> None:
     with pytest.raises(RecipeError) as caught:
         build(Drawing, table)
     assert str(caught.value) == sentence
 
 
-def test_values_typed_on_the_command_line() -> None:
-    assert [read_value(raw) for raw in ("5", "1e-3", "true", "[1, 2]", "'x'", "../a b", "5\nother = 3")] == [
+def test_command_line_values() -> None:
+    assert [parse_value(raw) for raw in ("5", "1e-3", "true", "[1, 2]", "'x'", "../a b", "5\nother = 3")] == [
         5, 1e-3, True, [1, 2], "x", "../a b", "5\nother = 3",
     ]  # fmt: skip
 
 
-def test_override_leaves_the_table_alone() -> None:
+def test_override_does_not_change_the_table() -> None:
     table = {"train": {"steps": 1}}
     override(table, {"train.steps": 2})
     assert table == {"train": {"steps": 1}}
 
 
-def test_one_of_a_single_shape_and_none() -> None:
-    assert one_of((int, type(None)), 3, "x") == 3
+def test_optional_values() -> None:
+    assert coerce_union((int, type(None)), 3, "x") == 3
     with pytest.raises(RecipeError, match="x: 3 is not true or false"):
         coerce(bool, 3, "x")

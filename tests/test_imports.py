@@ -8,7 +8,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "regard"
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "arithmetic": set(),
+    "mkl": set(),
     "errors": set(),
     "limits": {"errors"},
     "storage": {"errors"},
@@ -25,10 +25,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"decoding", "data"},
     "interop": {"decoding"},
     "tasks": {"training", "metrics", "viz", "interop"},
-    "bench": {"tasks"},
     "server": {"tasks"},
-    "cli": {"arithmetic", "bench", "lessons", "server", "tasks"},
-    "__init__": {"arithmetic", "tasks"},
+    "cli": {"mkl", "bench", "lessons", "server", "tasks"},
+    "__init__": {"mkl", "tasks"},
     "__main__": {"cli"},
 }
 
@@ -90,7 +89,13 @@ def test_every_room_has_its_place_in_the_plan() -> None:
     assert {package_of(path) for path in FILES} <= set(MAY_IMPORT)
 
 
-NATIVE = {"ctypes", "cffi", "regard.engine.library", "regard.engine.header", "regard.engine.gemm"}
+NATIVE = {
+    "ctypes",
+    "cffi",
+    "regard.engine.library",
+    "regard.engine.header",
+    *(f"regard.engine.ops.{name}" for name in ("prepack", "linear_packed", "weight_gradient")),
+}
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))

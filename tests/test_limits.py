@@ -7,7 +7,7 @@ import torch
 
 from regard.config.schema import parse_assignments
 from regard.decoding import BeamSearchConfig
-from regard.decoding.generator import GenerationConfig, samples
+from regard.decoding.generator import GenerationConfig, with_following_seeds
 from regard.errors import OutOfMemory, RegardError, is_out_of_memory, memory_hint
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_NBEST, MAX_SAMPLES, MAX_TOKENS, number_text
 from regard.tasks.registry import load_recipe
@@ -41,8 +41,8 @@ def test_what_to_write_is_limited(name: str, least: int, most: int, beyond: int)
         GenerationConfig(**{name: wrong})
     assert getattr(GenerationConfig(**{name: most}), name) == most
     with pytest.raises(RegardError, match=f"samples: {HUGE} is out of range"):
-        samples(GenerationConfig(), HUGE)
-    assert len(samples(GenerationConfig(), MAX_SAMPLES)) == MAX_SAMPLES
+        with_following_seeds(GenerationConfig(), HUGE)
+    assert len(with_following_seeds(GenerationConfig(), MAX_SAMPLES)) == MAX_SAMPLES
 
 
 @pytest.mark.parametrize(("key", "most"), [("beam", MAX_BEAM), ("batch_size", MAX_BATCH_SIZE)])

@@ -124,7 +124,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_importing_regard_changes_nothing(tmp_path: Path) -> None:
-    intel = "import regard.arithmetic\nregard.arithmetic.is_intel = lambda *_: True\n"
+    intel = "import regard.mkl\nregard.mkl.is_intel = lambda *_: True\n"
     program = "compare(package=lambda: __import__('regard'), jobs=lambda: __import__('regard.tasks'))\n"
     found = changes(program, tmp_path)
     found["jobs"].pop("warnings", None)  # torch and matplotlib add filters for their own warnings

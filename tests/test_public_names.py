@@ -47,7 +47,7 @@ def test_a_type_checker_sees_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert seen == {name: f"regard.{home}" for name, home in regard.HOMES.items()}
+    assert seen == {name: f"regard.{home}" for name, home in regard.MODULES.items()}
 
 
 def test_models_are_loaded_models_and_each_says_what_it_does() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
-from support.in_other_processes import hold
+from support.subprocess_functions import hold_lock
 
 from regard import storage
 from regard.errors import DiskError, RegardError
@@ -93,7 +93,7 @@ def test_nothing_leads_out_of_a_folder(tmp_path: Path) -> None:
 def test_the_second_in_a_folder_is_refused(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready, go = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(tmp_path, ready, go))
+    other = context.Process(target=hold_lock, args=(tmp_path, ready, go))
     other.start()
     assert ready.wait(30)
     with (

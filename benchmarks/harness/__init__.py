@@ -1,1 +1,1 @@
-"""What the benchmarks share: processes that take turns, the statistics of rounds, and regard's own updates."""
+"""Shared code of the benchmarks: interleaved worker processes, statistics of rounds, training updates."""

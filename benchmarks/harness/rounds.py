@@ -1,4 +1,4 @@
-"""Interleaved rounds: engines are worker processes; each peer has a turn beside one of regard's.
+"""Interleaved rounds: engines are worker processes; each turn of a peer is adjacent to one of regard's.
 
 A ratio is the median over the rounds of (regard's speed / the peer's speed). The two turns of a ratio are
 adjacent, and their order alternates from round to round, so that slow seconds of the machine affect both.
@@ -28,7 +28,7 @@ OURS = "ours"
 class Row:
     """One comparison: median speeds of regard and of a peer, and the median of the rounds' ratios.
 
-    Without a peer, `ours` is a figure by itself. An absent peer has no value and no ratio; `note` says why.
+    Without a peer, there is only `ours`. An absent peer has no value and no ratio; `note` says why.
     """
 
     case: str
@@ -41,12 +41,12 @@ class Row:
     high: float | None = None
     """Third quartile of the ratios."""
     settings: str = ""
-    """Of the peer's process."""
+    """Allocator settings of the peer's process."""
     rounds: int = 1
     note: str = ""
 
 
-def row_of(
+def comparison_row(
     case: str, pairs: Sequence[tuple[float, float]], peer: str, settings: str = "", note: str = ""
 ) -> Row:
     """The row of (regard's speed, the peer's speed) in each round."""
@@ -94,7 +94,7 @@ class Worker:
         )
         first = self.read()
         self.absent = ""
-        """Why it cannot be measured, if it cannot."""
+        """The reason if the worker cannot be measured, else empty."""
         if first.get("ready") is not True:
             self.absent = str(first.get("absent", "its process ended before its first turn"))
         self.note = str(first.get("note", ""))
@@ -108,10 +108,10 @@ class Worker:
         return {}
 
     def turn(self, *arguments: str) -> float:
-        """Take a turn.
+        """Takes a turn and returns the measured value.
 
         Raises:
-            WorkerEndedError: the process is gone, or failed in this turn.
+            WorkerEndedError: the process ended or failed in this turn.
         """
         assert self.process.stdin is not None
         try:
@@ -153,22 +153,22 @@ Prepare = Callable[..., Ready]
 def start(
     main: Callable[[], None],
     workers: Mapping[str, Prepare],
-    surroundings: Callable[[], AbstractContextManager[object]] = nullcontext,
+    process_settings: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Run the script, or in a process that it has started, one of its workers.
+    """Runs `main`, or in a worker process started by it, the worker named on the command line.
 
     Args:
-        surroundings: settings of the process that regard's own worker has, such as `training_process`.
+        process_settings: context manager for regard's own worker, such as `training_process`.
     """
     if sys.argv[1:2] != ["--worker"]:
         main()
         return
     _, _, settings, name, *arguments = sys.argv
     if name == OURS:
-        from regard.arithmetic import enable_reproducible_mkl
+        from regard.mkl import enable_reproducible_mkl
 
         enable_reproducible_mkl()  # as the command line does
-    with allocator(settings), surroundings() if name == OURS else nullcontext():
+    with allocator(settings), process_settings() if name == OURS else nullcontext():
         serve(lambda: workers[name](*arguments))
 
 
@@ -181,23 +181,23 @@ def allocator(settings: str) -> AbstractContextManager[object]:
 
 
 def serve(prepare: Callable[[], Ready]) -> None:
-    """Prepare, then take a turn for each line of standard input; a failure is sent as the reason."""
+    """Takes a turn for each line of standard input; a failure is sent as the reason of absence."""
     try:
         ready = prepare()
         print(json.dumps({"ready": True, "note": ready.note}), flush=True)
         for line in sys.stdin:
             arguments = [word for word in line.rstrip("\n").split("\t") if word]
             print(json.dumps({"value": ready.turn(*arguments)}), flush=True)
-    except Exception as problem:
-        reason = (str(problem).strip().splitlines() or [""])[0]
-        if not isinstance(problem, ImportError):
-            reason = f"{type(problem).__name__}: {reason}"
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        if not isinstance(error, ImportError):
+            reason = f"{type(error).__name__}: {reason}"
         print(json.dumps({"absent": reason}), flush=True)
 
 
 @dataclass
 class Peer:
-    """A worker beside regard's, and the speeds of its rounds."""
+    """A worker that is compared with regard's, and the speeds of its rounds."""
 
     name: str
     settings: str
@@ -208,7 +208,7 @@ class Peer:
         self.absent = self.worker.absent
 
     def run_round(self, ours: Worker, number: int, *arguments: str) -> None:
-        """A turn of each, next to each other; the peer comes first in every other round."""
+        """One turn of each; the peer comes first in every other round."""
         if self.absent:
             return
         try:
@@ -218,19 +218,19 @@ class Peer:
             else:
                 speed = ours.turn(*arguments)
                 self.pairs.append((speed, self.worker.turn(*arguments)))
-        except WorkerEndedError as problem:
+        except WorkerEndedError as error:
             if ours.process.poll() is not None:
-                raise RuntimeError(f"regard's worker: {problem}") from None
-            self.absent = str(problem)
+                raise RuntimeError(f"regard's worker: {error}") from None
+            self.absent = str(error)
 
     def row(self, case: str, ours: float) -> Row:
         if self.absent:
             return Row(case, ours, self.name, settings=self.settings, rounds=0, note=f"absent: {self.absent}")
-        return row_of(case, self.pairs, self.name, self.settings, self.worker.note)
+        return comparison_row(case, self.pairs, self.name, self.settings, self.worker.note)
 
 
 def compare(case: str, ours: Worker, peers: Sequence[Peer], rounds: int, *arguments: str) -> list[Row]:
-    """A row for each peer; without a peer that can be measured, one of regard's speed by itself.
+    """A row for each peer; without peers, one with regard's speed only.
 
     Raises:
         RuntimeError: regard's own worker cannot be measured.
@@ -259,7 +259,7 @@ class Contender:
     settings: Sequence[str] = SETTINGS
 
 
-def against(
+def compare_with_peers(
     case: str,
     script: str,
     arguments: Sequence[str],
@@ -267,17 +267,19 @@ def against(
     rounds: int,
     **environment: str,
 ) -> list[Row]:
-    """Regard's worker of a script beside its peers, each in a process of its own, with the same arguments."""
+    """Compares regard's worker of a script with its peers, each in its own process, with the same arguments."""
     with ExitStack() as stack:
         ours = stack.enter_context(worker(script, OURS, *arguments, **environment))
         peers = [
             Peer(
-                each.title,
+                contender.title,
                 settings,
-                stack.enter_context(worker(script, each.name, *arguments, settings=settings, **environment)),
+                stack.enter_context(
+                    worker(script, contender.name, *arguments, settings=settings, **environment)
+                ),
             )
-            for each in contenders
-            for settings in each.settings
+            for contender in contenders
+            for settings in contender.settings
         ]
         return compare(case, ours, peers, rounds)
 
@@ -292,40 +294,45 @@ class Sized(Protocol):
 Batch = TypeVar("Batch", bound=Sized)
 
 COMPILING = 8
-"""Warm-up batches of a compiled model: a new shape may be compiled again."""
+"""Warm-up batches of a compiled model: new shapes may trigger recompilation."""
 
 
-def steps_by_turns(
+def training_turns(
     step: Callable[[Batch], object],
     batches: Sequence[Batch],
-    many: int,
+    count: int,
     *,
     compiling: bool = False,
     size: Callable[[Batch], int] = lambda batch: batch.tokens,
 ) -> Ready:
-    """Turns of so many batches, the next ones each time, in tokens a second; `size` counts something else.
+    """A worker whose turn runs the next `count` batches and returns tokens per second.
 
-    With `compiling`, the time of the first batches goes into the note: it is not part of the speeds.
+    Args:
+        step: one training step.
+        batches: repeated in order.
+        count: batches per turn.
+        compiling: whether to note the time of the first batches, which is not part of the speeds.
+        size: the number to count per batch instead of its tokens.
     """
-    place = 0
+    position = 0
 
     def turn() -> float:
-        nonlocal place
-        chosen = [batches[(place + number) % len(batches)] for number in range(many)]
-        place += many
-        begun = time.perf_counter()
+        nonlocal position
+        chosen = [batches[(position + number) % len(batches)] for number in range(count)]
+        position += count
+        start_time = time.perf_counter()
         for batch in chosen:
             step(batch)
-        return sum(map(size, chosen)) / (time.perf_counter() - begun)
+        return sum(map(size, chosen)) / (time.perf_counter() - start_time)
 
-    begun = time.perf_counter()
-    for batch in batches[: COMPILING if compiling else many]:
+    start_time = time.perf_counter()
+    for batch in batches[: COMPILING if compiling else count]:
         step(batch)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start_time
     return Ready(turn, f"compiled in {seconds:.0f} s, not counted" if compiling else "")
 
 
-def show(rows: Sequence[Row], unit: str) -> str:
+def format_table(rows: Sequence[Row], unit: str) -> str:
     """The rows as a table."""
     width = max([len(row.case) for row in rows] + [4])
     title = max([len(row.peer) for row in rows] + [4])
@@ -344,7 +351,7 @@ def show(rows: Sequence[Row], unit: str) -> str:
 
 
 def figure(value: float) -> str:
-    """With one decimal, or three significant digits where it is small."""
+    """One decimal, or three significant digits for small values."""
     return f"{value:,.1f}" if abs(value) >= 10 or not value else f"{value:.3g}"
 
 
@@ -352,31 +359,31 @@ def as_json(rows: Iterable[Row]) -> str:
     return json.dumps([asdict(row) for row in rows])
 
 
-def parser(
+def argument_parser(
     description: str | None, rounds: int, quick: int = 3, peers: Mapping[str, str] | None = None
 ) -> argparse.ArgumentParser:
-    """Options of every benchmark: --quick, --json, --rounds, and --peers where there is a choice of them."""
-    made = argparse.ArgumentParser(
+    """Options of every benchmark: --quick, --json, --rounds, and --peers if there are several."""
+    parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--quick", action="store_true", help=f"fewer cases, {quick} rounds, nothing compiled")
-    made.add_argument("--json", action="store_true", help="print rows as JSON")
-    made.add_argument("--rounds", type=int, help=f"turns of each worker: {rounds}")
+    parser.add_argument("--quick", action="store_true", help=f"fewer cases, {quick} rounds, nothing compiled")
+    parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("--rounds", type=int, help=f"turns of each worker; default {rounds}")
     if peers is not None:
-        made.add_argument(
-            "--peers", nargs="*", choices=list(peers), help="which of them; none: regard by itself"
+        parser.add_argument(
+            "--peers", nargs="*", choices=list(peers), help="peers to measure; none: regard only"
         )
-    made.set_defaults(default_rounds=rounds, quick_rounds=quick)
-    return made
+    parser.set_defaults(default_rounds=rounds, quick_rounds=quick)
+    return parser
 
 
-def chosen_peers(peers: Mapping[str, str], options: argparse.Namespace) -> list[Contender]:
-    """The peers that --peers names; else all of them, but with --quick none that compiles for minutes."""
+def selected_peers(peers: Mapping[str, str], options: argparse.Namespace) -> list[Contender]:
+    """The peers named with --peers; by default all, with --quick without those that compile for minutes."""
     names = options.peers
     if names is None:
         names = [name for name in peers if not (options.quick and name == "compiled")]
     return [Contender(peers[name], name) for name in names]
 
 
-def rounds_of(options: argparse.Namespace) -> int:
+def round_count(options: argparse.Namespace) -> int:
     return int(options.rounds or (options.quick_rounds if options.quick else options.default_rounds))

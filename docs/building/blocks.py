@@ -1,7 +1,7 @@
-"""The fenced blocks of a page: what is run, what is a file, what is shown, and what is not run and why.
+"""Parser for the fenced blocks of a page.
 
-The first word after the fence is the kind, the rest are settings: `console slow`, `toml file="mine.toml"`,
-`console not-run="needs two machines"`. Tests, notebooks and the site all read pages by this.
+The first word after the fence is the kind, the rest are attributes: `console slow`, `toml file="mine.toml"`,
+`console not-run="needs two machines"`. Used by the tests, the notebooks and the site.
 """
 
 import re
@@ -13,14 +13,14 @@ from pathlib import Path
 FENCE = re.compile(r"^(?P<mark>`{3,})(?P<info>[^`\n]*)\n(?P<text>.*?)^(?P=mark)[ ]*$", re.MULTILINE | re.DOTALL)
 
 RUN = {"console", "python"}
-"""Kinds whose text is run."""
+"""Kinds that are executed."""
 SHOWN = {"source", "generated", "output"}
-"""Kinds that the site fills in, or that say what a block before them prints."""
+"""Kinds that the site generates, or that hold the expected output of the block before."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fence: where it stands, what it is, what it holds."""
+    """One fence: its line, kind, attributes and text."""
 
     line: int
     kind: str
@@ -29,40 +29,45 @@ class Block:
 
     @property
     def file(self) -> str | None:
-        """The file that the text is written to, where it is one."""
+        """Name of the file that the text is written to."""
         return self.settings.get("file")
 
     @property
     def why_not(self) -> str | None:
-        """Why the tests do not run it."""
+        """Reason why the tests do not run it."""
         return self.settings.get("not-run")
 
     @property
     def slow(self) -> bool:
-        """It takes minutes: `make test-slow` runs it."""
+        """Takes minutes; run by `make test-slow`."""
         return "slow" in self.settings
 
     @property
     def trained(self) -> bool:
-        """What it prints depends on a run that takes minutes; compared where that run was made."""
+        """Output depends on a run that takes minutes; compared by `make test-slow` only."""
         return "trained" in self.settings
 
     @property
     def varying(self) -> bool:
-        """Its numbers are of one machine and one run; another's may differ, its words may not."""
+        """Numbers in the output vary with the machine; the words do not."""
         return "varying" in self.settings
 
     @property
+    def example(self) -> bool:
+        """The output shown is one example; any other output is accepted."""
+        return "example" in self.settings
+
+    @property
     def fails(self) -> bool:
-        """It shows a mistake and what is said to it."""
+        """Shows a mistake: the exit code is not 0."""
         return "fails" in self.settings
 
 
 def blocks(markdown: str) -> Iterator[Block]:
-    """All fences of a page, from its top."""
-    for found in FENCE.finditer(markdown):
-        kind, settings = read_info(found["info"])
-        yield Block(markdown.count("\n", 0, found.start()) + 1, kind, settings, found["text"])
+    """All fences of a page, from top to bottom."""
+    for fence in FENCE.finditer(markdown):
+        kind, settings = read_info(fence["info"])
+        yield Block(markdown.count("\n", 0, fence.start()) + 1, kind, settings, fence["text"])
 
 
 def read_info(info: str) -> tuple[str, dict[str, str]]:
@@ -73,31 +78,31 @@ def read_info(info: str) -> tuple[str, dict[str, str]]:
 
 @dataclass(frozen=True)
 class Command:
-    """A line after `$`, with the lines it goes on over (after `>`, or a backslash), and what it prints."""
+    """A command after `$`, with its continuation lines (after `>` or a backslash), and its expected output."""
 
     text: str
     expected: str
 
 
 def commands(text: str) -> list[Command]:
-    """The commands of a console block, each with the lines that stand under it."""
-    found: list[tuple[list[str], list[str]]] = []
-    going_on = False
+    """The commands of a console block, each with the output lines below it."""
+    parsed: list[tuple[list[str], list[str]]] = []  # lines typed, lines printed
+    continued = False
     for line in text.splitlines():
         if line.startswith("$ "):
-            found.append(([line[2:]], []))
-        elif line.startswith("> ") and found and not found[-1][1]:
-            found[-1][0].append(line[2:])
-        elif not found:
+            parsed.append(([line[2:]], []))
+        elif line.startswith("> ") and parsed and not parsed[-1][1]:
+            parsed[-1][0].append(line[2:])
+        elif not parsed:
             raise ValueError(f"a console block begins with a command after `$`, not with {line!r}")
         else:
-            found[-1][0 if going_on else 1].append(line)
-        going_on = found[-1][0][-1].endswith("\\") and not found[-1][1]
-    return [Command("\n".join(typed), "\n".join(printed)) for typed, printed in found]
+            parsed[-1][0 if continued else 1].append(line)
+        continued = parsed[-1][0][-1].endswith("\\") and not parsed[-1][1]
+    return [Command("\n".join(typed), "\n".join(printed)) for typed, printed in parsed]
 
 
 def pages(root: Path) -> list[Path]:
-    """Everything a reader is given: the README, the site, the examples."""
+    """The README, the pages of the site and the examples."""
     return [
         root / "README.md",
         *sorted(path for path in (root / "docs").rglob("*.md") if "building" not in path.parts),

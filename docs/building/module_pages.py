@@ -1,4 +1,4 @@
-"""Pages of the reference made of the docstrings of a package."""
+"""Reference pages generated from the docstrings of a package."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ OPTIONS = "    options:\n      show_root_heading: false\n      show_root_toc_ent
 
 
 def package(name: str) -> str:
-    """Every module of a package, such as `regard.nn`, as a directive of mkdocstrings."""
+    """Every module of a package, such as `regard.nn`, as an mkdocstrings directive."""
     folder = SOURCE.joinpath(*name.split("."))
     modules = [path.stem for path in sorted(folder.glob("*.py")) if path.stem != "__init__"]
-    return "\n\n".join(f"## {name}.{each}\n\n::: {name}.{each}\n{OPTIONS}" for each in modules)
+    return "\n\n".join(f"## {name}.{module}\n\n::: {name}.{module}\n{OPTIONS}" for module in modules)

@@ -1,7 +1,7 @@
 """The chapters of the guide as notebooks: `python docs/building/notebooks.py --out build/notebooks`.
 
-Code becomes a cell to run, commands a cell for bash, and files are written. What a page says a block prints is
-left out: the notebook prints it itself.
+Python blocks become code cells, commands bash cells, and files `%%writefile` cells. Expected output is left
+out: running the notebook prints it.
 """
 
 import argparse
@@ -24,48 +24,48 @@ HIDDEN = re.compile(r"<!--.*?-->\n?|</?details[^>]*>\n?|</?summary>", re.DOTALL)
 def notebook(page: Path) -> nbformat.NotebookNode:
     """A page as a notebook."""
     text = page.read_text("utf-8")
-    cells, last = [], 0
-    for found in FENCE.finditer(text):
-        cells += prose(text[last : found.start()])
-        cells += cell_of(found)
-        last = found.end()
-    cells += prose(text[last:])
-    made = new_notebook(cells=cells)
-    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    for number, cell in enumerate(made.cells):
-        cell.id = f"cell-{number}"  # the same page, the same notebook
-    return made
+    cells, end = [], 0
+    for fence in FENCE.finditer(text):
+        cells += markdown_cells(text[end : fence.start()])
+        cells += cells_of_fence(fence)
+        end = fence.end()
+    cells += markdown_cells(text[end:])
+    result = new_notebook(cells=cells)
+    result.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for number, cell in enumerate(result.cells):
+        cell.id = f"cell-{number}"  # deterministic: the same page gives the same notebook
+    return result
 
 
-def prose(text: str) -> list[nbformat.NotebookNode]:
-    """Text between blocks, with its pictures beside the notebook and links that lead to other notebooks."""
+def markdown_cells(text: str) -> list[nbformat.NotebookNode]:
+    """Text between blocks, with picture paths and links rewritten for the notebooks' folder."""
     text = PICTURE.sub(r"(pictures/\1)", HIDDEN.sub("", text))
     text = LINK.sub(lambda link: f"({Path(link[1]).name}.ipynb)", text)
     return [new_markdown_cell(text.strip())] if text.strip() else []
 
 
-def cell_of(found: "re.Match[str]") -> list[nbformat.NotebookNode]:
-    """A fence as a cell: run, written to a file, or shown."""
-    kind, settings = read_info(found["info"])
-    text = found["text"].rstrip("\n")
+def cells_of_fence(fence: "re.Match[str]") -> list[nbformat.NotebookNode]:
+    """A fence as a cell: code, file or Markdown."""
+    kind, settings = read_info(fence["info"])
+    text = fence["text"].rstrip("\n")
     if kind in ("output", "generated"):
         return []
     if kind == "source":
-        shown = "\n\n".join(source_of(name) for name in text.split())
-        return [new_markdown_cell(f"```python\n{shown}\n```")]
+        code = "\n\n".join(source_of(name) for name in text.split())
+        return [new_markdown_cell(f"```python\n{code}\n```")]
     if "not-run" in settings:
         return [new_markdown_cell(f"```\n{text}\n```")]
     if "file" in settings:
         return [new_code_cell(f"%%writefile {settings['file']}\n{text}")]
     if kind == "console":
         ending = " || true" if "fails" in settings else ""
-        typed = "\n".join(each.text + ending for each in commands(text))
-        return [new_code_cell(f"%%bash\n{typed}")]
+        script = "\n".join(command.text + ending for command in commands(text))
+        return [new_code_cell(f"%%bash\n{script}")]
     return [new_code_cell(text)]
 
 
 def write_all(folder: Path) -> list[Path]:
-    """Every chapter, and the pictures they show."""
+    """Write all chapters as notebooks, with their pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(ROOT / "docs" / "pictures", folder / "pictures", dirs_exist_ok=True)
     written = []

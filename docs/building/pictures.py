@@ -1,8 +1,8 @@
-"""Takes the pictures of the guide anew: `python docs/building/pictures.py runs/demo [--only NAME ...]`.
+"""Recreates the pictures of the guide: `python docs/building/pictures.py runs/demo [--only NAME ...]`.
 
-RUN is the picture book's, as `make demo` leaves it. Pages are photographed in Chromium, lessons are computed,
-`cost` and `bottleneck` for minutes; `--only` chooses some. Pictures of models from other data (comparison,
-images, painting) are drawn by the commands that stand beside them in the guide.
+RUN is the picture-book run of `make demo`. Pages are screenshots from Chromium, lessons are computed
+(`cost` and `bottleneck` take minutes); `--only` selects pictures. Pictures of models from other data
+(comparison, images, painting) are drawn by the commands next to them in the guide.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[2]
 SENTENCE = "Ein alter Mann liest im Park eine Zeitung."
 OTHER = "Zwei junge Hunde spielen am Strand mit einem roten Ball."
-POINTED_AT = 6
-"""The word of the translation that the mouse is on."""
+HOVERED_WORD = 6
+"""Index of the word of the translation under the mouse."""
 
 
 def regard(*arguments: object) -> None:
@@ -32,16 +32,16 @@ def alignment(run: Path, into: Path) -> None:
 
 
 def head_view(run: Path, into: Path) -> None:
-    with tempfile.TemporaryDirectory() as place, opened(1080, 940) as page:
-        regard("look", run, SENTENCE, "-o", f"{place}/page.html")
-        page.goto(f"file://{place}/page.html")
+    with tempfile.TemporaryDirectory() as folder, browser_page(1080, 940) as page:
+        regard("look", run, SENTENCE, "-o", f"{folder}/page.html")
+        page.goto(f"file://{folder}/page.html")
         top = page.locator("#words").bounding_box()
         controls = page.locator("#controls").bounding_box()
         assert top is not None
         assert controls is not None
         page.evaluate("y => window.scrollTo(0, y)", top["y"] - controls["height"] - 12)
         words = page.locator("#texts .text").last.locator(".word")
-        words.nth(min(POINTED_AT, words.count() - 1)).hover()
+        words.nth(min(HOVERED_WORD, words.count() - 1)).hover()
         page.wait_for_timeout(500)  # colours fade in
         page.screenshot(path=into)
 
@@ -50,17 +50,17 @@ def server(run: Path, into: Path) -> None:
     command = [sys.executable, "-m", "regard", "serve", str(run), "--port", "0"]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as serving,
-        opened(1120, 840) as page,
+        browser_page(1120, 840) as page,
     ):
         assert serving.stdout is not None
         try:
             page.goto(serving.stdout.readline().strip())
             page.select_option("#nbest", "3")
-            page.fill("#source-text", f"{SENTENCE}\n{OTHER}")
+            page.fill("#typed", f"{SENTENCE}\n{OTHER}")
             words = page.locator("#translation .word")
             words.first.wait_for()
             page.wait_for_timeout(1000)  # until the second sentence is there too, with its alternatives
-            words.nth(min(POINTED_AT, words.count() - 1)).hover()
+            words.nth(min(HOVERED_WORD, words.count() - 1)).hover()
             page.wait_for_timeout(500)
             page.screenshot(path=into, full_page=True)
         finally:
@@ -68,12 +68,12 @@ def server(run: Path, into: Path) -> None:
 
 
 def lesson(name: str) -> Callable[[Path, Path], None]:
-    def drawn(run: Path, into: Path) -> None:
-        with tempfile.TemporaryDirectory() as place:
-            regard("show", name, "--out", place)
-            shutil.copyfile(f"{place}/{name}{into.suffix}", into)
+    def draw(run: Path, into: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            regard("show", name, "--out", folder)
+            shutil.copyfile(f"{folder}/{name}{into.suffix}", into)
 
-    return drawn
+    return draw
 
 
 def chromium() -> str | None:
@@ -81,10 +81,10 @@ def chromium() -> str | None:
 
 
 @contextmanager
-def opened(width: int, height: int) -> Iterator[Page]:
+def browser_page(width: int, height: int) -> Iterator[Page]:
     program = chromium()
     if program is None:
-        sys.exit("there is no Chromium here to photograph pages with")
+        sys.exit("Chromium is not installed; it is needed for screenshots")
     with (
         sync_playwright() as driver,
         driver.chromium.launch(executable_path=program, args=["--no-sandbox"]) as browser,
@@ -105,7 +105,7 @@ PICTURES: dict[str, Callable[[Path, Path], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="a run of the picture book")
+    parser.add_argument("run", type=Path, help="a picture-book run")
     parser.add_argument("--only", nargs="+", choices=PICTURES, default=list(PICTURES))
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The keys of every recipe as tables, read from the dataclasses that check them."""
+"""Tables of all recipe keys, generated from the configuration dataclasses."""
 
 import ast
 import dataclasses
@@ -12,24 +12,24 @@ from regard.tasks.registry import SPECS
 
 
 def all_recipes() -> str:
-    """Every task with its sections as Markdown; a section that several tasks share is shown once."""
+    """Every task with its sections as Markdown; a section shared by several tasks is listed once."""
     lines: list[str] = []
-    shown: dict[type, str] = {}
+    task_of_section: dict[type, str] = {}
     for recipe in (spec.recipe for spec in SPECS):
         [task] = get_args(get_type_hints(recipe)["task"])
         lines += [f'## task = "{task}"', "", recipe.__doc__ or "", ""]
         for section, shape in sections(recipe):
             heading = f"[{section}]" if "kind" not in fields(shape) else f"[{section}] {kind_of(shape)}"
-            if shape in shown:
-                lines += [f'`{heading}`: as in `task = "{shown[shape]}"`.', ""]
+            if shape in task_of_section:
+                lines += [f'`{heading}`: as in `task = "{task_of_section[shape]}"`.', ""]
                 continue
-            shown[shape] = task
+            task_of_section[shape] = task
             lines += [f"### `{heading}`", "", (shape.__doc__ or "").split("\n\n")[0], "", table_of(shape), ""]
     return "\n".join(lines)
 
 
 def sections(recipe: type) -> Iterator[tuple[str, type]]:
-    """The tables of a recipe, by name; a choice of several is one after another."""
+    """Name and dataclass of each section of a recipe; a union yields each of its members."""
     for name, hint in get_type_hints(recipe).items():
         kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         for kind in kinds:
@@ -46,10 +46,10 @@ def kind_of(shape: type) -> str:
 
 
 def table_of(shape: Any) -> str:
-    """Key, what is allowed, what holds unless given, and the sentence under the field."""
+    """Key, allowed values, default, and the docstring of the field."""
     hints = get_type_hints(shape, include_extras=True)
-    meanings = {name: text for each in reversed(shape.__mro__) for name, text in told(each).items()}
-    rows = ["| key | allowed | unless given | |", "|---|---|---|---|"]
+    meanings = {name: text for base in reversed(shape.__mro__) for name, text in field_docs(base).items()}
+    rows = ["| key | allowed | default | meaning |", "|---|---|---|---|"]
     rows += [
         f"| `{name}` | {describe(hints[name])} | {default(field)} | {meanings.get(name, '')} |"
         for name, field in fields(shape).items()
@@ -59,12 +59,12 @@ def table_of(shape: Any) -> str:
 
 def default(field: "dataclasses.Field[Any]") -> str:
     if field.default is dataclasses.MISSING:
-        return "must be given" if field.default_factory is dataclasses.MISSING else ""
-    return "nothing" if field.default is None else f"`{toml_value(field.default)}`"
+        return "required" if field.default_factory is dataclasses.MISSING else ""
+    return "none" if field.default is None else f"`{toml_value(field.default)}`"
 
 
-def told(shape: type) -> dict[str, str]:
-    """The sentence under each field of a dataclass."""
+def field_docs(shape: type) -> dict[str, str]:
+    """The docstring under each field of a dataclass."""
     if not dataclasses.is_dataclass(shape):
         return {}
     [definition] = ast.parse(inspect.getsource(shape)).body

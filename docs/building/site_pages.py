@@ -1,4 +1,4 @@
-"""What mkdocs calls while it builds the site: fences are filled in, formulas set, the order of pages found."""
+"""Hooks of mkdocs: generated fences, formulas as MathML, and the navigation."""
 
 import html
 import re
@@ -23,61 +23,78 @@ SECTIONS = {
     "Reference": "reference",
     "Design notes": "design",
 }
-"""Folders of pages in the order of the site; a page is added to one by putting its file there."""
+"""Folders of pages in the order of the site; every Markdown file in them is a page."""
 
 FIRST = {"en.md", "your-own-corpus.md", "commands.md"}
-"""Pages that come before the others of their folder, whatever their names."""
+"""Pages that come first in their folder."""
 
 
 def on_config(config: Any) -> Any:
-    """The navigation is what lies in the folders, by file name."""
+    """Build the navigation from the folders, sorted by file name."""
     docs = Path(config["docs_dir"])
     config["nav"] = [{"Overview": "index.md"}]
     for title, folder in SECTIONS.items():
-        found = sorted((docs / folder).glob("*.md"), key=lambda path: (path.name not in FIRST, path.name))
-        config["nav"].append({title: [str(path.relative_to(docs)) for path in found]})
+        pages = sorted((docs / folder).glob("*.md"), key=lambda path: (path.name not in FIRST, path.name))
+        config["nav"].append({title: [str(path.relative_to(docs)) for path in pages]})
     return config
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    return FENCE.sub(filled_in, markdown)
+    return FENCE.sub(render_fence, markdown)
 
 
-def filled_in(found: "re.Match[str]") -> str:
-    """A fence as the site shows it: code from the source, generated parts, and settings as words."""
-    kind, settings = read_info(found["info"])
-    text = found["text"].rstrip("\n")
+def render_fence(fence: "re.Match[str]") -> str:
+    """A fence as Markdown for the site: code from the source, generated parts, captions."""
+    kind, settings = read_info(fence["info"])
+    text = fence["text"].rstrip("\n")
     if kind == "generated":
         return generated(text)
     if kind == "source":
-        return "\n\n".join(f'```python title="{name}"\n{source_of(name)}\n```' for name in text.split())
+        return "\n\n".join(listing(name) for name in text.split())
     title = f' title="{settings["file"]}"' if "file" in settings else ""
-    shown = f"```{'text' if kind == 'output' else kind}{title}\n{text}\n```"
-    if "not-run" in settings:
-        shown += f'\n<p class="not-run">Not run by the tests: {html.escape(settings["not-run"])}.</p>\n'
-    return shown
+    rendered = f"```{'text' if kind == 'output' else kind}{title}\n{text}\n```"
+    if "not-run" in settings:  # for maintainers only
+        rendered += f"\n\n<!-- not run by the tests: {html.escape(settings['not-run'])} -->\n"
+    if "example" in settings:
+        rendered += '\n<p class="caption">Example output; yours will differ.</p>\n'
+    return rendered
 
 
-def generated(what: str) -> str:
-    match what.split():
+FOLDED_FROM = 31
+"""Lines from which a listing is folded."""
+
+
+def listing(name: str) -> str:
+    """Source code as Markdown; a long listing is folded."""
+    code = source_of(name)
+    lines = len(code.splitlines())
+    fence = f'```python title="{name}"\n{code}\n```'
+    if lines < FOLDED_FROM:
+        return fence
+    summary = f"<summary><code>{name}</code>, {lines} lines</summary>"
+    return f'<details markdown="1">\n{summary}\n\n{fence}\n\n</details>'
+
+
+def generated(content: str) -> str:
+    match content.split():
         case ["commands"]:
             return all_commands()
         case ["recipes"]:
             return all_recipes()
         case ["package", name]:
             return package(name)
-    raise ValueError(f"nothing is generated as {what!r}")
+    raise ValueError(f"no generator for {content!r}")
 
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Formulas as MathML, which browsers set by themselves: no script, no network."""
-    return FORMULA.sub(set_formula, content)
+    """Formulas as MathML, which browsers render without scripts or network."""
+    return FORMULA.sub(to_mathml, content)
 
 
-def set_formula(found: "re.Match[str]") -> str:
-    latex = html.unescape(found[2]).strip()
-    display = "block" if found[1] == "div" else "inline"
+def to_mathml(formula: "re.Match[str]") -> str:
+    latex = html.unescape(formula[2]).strip()
+    display = "block" if formula[1] == "div" else "inline"
     return str(latex2mathml.converter.convert(latex, display=display))

@@ -1,4 +1,4 @@
-"""Letters about orders, German and English, with their terms hidden: orders.de and orders.en."""
+"""Writes business letters in German and English with placeholders for terms: orders.de and orders.en."""
 
 import random
 from pathlib import Path
@@ -29,13 +29,13 @@ SENTENCES = [
 
 
 def main(count: int = 3000) -> None:
-    chance = random.Random(1)
+    generator = random.Random(1)
     with Path("orders.de").open("w", encoding="utf-8") as german, Path("orders.en").open("w") as english:
         for _ in range(count):
             sentence, (many, more), day = (
-                chance.choice(SENTENCES),
-                chance.sample(NUMBERS, 2),
-                chance.choice(DAYS),
+                generator.choice(SENTENCES),
+                generator.sample(NUMBERS, 2),
+                generator.choice(DAYS),
             )
             for side, file in enumerate((german, english)):
                 words = {"many": many[side], "more": more[side], "day": day[side]}

@@ -1,9 +1,9 @@
-"""`python translate.py RUN < input.de`: translate lines, with the terms of glossary.tsv."""
+"""`python translate.py RUN < input.de`: translates lines with the terms of glossary.tsv."""
 
 import sys
 from pathlib import Path
 
-from glossary import Glossary, show
+from glossary import Glossary, reveal
 
 import regard
 
@@ -11,13 +11,13 @@ import regard
 def main(run: str) -> None:
     glossary, model = Glossary.read(Path("glossary.tsv")), regard.Translator.load(run)
     for line in map(str.strip, sys.stdin):
-        hidden, meant = glossary.hide(line)
-        [translated] = model.translate([hidden])
-        shown = show(translated, meant)
-        if shown is None:
-            print(f"a term was lost, so the glossary was not used: {line}", file=sys.stderr)
-            [shown] = model.translate([line])
-        print(shown)
+        masked, translations = glossary.hide(line)
+        [translated] = model.translate([masked])
+        output = reveal(translated, translations)
+        if output is None:
+            print(f"a placeholder is missing; translated without the glossary: {line}", file=sys.stderr)
+            [output] = model.translate([line])
+        print(output)
 
 
 if __name__ == "__main__":

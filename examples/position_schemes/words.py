@@ -1,4 +1,4 @@
-"""Sentences to copy, in which nothing but their order matters: source.txt and target.txt."""
+"""Writes random sentences for a copying task: source.txt and target.txt."""
 
 import random
 from pathlib import Path
@@ -7,8 +7,8 @@ WORDS = ("red", "blue", "green", "black", "white", "pink", "grey", "gold")
 
 
 def main(count: int = 4000) -> None:
-    chance = random.Random(1)
-    lines = [" ".join(chance.choices(WORDS, k=chance.randint(3, 8))) for _ in range(count)]
+    generator = random.Random(1)
+    lines = [" ".join(generator.choices(WORDS, k=generator.randint(3, 8))) for _ in range(count)]
     for name in ("source.txt", "target.txt"):
         Path(name).write_text("\n".join(lines) + "\n", "utf-8")
 

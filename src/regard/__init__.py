@@ -1,17 +1,17 @@
-"""regard trains, runs and opens up attention models, on the machine you have.
+"""Train, run and inspect attention models on your own machine.
 
 >>> import regard
 >>> run = regard.train("kernel")        # a shipped recipe or a TOML file -> a run folder
 >>> model = regard.load(run.folder)     # a run folder -> a model, of a class below
 
-A model of a class that is known is opened by that class: `regard.Translator.load(run).translate([...])`.
+To load a model of a known class, use the class: `regard.Translator.load(run.folder).translate([...])`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from regard.arithmetic import enable_reproducible_mkl
 from regard.errors import RecipeError, RegardError
+from regard.mkl import enable_reproducible_mkl
 
 if TYPE_CHECKING:
     from regard.config.recipes import Recipe
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from regard.tasks.classification.task import LabelPrediction
     from regard.tasks.diffusion.model import ImageGenerator
     from regard.tasks.encoder.model import Encoder
-    from regard.tasks.encoder.training import TaskRun, TaskScores
     from regard.tasks.image_classification.model import ImageClassifier
     from regard.tasks.kernel_regression.task import KernelRegressor, KernelRun
     from regard.tasks.language_modeling.model import LanguageModel
@@ -33,18 +32,18 @@ if TYPE_CHECKING:
     from regard.tasks.question_answering.model import QuestionAnswerer
     from regard.tasks.question_answering.task import AnswerSpan
     from regard.tasks.registry import load_recipe
-    from regard.tasks.results import TrainedRun
+    from regard.tasks.results import TaskRun, TaskScores, TrainedRun
     from regard.tasks.tagging.model import Tagger
     from regard.tasks.tagging.task import NamedEntity, TaggedSentence
     from regard.tasks.translation.model import Evaluation, Translator
     from regard.tasks.translation.task import TranslationRun
-    from regard.viz.images import ImageAttention
-    from regard.viz.painting import GeneratedImages
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
+    from regard.viz.generated_images import GeneratedImages
+    from regard.viz.image_attention import ImageAttention
 
 __version__ = "0.1.0"
 
-HOMES = {
+MODULES = {
     "load": "tasks",
     "load_recipe": "tasks.registry",
     "Recipe": "config.recipes",
@@ -61,31 +60,31 @@ HOMES = {
     "ImageClassifier": "tasks.image_classification.model",
     "ImageGenerator": "tasks.diffusion.model",
     "KernelRegressor": "tasks.kernel_regression.task",
-    # what they are called with
+    # their options
     "BeamSearchConfig": "decoding",
     "SamplingConfig": "decoding",
     "GenerationConfig": "decoding.generator",
     "DiffusionConfig": "decoding.diffusion",
-    # what they return
+    # their results
     "Translation": "decoding",
     "LabelPrediction": "tasks.classification.task",
     "TaggedSentence": "tasks.tagging.task",
     "NamedEntity": "tasks.tagging.task",
     "AnswerSpan": "tasks.question_answering.task",
     "Completion": "decoding.generator",
-    "GeneratedImages": "viz.painting",
-    "AttentionMaps": "viz.payload",
-    "ImageAttention": "viz.images",
+    "GeneratedImages": "viz.generated_images",
+    "AttentionMaps": "viz.attention_maps",
+    "ImageAttention": "viz.image_attention",
     "Evaluation": "tasks.translation.model",
     "Quality": "metrics",
-    "TaskScores": "tasks.encoder.training",
-    # what `train` returns
+    "TaskScores": "tasks.results",
+    # results of `train`
     "TrainedRun": "tasks.results",
     "TranslationRun": "tasks.translation.task",
-    "TaskRun": "tasks.encoder.training",
+    "TaskRun": "tasks.results",
     "KernelRun": "tasks.kernel_regression.task",
 }
-"""Where each name is defined that is imported when it is first used."""
+"""The module of each name that is imported on first use."""
 
 __all__ = [
     "AnswerSpan",
@@ -131,9 +130,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Torch takes a second to import, so it waits until something needs it.
-    if name in HOMES:
-        return getattr(import_module(f"regard.{HOMES[name]}"), name)
+    # Importing PyTorch takes a second; it is imported on first use.
+    if name in MODULES:
+        return getattr(import_module(f"regard.{MODULES[name]}"), name)
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
 
 

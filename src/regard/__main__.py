@@ -1,4 +1,4 @@
-"""`python -m regard`, and for several processes `torchrun --nproc-per-node 2 -m regard train ...`."""
+"""`python -m regard`; for several processes, `torchrun --nproc-per-node 2 -m regard train ...`."""
 
 from regard.cli.main import main
 

@@ -1,14 +1,14 @@
-"""What can go wrong through no fault of the code, as one small family of exceptions.
+"""The exceptions of regard. Commands print their message and exit with their code.
 
-RegardError           the command ends with its one sentence and exit code 2
-├── RecipeError       a recipe's key, value or file is not what it may be
+RegardError           base class; exit code 2
+├── RecipeError       invalid key, value or file of a recipe
 ├── DiskError         a file cannot be written: the disk is full or read-only; exit code 1
-├── TrainingError     a training cannot go on: not a finite loss, no memory; exit code 1
-├── OutOfMemory       memory did not suffice; exit code 1
-├── Stopped           a training was asked to stop, and saved; exit code 128 + the signal
-├── CorpusError       a corpus file cannot be read as text or as pairs (regard.data.lines)
-├── DownloadError     no mirror gave the file (regard.data.download)
-└── ArchiveError      an archive is damaged or hostile (regard.data.archive)
+├── TrainingError     training cannot continue, as with a non-finite loss; exit code 1
+├── OutOfMemory       out of memory; exit code 1
+├── Stopped           training was stopped by a signal, and saved; exit code 128 + signal number
+├── CorpusError       a corpus file cannot be read as text or as pairs (regard.data.text_files)
+├── DownloadError     no mirror provides the file (regard.data.download)
+└── ArchiveError      an archive is damaged or malicious (regard.data.archive)
 """
 
 import difflib
@@ -18,39 +18,39 @@ from contextlib import contextmanager
 
 
 class RegardError(Exception):
-    """A mistake a user can mend; its text is one sentence that says how."""
+    """An error that the user can fix; the message says how."""
 
     code = 2
-    """What the command exits with."""
+    """Exit code of the command."""
 
 
 class RecipeError(RegardError):
-    """A recipe that cannot be used: the sentence names the key, the value and what is allowed."""
+    """An invalid recipe; the message names the key, the value and what is allowed."""
 
 
 class DiskError(RegardError):
-    """Something could not be written, through no fault of what was asked."""
+    """A file cannot be written, for example because the disk is full."""
 
     code = 1
 
 
 class TrainingError(RegardError):
-    """A training that cannot go on; what it had reached is kept."""
+    """Training cannot continue; its last checkpoint is kept."""
 
     code = 1
 
 
 class OutOfMemory(RegardError):
-    """Memory did not suffice; the sentence says what to lower."""
+    """Out of memory; the message says which option to lower."""
 
     code = 1
 
 
 class Stopped(RegardError):
-    """A training that was asked to stop."""
+    """Training was stopped by a signal."""
 
-    def __init__(self, sentence: str, signal: int) -> None:
-        super().__init__(sentence)
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
         self.code = 128 + signal
 
 
@@ -63,23 +63,23 @@ OUT_OF_MEMORY = (
     "failed to map segment",
     "can't start new thread",
 )
-"""How PyTorch, the C++ library, the dynamic loader and Python say it: a thread needs memory for its stack."""
+"""Parts of out-of-memory messages of PyTorch, the C++ library, the dynamic loader and Python (for threads)."""
 
 
 def is_out_of_memory(problem: BaseException) -> bool:
-    """Whether an exception means that memory did not suffice: of Python, PyTorch, the system or its loader."""
+    """Whether an exception of Python, PyTorch, the system or its loader means out of memory."""
     if isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryError":
         return True
     if isinstance(problem, OSError):
         return problem.errno == errno.ENOMEM
     if not isinstance(problem, RuntimeError | ImportError):
         return False
-    return any(words in str(problem).lower() for words in OUT_OF_MEMORY)
+    return any(phrase in str(problem).lower() for phrase in OUT_OF_MEMORY)
 
 
 @contextmanager
 def memory_hint(hint: str) -> Iterator[None]:
-    """Within the block, a lack of memory is raised as `OutOfMemory`, with a hint: what to lower."""
+    """Raise out-of-memory errors of the block as `OutOfMemory`, with a hint which option to lower."""
     try:
         yield
     except Exception as problem:
@@ -88,14 +88,14 @@ def memory_hint(hint: str) -> Iterator[None]:
         raise OutOfMemory(f"Out of memory. {hint}") from None
 
 
-def nearest(given: str, choices: Iterable[str]) -> str | None:
-    """The choice that was probably meant, if one is near."""
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice most similar to a misspelled name, if any is."""
     by_lower_case = {choice.casefold(): choice for choice in choices}
-    close = difflib.get_close_matches(given.casefold(), by_lower_case, n=1)
+    close = difflib.get_close_matches(name.casefold(), by_lower_case, n=1)
     return by_lower_case[close[0]] if close else None
 
 
-def did_you_mean(given: str, choices: Iterable[str]) -> str:
-    """The end of a sentence: `; did you mean train`, or nothing where no choice is near."""
-    near = nearest(given, choices)
-    return f"; did you mean {near}" if near else ""
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """The end of an error message: `; did you mean train`, or empty if no choice is similar."""
+    similar = nearest(name, choices)
+    return f"; did you mean {similar}" if similar else ""

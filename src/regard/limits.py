@@ -1,32 +1,32 @@
 """Upper limits on sizes that a user chooses: one constant for the command line, recipes, Python and the server.
 
-Memory and time grow with all of these: a typing error, or a run folder from a stranger, must not use them up.
+Memory and time grow with all of them; a typing error or an untrusted run folder must not exhaust them.
 """
 
 from regard.errors import RegardError
 
 MAX_BEAM = 256
-"""Beam size. More than is useful: wide beams lower the quality of translations (Koehn and Knowles 2017)."""
+"""Beam size. Above what is useful: wide beams lower translation quality (Koehn and Knowles 2017)."""
 MAX_NBEST = MAX_BEAM
-"""Results for one input; the beam is widened to them, so they share its limit."""
+"""Results per input; the beam is at least as large, so both have the same limit."""
 MAX_BATCH_SIZE = 65_536
-"""Sentences or prompts decoded together."""
+"""Sentences or prompts per decoding batch."""
 MAX_TOKENS = 1_000_000
-"""Tokens written for one input."""
+"""Generated tokens per input."""
 MAX_SAMPLES = 65_536
-"""Texts sampled for one prompt."""
+"""Sampled texts per prompt."""
 
 SERVER_MAX_BEAM = 32
-"""Beam size and results that one HTTP request may have: a server is shared."""
+"""Beam size and results per HTTP request; lower, because a server is shared."""
 SERVER_MAX_TOKENS = 1000
-"""Tokens that one HTTP request may have written for a prompt."""
+"""Generated tokens per prompt of an HTTP request."""
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
-    """Refuse a size out of its range.
+    """Check that a size is in its range.
 
     Raises:
-        RegardError: the value is not a whole number from `least` to `most`.
+        RegardError: The value is not a whole number from `least` to `most`.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise RegardError(

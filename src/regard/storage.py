@@ -1,4 +1,4 @@
-"""Files that are complete or not there at all, and folders that one process writes at a time."""
+"""Atomic writes, locks for folders, and checks of untrusted paths."""
 
 import errno
 import hashlib
@@ -16,20 +16,20 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def cache_folder() -> Path:
-    """Where downloads, and what can be made again, are kept.
+    """The folder for downloads and files that can be generated again.
 
     $REGARD_CACHE, else $XDG_CACHE_HOME/regard, else ~/.cache/regard.
     """
-    if own := os.environ.get("REGARD_CACHE"):
-        return Path(own).expanduser()
+    if folder := os.environ.get("REGARD_CACHE"):
+        return Path(folder).expanduser()
     xdg = os.environ.get("XDG_CACHE_HOME")
     return (Path(xdg) if xdg and Path(xdg).is_absolute() else Path.home() / ".cache") / "regard"
 
 
 def write(path: Path, content: bytes) -> None:
-    """Put the content at `path`: aside, flushed, renamed. Whoever reads finds the old file or the new one."""
-    with atomic_path(path) as part:
-        part.write_bytes(content)
+    """Write a file atomically: readers see the old content or the new one."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -39,34 +39,37 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write a file or a folder at; it takes the place of `path` when the block ends.
+    """A temporary path for a file or folder, which replaces `path` when the block ends.
 
-    What could not be written leaves nothing behind, and what was at `path` stays.
+    It is flushed to the disk and renamed. After an exception it is removed, and `path` is unchanged.
+
+    Raises:
+        DiskError: It cannot be written.
     """
-    part = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.part")
     old = path.with_name(f".{path.name}.old")
     try:
-        remove(part)
+        remove(temporary)
         remove(old)
-        yield part
-        flush(part)
-        if part.is_dir() and path.exists():
+        yield temporary
+        flush(temporary)
+        if temporary.is_dir() and path.exists():
             path.rename(old)  # a folder cannot be renamed over another
-        part.replace(path)
-        flush_entry(path.parent)  # the name; what lies beside it is not ours to wait for
+        temporary.replace(path)
+        flush_entry(path.parent)  # the directory entry; other files in the folder are not flushed
         remove(old)
     except OSError as problem:
         with suppress(OSError):
-            remove(part)
+            remove(temporary)
         raise DiskError(f"{path} cannot be written: {reason(problem)}") from None
-    except BaseException:  # what was to be written was given up
+    except BaseException:  # the block raised
         with suppress(OSError):
-            remove(part)
+            remove(temporary)
         raise
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, whichever it is, if it is there."""
+    """Remove a file or folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -74,7 +77,7 @@ def remove(path: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """See to it that a file, or a folder and all in it, is on the disk and not only on its way there."""
+    """Flush a file, or a folder and all its content, to the disk (fsync)."""
     if path.is_dir():
         for entry in path.iterdir():
             flush(entry)
@@ -82,43 +85,47 @@ def flush(path: Path) -> None:
 
 
 def flush_entry(path: Path) -> None:
-    """`flush` for one file, or for the names in one folder.
+    """Flush one file, or the directory entries of one folder.
 
-    Windows opens no folders and flushes only what is open for writing.
+    Windows cannot open folders, and flushes only files that are open for writing.
     """
     windows = sys.platform == "win32"
     if windows and path.is_dir():
         return
     try:
         descriptor = os.open(path, os.O_RDWR if windows else os.O_RDONLY)
-    except PermissionError:  # a file that may only be read
+    except PermissionError:  # a read-only file
         if windows:
             return
         raise
     try:
         os.fsync(descriptor)
     except OSError as problem:
-        if problem.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot; they are not full
+        if problem.errno not in (errno.EINVAL, errno.ENOTSUP):  # not supported by some file systems
             raise
     finally:
         os.close(descriptor)
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
-    """The digest of a file, in hexadecimal."""
+    """The checksum of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, partial(hashlib.new, algorithm, usedforsecurity=False)).hexdigest()
 
 
 def reason(problem: OSError) -> str:
-    """Why the system refused, in a few words."""
+    """The reason of a system error in a few words."""
     if problem.errno in FULL:
         return "the disk is full"
     return (problem.strerror or str(problem)).lower()
 
 
 def inside(folder: Path, name: str) -> Path:
-    """The file `name` of a folder from a stranger: a plain file, reached without leaving the folder."""
+    """The path of a file in an untrusted folder.
+
+    Raises:
+        RegardError: It is not a regular file, or a link leads out of the folder.
+    """
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         raise RegardError(f"{path} leads out of the folder, to {path.resolve()}; it is not opened")
@@ -128,14 +135,20 @@ def inside(folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def exclusive_lock(folder: Path, sentence: Callable[[str], str]) -> Iterator[None]:
-    """Hold the folder's lock for the block; where another process has it, `sentence(its number)` is raised.
+def exclusive_lock(folder: Path, message: Callable[[str], str]) -> Iterator[None]:
+    """Hold the lock of a folder for the block. The system releases it when the process ends.
 
-    The system gives a lock back when its process ends, however it ends.
+    Args:
+        folder: The folder.
+        message: The error message for the id of the process that holds the lock.
+
+    Raises:
+        RegardError: Another process holds the lock.
+        DiskError: The lock file cannot be written.
     """
     try:
         import fcntl
-    except ImportError:  # Windows has none
+    except ImportError:  # not on Windows
         yield
         return
     path = folder / ".lock"
@@ -149,10 +162,10 @@ def exclusive_lock(folder: Path, sentence: Callable[[str], str]) -> Iterator[Non
         except OSError:
             with file:
                 file.seek(0)
-                raise RegardError(sentence(file.read().strip() or "unknown")) from None
+                raise RegardError(message(file.read().strip() or "unknown")) from None
         if same_file(path, file.fileno()):
             break
-        file.close()  # its owner removed it between our opening and our locking: take the next one
+        file.close()  # its owner removed it after it was opened here: try the new one
     with file:
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -164,6 +177,7 @@ def exclusive_lock(folder: Path, sentence: Callable[[str], str]) -> Iterator[Non
 
 
 def same_file(path: Path, descriptor: int) -> bool:
+    """Whether the path is the open file."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(descriptor))
     except FileNotFoundError:
@@ -172,10 +186,10 @@ def same_file(path: Path, descriptor: int) -> bool:
 
 @contextmanager
 def file_lock(lock: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a lock file for the block; where another has it, wait, or else give False."""
+    """Hold a lock file for the block; yields whether it is held, which is False only without `wait`."""
     try:
         import fcntl
-    except ImportError:  # Windows has none
+    except ImportError:  # not on Windows
         yield True
         return
     lock.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Tensors in files: written by safetensors, and looked at before any memory is taken."""
+"""Safetensors files: writing, and checks of names and shapes before memory is allocated."""
 
 import errno
 import os
@@ -10,56 +10,70 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-NUMBERS = ("F64", "F32", "F16", "BF16")
-"""What a weight may be stored as."""
+DTYPES = ("F64", "F32", "F16", "BF16")
+"""Data types that weights may have."""
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Write a safetensors file; a failure of the library is raised as an OSError.
+    """Write a safetensors file.
 
-    The metadata names PyTorch: transformers 4.46 does not open a file without it.
+    The metadata has the format "pt", without which transformers 4.46 does not load a file.
+
+    Raises:
+        OSError: The file cannot be written.
     """
     try:
-        save_file({name: each.contiguous() for name, each in tensors.items()}, path, metadata={"format": "pt"})
+        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        save_file(contiguous, path, metadata={"format": "pt"})
     except SafetensorError as problem:
         raise OSError(*cause_of(problem)) from None
 
 
 def cause_of(problem: SafetensorError) -> tuple[int, str]:
-    """The system's error: the library tells it in its text, `... (os error 28)`."""
-    told = re.search(r"os error (\d+)", str(problem))
-    number = int(told[1]) if told else errno.EIO
-    return number, os.strerror(number) if told else str(problem)
+    """Number and text of the system error, which the library's message contains: `... (os error 28)`."""
+    match = re.search(r"os error (\d+)", str(problem))
+    number = int(match[1]) if match else errno.EIO
+    return number, os.strerror(number) if match else str(problem)
 
 
-def shapes_in(path: Path, besides: Callable[[str], bool] = lambda name: False) -> dict[str, tuple[int, ...]]:
-    """Name and shape of every tensor, from the header alone; ValueError where it is not a file of weights.
+def shapes_in(path: Path, ignore: Callable[[str], bool] = lambda name: False) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor by name, from the header of the file.
 
-    Tensors for which `besides` is true are passed over.
+    Args:
+        path: A safetensors file.
+        ignore: Returns whether to skip the tensor of this name.
+
+    Raises:
+        ValueError: It is not such a file, or a tensor has a data type that weights cannot have.
     """
     try:
         with safe_open(path, "pt") as file:
-            names = [name for name in file.keys() if not besides(name)]  # noqa: SIM118  # not a mapping
+            names = [name for name in file.keys() if not ignore(name)]  # noqa: SIM118  # not a mapping
             slices = {name: file.get_slice(name) for name in names}
-            for name, each in slices.items():
-                if each.get_dtype() not in NUMBERS:
-                    raise ValueError(f"{name!r} is stored as {each.get_dtype()}")
-            return {name: tuple(each.get_shape()) for name, each in slices.items()}
+            for name, tensor in slices.items():
+                if tensor.get_dtype() not in DTYPES:
+                    raise ValueError(f"{name!r} is stored as {tensor.get_dtype()}")
+            return {name: tuple(tensor.get_shape()) for name, tensor in slices.items()}
     except (SafetensorError, OSError) as problem:
         raise ValueError(str(problem)) from None
 
 
-def check_shapes(found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """ValueError with the first name or shape that is not as it should be."""
-    for name, shape in wanted.items():
-        if name not in found:
+def check_shapes(shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> None:
+    """Compare names and shapes of tensors with the expected ones.
+
+    Raises:
+        ValueError: A tensor is missing, has another shape, or is not expected.
+    """
+    for name, shape in expected.items():
+        if name not in shapes:
             raise ValueError(f"{name!r} is missing")
-        if found[name] != shape:
-            raise ValueError(f"{name!r} is {shown(found[name])}, not {shown(shape)}")
-    for name in found:
-        if name not in wanted:
+        if shapes[name] != shape:
+            raise ValueError(f"{name!r} is {format_shape(shapes[name])}, not {format_shape(shape)}")
+    for name in shapes:
+        if name not in expected:
             raise ValueError(f"{name[:60]!r} is no part of this model")
 
 
-def shown(shape: tuple[int, ...]) -> str:
+def format_shape(shape: tuple[int, ...]) -> str:
+    """A shape as `2 x 3`."""
     return " x ".join(map(str, shape)) or "one number"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from support.console import Command, Ended, run_command
-from support.small_corpus import write_corpus
-from support.undrawn import undrawn
+from support.small_translation import write_corpus
+from support.without_figures import without_figures
 
 import regard
 
@@ -34,7 +34,7 @@ def translation_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Transformer of one layer, trained for three steps."""
     folder = tmp_path_factory.mktemp("translation")
     write_corpus(folder)
-    with undrawn():
+    with without_figures():
         regard.train("translation", folder / "run", overrides={
             "data.source": folder / "n.de", "data.target": folder / "n.en", "tokenizer.kind": "bpe", "tokenizer.vocab_size": 290,
             "model.max_length": 24, "model.encoder_layers": 1, "model.decoder_layers": 1, "model.d_model": 16,

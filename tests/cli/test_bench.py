@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from support.console import Command
-from support.undrawn import undrawn
+from support.without_figures import without_figures
 
 import regard
-from regard.bench import decoding
-from regard.bench.rounds import speedup, timed_rounds
 from regard.config.schema import parse_assignments
+from regard.tasks.timing import speedup, timed_rounds
+from regard.tasks.translation import speed
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_invalid_arguments(command: Command, tmp_path: Path, arguments: list[str
 def test_decoding_speed_on_the_users_sentences(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoding, "SENTENCES", {1: 1, 64: 2})
+    monkeypatch.setattr(speed, "SENTENCES", {1: 1, 64: 2})
     lines = ["ein Hund", "eine Katze", "ein Mann"] * 20
     for side in ("a", "b"):
         (tmp_path / f"train.{side}").write_text("\n".join(lines) + "\n", "utf-8")
@@ -47,7 +47,7 @@ def test_decoding_speed_on_the_users_sentences(
         for side, letter in (("source", "a"), ("target", "b"))
     ]
     small = ["model.size=tiny", "train.steps=1", "tokenizer.kind=words"]
-    with undrawn():
+    with without_figures():
         regard.train("translation", tmp_path / "run", overrides=parse_assignments([*data, *small]))
     code, out, err = command(
         "bench", "speed", "run", "--source", "train.a", "--quick", "--json", "-o", "speed.json"

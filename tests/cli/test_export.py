@@ -67,13 +67,13 @@ def test_a_separate_process_prints_only_the_result(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["export", "rnn", "--to", "ctranslate2", "out"], "CTranslate2 runs Transformers only"),
+        (["export", "rnn", "--to", "ctranslate2", "out"], "CTranslate2 supports Transformers only"),
         (["export", "run", "--to", "onnx", "out", "--quantize", "int8"], "--quantize is for ctranslate2"),
-        (["export", "run", "--to", "onnx", "rnn"], "rnn is there already, and not empty"),
+        (["export", "run", "--to", "onnx", "rnn"], "rnn exists and is not empty"),
         (["export", "no_metrics", "--to", "huggingface", "out"], "has no sentences to check the export with"),
         (
             ["import", "rnn", "--out", "new"],
-            "rnn is a run folder of regard's; expected was a Hugging Face folder",
+            "rnn is a run folder of regard; expected was a Hugging Face folder",
         ),
         (
             ["import", "t5", "--out", "new"],

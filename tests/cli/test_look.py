@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.console import Command, Ended
 
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 Look = Callable[..., Ended]
 
@@ -49,8 +49,8 @@ def test_json_has_all_layers_or_the_chosen_one(look: Look) -> None:
     look("drei vier.", "--target", "four three", "-o", "all.json")
     whole = read("all.json")
     assert list(whole.layers) == ["encoder.0.self", "decoder.0.self", "decoder.0.cross"]
-    assert whole.written.words == ("four", "three", "</s>")
-    assert whole.layers["decoder.0.self"].right.words == ("<s>", "four", "three")
+    assert whole.output.words == ("four", "three", "</s>")
+    assert whole.layers["decoder.0.self"].keys.words == ("<s>", "four", "three")
     look("drei vier.", "-o", "one.json", "--layer", "encoder.rollout", "--words")
     one = read("one.json")
     assert {name: layer.shape for name, layer in one.layers.items()} == {"encoder.rollout": (1, 4, 4)}

@@ -1,4 +1,4 @@
-"""A recipe extends another: merged key by key, the later wins, and what cannot be extended is refused."""
+"""Recipes that extend others: merged key by key; the extending recipe wins; invalid parents are refused."""
 
 import tomllib
 from pathlib import Path
@@ -87,8 +87,8 @@ WRONG_PARENTS = [
     ('"gone.toml"', "mine.toml: extends: recipe 'gone.toml' cannot be read: No such file or directory"),
     ('"broken.toml"', "mine.toml: extends: recipe 'broken.toml' is not valid TOML: "),
     ('"child.toml"', "mine.toml -> child.toml: extends: recipe 'gone.toml' cannot be read: No such file"),
-    ("5", "mine.toml: extends: 5 is not text in quotes"),
-    ('["kernel"]', 'mine.toml: extends: ["kernel"] is not text in quotes'),
+    ("5", "mine.toml: extends: 5 is not a string"),
+    ('["kernel"]', 'mine.toml: extends: ["kernel"] is not a string'),
     ('""', "mine.toml: extends: there is no recipe ''; allowed: "),
     ('"a\\u0000.toml"', "mine.toml: extends: there is no recipe 'a\\x00.toml'"),
     (f'"{"a" * 300}.toml"', "cannot be read: File name too long"),

@@ -1,4 +1,4 @@
-"""Sections that tasks share: each key is declared once, a task gives it another default and nothing else."""
+"""Sections that tasks share: every key is declared once, and a task changes its default only."""
 
 import ast
 import dataclasses
@@ -21,7 +21,7 @@ def sections() -> Iterator[type]:
         for hint in get_type_hints(recipe).values():
             for shape in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
                 if dataclasses.is_dataclass(shape):
-                    yield from (each for each in shape.__mro__ if dataclasses.is_dataclass(each))  # type: ignore[union-attr]
+                    yield from (base for base in shape.__mro__ if dataclasses.is_dataclass(base))  # type: ignore[union-attr]
 
 
 def declared(shape: type) -> dict[str, str]:

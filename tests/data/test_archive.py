@@ -103,9 +103,9 @@ def test_a_zip_that_lies_about_its_size_is_refused(tmp_path):
 
 
 def test_a_tar_that_hides_a_bomb_before_the_member_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive_module, "LARGEST_SCAN", 1000)
+    monkeypatch.setattr(archive_module, "MAX_SCANNED_BYTES", 1000)
     archive = make_tar(tmp_path / "a.tar.gz", ("bomb", bytes(2000)), ("text", b"x"))
-    with pytest.raises(ArchiveError, match="unpacks to more than 1,000 bytes; it is refused"):
+    with pytest.raises(ArchiveError, match="unpacks to more than 1,000 bytes, which is refused"):
         unpack(archive, "text", tmp_path / "out")
 
 

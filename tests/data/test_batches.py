@@ -1,4 +1,4 @@
-"""Store and batches: every pair once an epoch, in an order that can be repeated and continued."""
+"""Store and batches: every pair once per epoch, in an order that is reproducible and can be resumed."""
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.in_other_processes import PAIRS, SIZES, build_slowly, lengths
+from support.subprocess_functions import PAIRS, SIZES, build_store_slowly, lengths
 
+from regard.data.batch_order import Cursor
 from regard.data.batches import Batch, Batches
-from regard.data.store import TokenStore, open_or_build, store_key
-from regard.data.stream import Cursor
+from regard.data.token_store import TokenStore, open_or_build, store_key
 from regard.errors import RegardError
 from regard.nn import Packed
 from regard.tokenization import Tokenizer
@@ -39,7 +39,7 @@ def test_it_is_built_once(tmp_path: Path, store: TokenStore) -> None:
 
 def test_a_damaged_store_is_named(tmp_path: Path, store: TokenStore) -> None:
     (tmp_path / "store" / "store.json").write_text("{")
-    with pytest.raises(RegardError, match=r"store.json is damaged: .* Delete .*store and start again"):
+    with pytest.raises(RegardError, match=r"store.json is damaged: .*; delete .*store and start again"):
         TokenStore(tmp_path / "store", SIZES)
 
 
@@ -103,7 +103,7 @@ def test_a_part_that_was_cut_short_is_mended_alone(tmp_path: Path, parts: TokenS
 
 def test_two_processes_share_the_building(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as workers:
-        both = list(workers.map(build_slowly, [tmp_path / "parts"] * 2))
+        both = list(workers.map(build_store_slowly, [tmp_path / "parts"] * 2))
     assert sum(both) == 103  # nothing twice
     assert min(both) > 0 or max(both) == 103  # where one came late there was nothing left for it
 
@@ -129,9 +129,9 @@ def test_every_pair_once_within_the_budget(store: TokenStore, pool: int) -> None
     found = epoch(batches)
     assert sorted(member for batch in found for member in batch.sentences) == list(range(103))
     assert all(len(batch.sentences) * max_length(batch) <= 40 for batch in found)
-    assert len(found) == pytest.approx(batches.per_epoch(), abs=8)
+    assert len(found) == pytest.approx(batches.batches_per_epoch(), abs=8)
     if pool == 1000:
-        assert len(found) == batches.per_epoch()
+        assert len(found) == batches.batches_per_epoch()
 
 
 def test_targets_are_shifted(store: TokenStore) -> None:
@@ -152,15 +152,15 @@ def rows_of(packed: Packed) -> list[list[int]]:
 
 def test_a_share_of_a_batch_has_every_other_row_and_the_counts_of_the_whole(store: TokenStore) -> None:
     whole = epoch(Batches(store, tokens=40))
-    parts = [epoch(Batches(store, tokens=40, share=(rank, 2))) for rank in range(2)]
+    parts = [epoch(Batches(store, tokens=40, shard=(rank, 2))) for rank in range(2)]
     for batch, *shares in zip(whole, *parts, strict=True):
         for rank, share in enumerate(shares):
             assert rows_of(share.labels) == rows_of(batch.labels)[rank::2]
             assert (share.tokens, share.rows) == (batch.tokens, len(range(rank, batch.rows, 2)))
     nothing = next(
-        share for _, share in zip(whole, epoch(Batches(store, tokens=40, share=(50, 51))), strict=True)
+        share for _, share in zip(whole, epoch(Batches(store, tokens=40, shard=(50, 51))), strict=True)
     )
-    assert (nothing.rows, nothing.source.sequences, nothing.stand_in().rows) == (0, 0, 1)
+    assert (nothing.rows, nothing.source.sequences, nothing.placeholder().rows) == (0, 0, 1)
 
 
 def test_a_label_for_each_target_token() -> None:
@@ -220,4 +220,4 @@ def test_batches_of_pairs_hold_every_pair(store: TokenStore) -> None:
 
 def test_a_large_store_is_counted_by_some_of_its_pools(store: TokenStore) -> None:
     batches = Batches(store, tokens=64, pool=max(1, len(store) // 30))
-    assert batches.per_epoch() == pytest.approx(len(list(epoch(batches))), rel=0.3)
+    assert batches.batches_per_epoch() == pytest.approx(len(list(epoch(batches))), rel=0.3)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data import lines
+from regard.data import text_files
 from regard.data.corpus import CorpusError, read_lines, read_pairs
 
 BLANKS = " \t\r"
@@ -132,13 +132,13 @@ BAD_FILES = [
     ("bad.de", b"gut\nschlecht\xff\n", "{file}, line 2: byte 0xff at position 9 is not UTF-8; convert the file to UTF-8"),
     ("bad.de", b"caf\xe9\n", "{file}, line 1: byte 0xe9 at position 4 is not UTF-8; convert the file to UTF-8"),
     ("bad.de", "Ä\n".encode("utf-16"), "{file}, line 1: this is UTF-16 text; convert the file to UTF-8"),
-    ("bad.de", gzip.compress(b"x", mtime=0), "{file}, line 1: this is a gzip file; let its name end in .gz"),
-    ("bad.de", b"", "{file} is empty; it must hold at least one line"),
-    ("bad.de", b"\xef\xbb\xbf", "{file} is empty; it must hold at least one line"),
-    ("bad.de.gz", gzip.compress(b"", mtime=0), "{file} is empty; it must hold at least one line"),
-    ("bad.de.gz", b"plain\n", "{file} is not a gzip file, although its name ends in .gz; rename it or compress it"),
-    ("bad.de.gz", TRUNCATED, "{file} ends too early after line 0: the gzip file is cut off; fetch it again"),
-    ("bad.de.gz", bytes(FLIPPED), "{file} is damaged after line 2: its gzip checksum does not fit; fetch it again"),
+    ("bad.de", gzip.compress(b"x", mtime=0), "{file}, line 1: this is a gzip file; its name must end in .gz"),
+    ("bad.de", b"", "{file} is empty; it must have at least one line"),
+    ("bad.de", b"\xef\xbb\xbf", "{file} is empty; it must have at least one line"),
+    ("bad.de.gz", gzip.compress(b"", mtime=0), "{file} is empty; it must have at least one line"),
+    ("bad.de.gz", b"plain\n", "{file} is not a gzip file, although its name ends in .gz; rename or compress it"),
+    ("bad.de.gz", TRUNCATED, "{file} is truncated after line 0: the gzip stream ends early; download it again"),
+    ("bad.de.gz", bytes(FLIPPED), "{file} is damaged after line 2: gzip checksum mismatch; download it again"),
     ("bad.json", b"[]", "{file} is a .json file; allowed are plain text, .tsv, .csv and .jsonl (JSON lines), each also as .gz"),
     ("bad.tar.gz", b"x", "{file} is a .tar file; allowed are plain text, .tsv, .csv and .jsonl (JSON lines), each also as .gz"),
 ]  # fmt: skip
@@ -156,18 +156,18 @@ def test_a_bad_file_is_refused_in_one_sentence(tmp_path, name, content, sentence
 BAD_TABLES = [
     ("a.tsv", b"de\ten\nEin\n", "{file}, line 2: 1 column where the first row has 2"),
     ("a.tsv", b"de\ten\nEin\tA\nZwei\tTwo\tx\n", "{file}, line 3: 3 columns where the first row has 2"),
-    ("a.tsv", b"german\teng\nEin\tA\n", "{file}: no column de; there are german, eng"),
-    ("a.tsv", b"den\tenglish\nEin\tA\n", "{file}: no column de; there are den, english; did you mean den"),
-    ("a.tsv", b"de\ten\n", "{file} has no rows; it must hold at least one"),
-    ("a.csv", b"", "{file} is empty; it must hold at least one line"),
+    ("a.tsv", b"german\teng\nEin\tA\n", "{file}: no column de; the columns are german, eng"),
+    ("a.tsv", b"den\tenglish\nEin\tA\n", "{file}: no column de; the columns are den, english; did you mean den"),
+    ("a.tsv", b"de\ten\n", "{file} has no rows; it must have at least one"),
+    ("a.csv", b"", "{file} is empty; it must have at least one line"),
     ("a.csv", b'de,en\n"Ein,A\n', "{file}, line 2: not valid CSV (unexpected end of data)"),
     ("a.csv", b"de,en\nEin,A,B\n", "{file}, line 2: 3 columns where the first row has 2"),
-    ("a.jsonl", b'{"de": "a", "en": "b"}\n{"de": "a",\n', "{file}, line 2: not valid JSON at column 12 (Expecting property name enclosed in double quotes); one object a line"),
+    ("a.jsonl", b'{"de": "a", "en": "b"}\n{"de": "a",\n', "{file}, line 2: not valid JSON at column 12 (Expecting property name enclosed in double quotes); one object per line"),
     ("a.jsonl", b"[1]\n", '{file}, line 1: a JSON list; each line must be an object such as {{"de": "...", "en": "..."}}'),
     ("a.jsonl", b'{"de": 3, "en": "b"}\n', "{file}, line 1: de is a JSON number; it must be a string"),
     ("a.jsonl", b'{"de": null, "en": "b"}\n', "{file}, line 1: de is a JSON null; it must be a string"),
-    ("a.jsonl", b'{"De": "a", "en": "b"}\n', "{file}, line 1: no column de; there are De, en; did you mean De"),
-    ("a.jsonl", b'{"de": "\\ud800", "en": "b"}\n', "{file}, line 1: de holds half a surrogate pair, which is not text"),
+    ("a.jsonl", b'{"De": "a", "en": "b"}\n', "{file}, line 1: no column de; the columns are De, en; did you mean De"),
+    ("a.jsonl", b'{"de": "\\ud800", "en": "b"}\n', "{file}, line 1: de has half a surrogate pair, which is not text"),
 ]  # fmt: skip
 
 
@@ -186,9 +186,9 @@ def test_deep_json_is_refused(tmp_path):
 
 
 BAD_REQUESTS = [
-    ({}, "{file}: say which columns to read, by name or number: de, en"),
-    ({"source_column": 1, "target_column": 3}, "{file}: no column 3; there are 1, 2"),
-    ({"source_column": 0, "target_column": 1}, "{file}: no column 0; there are 1, 2"),
+    ({}, "{file}: name the columns to read, by name or number: de, en"),
+    ({"source_column": 1, "target_column": 3}, "{file}: no column 3; the columns are 1, 2"),
+    ({"source_column": 0, "target_column": 1}, "{file}: no column 0; the columns are 1, 2"),
     ({"source_column": 1, "target_column": "en"}, "{file}: columns 1 and en mix names and numbers; use names (first row is a header) or numbers from 1 (no header)"),
 ]  # fmt: skip
 
@@ -203,9 +203,9 @@ def test_columns_that_cannot_be_read_are_refused(tmp_path, columns, sentence):
 
 FIRST_TEN = ", ".join(f"c{number}" for number in range(10))
 WIDE = [
-    ({"source_column": "c3", "target_column": "e"}, f"no column e; there are {FIRST_TEN} and 999,990 more"),
-    ({"source_column": 1, "target_column": 0}, "no column 0; there are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 999,990 more"),
-    ({}, f"say which columns to read, by name or number: {FIRST_TEN} and 999,990 more"),
+    ({"source_column": "c3", "target_column": "e"}, f"no column e; the columns are {FIRST_TEN} and 999,990 more"),
+    ({"source_column": 1, "target_column": 0}, "no column 0; the columns are 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 999,990 more"),
+    ({}, f"name the columns to read, by name or number: {FIRST_TEN} and 999,990 more"),
 ]  # fmt: skip
 
 
@@ -221,7 +221,7 @@ def test_a_long_column_name_is_cut(tmp_path):
     path = write(tmp_path / "a.tsv", b"x" * 100_000 + b"\ten\n")
     with pytest.raises(CorpusError) as caught:
         list(read_pairs(path, source_column="de", target_column="en"))
-    assert str(caught.value) == f"{path}: no column de; there are {'x' * 40}..., en"
+    assert str(caught.value) == f"{path}: no column de; the columns are {'x' * 40}..., en"
 
 
 @pytest.mark.parametrize(("left", "right"), [(3, 5), (5, 3), (3, 4)])
@@ -235,10 +235,10 @@ def test_unequal_files_are_refused_with_both_counts(tmp_path, left, right):
 
 
 def test_a_missing_file_names_the_one_that_was_meant(tmp_path):
-    with pytest.raises(CorpusError, match=r"there is no file .*a\.de$"):
+    with pytest.raises(CorpusError, match=r"no such file: .*a\.de$"):
         list(read_lines(tmp_path / "a.de"))
     write(tmp_path / "a.de.gz", b"x\n")
-    with pytest.raises(CorpusError, match=r"there is no file .*a\.de; did you mean .*a\.de\.gz$"):
+    with pytest.raises(CorpusError, match=r"no such file: .*a\.de; did you mean .*a\.de\.gz$"):
         list(read_lines(tmp_path / "a.de"))
 
 
@@ -258,7 +258,7 @@ def test_a_plain_file_has_no_columns(tmp_path):
 
 
 def test_a_file_without_line_ends_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(text_files, "LONGEST_LINE", 100)
     assert list(read_lines(write(tmp_path / "a", b"x" * 99 + b"\n"))) == ["x" * 99]
     with pytest.raises(CorpusError, match="line 1: longer than 100 bytes; a line holds one sentence"):
         list(read_lines(write(tmp_path / "a", b"x" * 101)))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import regard
-from regard.data import store as stores
+from regard.data import token_store as stores
+from regard.data.batch_order import Cursor
 from regard.data.batches import Batches
-from regard.data.documents import Documents, Hiding, Symbols
-from regard.data.lines import CorpusError
-from regard.data.store import TokenStore, open_or_build
-from regard.data.stream import Cursor
-from regard.data.windows import Windows
+from regard.data.language_modeling import TokenWindows
+from regard.data.masked_lm import MaskedLmExamples, MaskingSymbols, TokenMasking
+from regard.data.text_files import CorpusError
+from regard.data.token_store import TokenStore, open_or_build
 
 PAIRS = [(" ".join(["a"] * (1 + i % 7)), " ".join(["ä"] * (1 + i % 5))) for i in range(40)]
 SIZES = (20, 15)
@@ -89,10 +89,10 @@ DAMAGE = {
     "offsets cut": (cut("source.starts", 40), "source.starts is damaged: 5 offsets for 10 sentences"),
     "no offsets": (cut("target.starts", 0), "target.starts is damaged: 0 offsets for 10 sentences"),
     "a file gone": (lambda folder: (folder / "00001" / "target.ids").unlink(), "target.ids is damaged"),
-    "more pairs": (tell(pairs=41), "store.json is damaged: 41 pairs, of which a part has 10, in 4 parts"),
+    "more pairs": (tell(pairs=41), "store.json is damaged: 41 pairs, 10 per part, in 4 parts"),
     "pairs without end": (tell(pairs=10**15, part=1), "store.json is damaged: 1,000,000,000,000,000 pairs"),
     "fewer pairs": (tell(pairs=39), "00003/source.starts is damaged: 11 offsets for 9 sentences"),
-    "no size": (tell(part=0), "store.json is damaged: 40 pairs, of which a part has 0"),
+    "no size": (tell(part=0), "store.json is damaged: 40 pairs, 0 per part"),
     "infinite": (tell(pairs=float("inf")), "store.json is damaged"),
 }  # fmt: skip
 
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_one_sentence(folder: Path, damage: str) -> None:
     with pytest.raises(CorpusError) as caught:
         one_epoch(TokenStore(folder, SIZES))
     assert sentence in str(caught.value)
-    assert str(caught.value).endswith(f". Delete {folder} and start again; it is rebuilt from the corpus")
+    assert str(caught.value).endswith(f"; delete {folder} and start again, which rebuilds it from the corpus")
     assert caught.value.code == 2
 
 
@@ -164,14 +164,17 @@ def test_text_that_is_not_utf_8(folder: Path) -> None:
 def test_running_text_is_checked_too(folder: Path) -> None:
     put("source.ids", 17, 90210)(folder)
     with pytest.raises(CorpusError, match="token id 90,210 at position 17"):
-        Windows(TokenStore(folder, SIZES), 8)
+        TokenWindows(TokenStore(folder, SIZES), 8)
 
 
 @pytest.mark.parametrize(
     ("alter", "sentence"),
     [
         (put("source.ids", 17, 90210), "00001/source.ids is damaged: token id 90,210 at position 17"),
-        (put("target.starts", 3, 2), "00001/target.starts is damaged: a sentence has not one document number"),
+        (
+            put("target.starts", 3, 2),
+            "00001/target.starts is damaged: a sentence has no document number, or several",
+        ),
     ],
 )
 def test_documents_are_checked_too(tmp_path: Path, alter: Alter, sentence: str) -> None:
@@ -179,8 +182,11 @@ def test_documents_are_checked_too(tmp_path: Path, alter: Alter, sentence: str) 
     open_or_build(folder, lambda: PAIRS, encode, lambda texts: [[7] for _ in texts], sizes, part=10)
     alter(folder)
     with pytest.raises(CorpusError, match=sentence):
-        Documents(
-            TokenStore(folder, sizes), 8, Symbols(2, 3, 4, np.arange(5, 20), np.zeros(20, bool)), Hiding()
+        MaskedLmExamples(
+            TokenStore(folder, sizes),
+            8,
+            MaskingSymbols(2, 3, 4, np.arange(5, 20), np.zeros(20, bool)),
+            TokenMasking(),
         )
 
 

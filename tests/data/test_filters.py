@@ -1,10 +1,10 @@
-"""Pairs are dropped together, for a reason that is counted and said."""
+"""Pairs are dropped as a whole, and the reasons are counted."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.filters import FilterLimits, Report, sift
+from regard.data.filters import FilterLimits, FilterReport, filter_pairs
 from regard.errors import RegardError
 
 PAIRS = [
@@ -35,21 +35,21 @@ PAIRS = [
     ],
 )
 def test_each_limit_drops_what_it_says(limits, kept, line):
-    report = Report()
-    assert list(sift(PAIRS, limits, report)) == [PAIRS[index] for index in kept]
+    report = FilterReport()
+    assert list(filter_pairs(PAIRS, limits, report)) == [PAIRS[index] for index in kept]
     assert str(report) == line
 
 
 def test_the_line_groups_thousands():
-    report = Report(FilterLimits(max_length=256), read=29_000, kept=28_990, empty=3, long=7)
+    report = FilterReport(FilterLimits(max_length=256), read=29_000, kept=28_990, empty=3, long=7)
     assert str(report) == "29,000 read, 28,990 kept; dropped: 3 empty, 7 longer than 256"
-    assert str(Report(read=5, kept=5)) == "5 read, 5 kept"
+    assert str(FilterReport(read=5, kept=5)) == "5 read, 5 kept"
 
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.text(max_size=5))), st.booleans())
 def test_every_pair_is_kept_or_counted_once(pairs, unique):
-    report = Report()
-    kept = list(sift(pairs, FilterLimits(max_length=2, ratio=1.5, unique=unique), report))
+    report = FilterReport()
+    kept = list(filter_pairs(pairs, FilterLimits(max_length=2, ratio=1.5, unique=unique), report))
     counted = report.empty + report.short + report.long + report.ratio + report.duplicate
     assert report.read == len(pairs)
     assert report.kept == len(kept)
@@ -59,7 +59,7 @@ def test_every_pair_is_kept_or_counted_once(pairs, unique):
 
 def test_pairs_that_join_to_the_same_text_are_not_duplicates():
     pairs = [("ab", "c"), ("a", "bc")]
-    assert list(sift(pairs, FilterLimits(unique=True), Report())) == pairs
+    assert list(filter_pairs(pairs, FilterLimits(unique=True), FilterReport())) == pairs
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_pairs_that_join_to_the_same_text_are_not_duplicates():
         ({"shortest": 5, "max_length": 4}, "the longest length is 4; it must be at least 5"),
         ({"ratio": 0.5}, "the length ratio is 0.5; it must be at least 1"),
         ({"ratio": float("nan")}, "the length ratio is nan; it must be at least 1"),
-        ({"unit": "bytes"}, "length unit 'bytes' is not known; allowed: words, characters"),
+        ({"unit": "bytes"}, "length unit 'bytes' is unknown; allowed: words, characters"),
     ],
 )
 def test_impossible_limits_are_refused(wrong, sentence):

@@ -1,4 +1,4 @@
-"""Texts with labels, words with tags, questions with answers: read from what people have, refused by file and line."""
+"""Labelled texts, tagged words, questions with answers: reading, and errors with file and line."""
 
 import gzip
 import json
@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.conll import read_conll, tags_of
-from regard.data.labelled import Columns, balance, check_labels, labels_of, read_labelled
-from regard.data.lines import CorpusError
+from regard.data.conll import distinct_tags, read_conll
+from regard.data.labelled_text import (
+    LabelledColumns,
+    check_labels,
+    distinct_labels,
+    label_distribution,
+    read_labelled,
+)
 from regard.data.squad import read_squad
+from regard.data.text_files import CorpusError
 
 
 def put(folder: Path, name: str, content: str) -> Path:
@@ -46,24 +52,26 @@ def test_labels_may_be_numbers_in_json(tmp_path: Path) -> None:
 
 def test_columns_may_be_told(tmp_path: Path) -> None:
     path = put(tmp_path, "a.tsv", "x\tgood film\tpos\ny\tbad film\tneg\n")
-    found = list(read_labelled(path, Columns("2", None, "3")))
+    found = list(read_labelled(path, LabelledColumns("2", None, "3")))
     assert [each.label for each in found] == ["pos", "neg"]
-    assert labels_of(found, path) == ["neg", "pos"]
+    assert distinct_labels(found, path) == ["neg", "pos"]
 
 
 @pytest.mark.parametrize(
     ("content", "columns", "sentence"),
     [
-        ("good\tpos\n \tneg\n", Columns(), "a.tsv, line 2: the text is empty"),
-        ("good\tpos\nbad\t\n", Columns(), "a.tsv, line 2: the label is empty"),
-        ("good\tpos\nbad\tneg\tmore\n", Columns(), "a.tsv, line 2: 3 columns where the first row has 2"),
-        ("a\tb\tc\td\n", Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d"),
-        ("\t".join("abcdefghijkl"), Columns(), "a.tsv: say which columns to read (data.text=..., data.label=...); there are a, b, c, d, e, f, g, h, i, j and 2 more"),
-        ("a\tb\n", Columns(text="1"), "a.tsv: say which column is the label too: data.label=..."),
-        ("text\tlabel\nx\ty\n", Columns("text", None, "labels"), "a.tsv: no column labels; there are text, label; did you mean label"),
+        ("good\tpos\n \tneg\n", LabelledColumns(), "a.tsv, line 2: the text is empty"),
+        ("good\tpos\nbad\t\n", LabelledColumns(), "a.tsv, line 2: the label is empty"),
+        ("good\tpos\nbad\tneg\tmore\n", LabelledColumns(), "a.tsv, line 2: 3 columns where the first row has 2"),
+        ("a\tb\tc\td\n", LabelledColumns(), "a.tsv: name the columns to read (data.text=..., data.label=...); the columns are a, b, c, d"),
+        ("\t".join("abcdefghijkl"), LabelledColumns(), "a.tsv: name the columns to read (data.text=..., data.label=...); the columns are a, b, c, d, e, f, g, h, i, j and 2 more"),
+        ("a\tb\n", LabelledColumns(text="1"), "a.tsv: name the column of the label too: data.label=..."),
+        ("text\tlabel\nx\ty\n", LabelledColumns("text", None, "labels"), "a.tsv: no column labels; the columns are text, label; did you mean label"),
     ],
 )  # fmt: skip
-def test_bad_tables_are_one_sentence(tmp_path: Path, content: str, columns: Columns, sentence: str) -> None:
+def test_bad_tables_are_one_sentence(
+    tmp_path: Path, content: str, columns: LabelledColumns, sentence: str
+) -> None:
     path = put(tmp_path, "a.tsv", content)
     with pytest.raises(CorpusError) as caught:
         list(read_labelled(path, columns))
@@ -74,7 +82,7 @@ def test_one_class_and_unseen_labels_are_refused(tmp_path: Path) -> None:
     path = put(tmp_path, "a.tsv", "x\tpos\ny\tpos\n")
     found = list(read_labelled(path))
     with pytest.raises(CorpusError, match=r"a\.tsv, lines 1 to 2: all examples have the label 'pos'"):
-        labels_of(found, path)
+        distinct_labels(found, path)
     with pytest.raises(
         CorpusError,
         match=r"a\.tsv, line 1: the label 'pos' was not among .* which are neg, poss; did you mean poss",
@@ -84,7 +92,10 @@ def test_one_class_and_unseen_labels_are_refused(tmp_path: Path) -> None:
 
 def test_imbalance_is_told(tmp_path: Path) -> None:
     path = put(tmp_path, "a.tsv", "x\tpos\ny\tpos\nz\tneg\n")
-    assert balance(list(read_labelled(path))) == "2 x pos, 1 x neg; the most frequent is 2.0 times the rarest"
+    assert (
+        label_distribution(list(read_labelled(path)))
+        == "2 x pos, 1 x neg; the most frequent is 2.0 times the rarest"
+    )
 
 
 def test_real_tables(real_data: Path) -> None:
@@ -93,7 +104,7 @@ def test_real_tables(real_data: Path) -> None:
     assert {each.label for each in sst} == {"0", "1"}
     sick = list(read_labelled(real_data / "sick" / "train.tsv.gz", pairs=True))
     assert len(sick) == 4_500
-    assert labels_of(sick, real_data) == ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"]
+    assert distinct_labels(sick, real_data) == ["CONTRADICTION", "ENTAILMENT", "NEUTRAL"]
     assert sick[0].text.startswith("A group of kids is playing in a yard")
 
 
@@ -104,7 +115,7 @@ def test_conll_columns(tmp_path: Path) -> None:
         (("Empire", "State"), ("B-place", "I-place"), 3),
         ((".",), ("O",), 7),
     ]
-    assert tags_of(found, tmp_path) == ["O", "B-place", "I-place"]
+    assert distinct_tags(found, tmp_path) == ["O", "B-place", "I-place"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +123,7 @@ def test_conll_columns(tmp_path: Path) -> None:
     [
         ("a\tO\nb\n", "a.conll, line 2: 'b' has no tag; a line is a word, a tab and its tag"),
         ("a\tO\nb\tX\tO\n", "a.conll, line 2: 3 columns where the first word has 2"),
-        ("a\tO\nb\tE-x\n", "a.conll, line 2: 'E-x' is no tag; tags are O, B-name and I-name"),
+        ("a\tO\nb\tE-x\n", "a.conll, line 2: 'E-x' is not a tag; tags are O, B-name and I-name"),
         ("a\tO\n\tO\n", "a.conll, line 2: the word is empty"),
         ("\n \n", "a.conll has no words; a line is a word, a tab and its tag"),
     ],
@@ -138,7 +149,7 @@ def test_what_is_written_in_columns_is_read(tmp_path_factory: pytest.TempPathFac
 def test_real_columns(real_data: Path) -> None:
     train = list(read_conll(real_data / "wnut17" / "train.conll.gz"))
     assert len(train) == 3_394
-    assert len(tags_of(train, real_data)) == 13
+    assert len(distinct_tags(train, real_data)) == 13
     assert len(list(read_conll(real_data / "wnut17" / "dev.conll.gz"))) == 1_009
 
 
@@ -156,11 +167,11 @@ def test_questions_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (squad(answers=[{"text": "A cat", "answer_start": 0}]), "(question q1): the answer 'A cat' is not at place 0 of its paragraph"),
-        (squad(answers=[{"text": "dog", "answer_start": -8}]), "(question q1): the answer 'dog' is not at place -8 of its paragraph"),
+        (squad(answers=[{"text": "A cat", "answer_start": 0}]), "(question q1): the answer 'A cat' is not at position 0 of its paragraph"),
+        (squad(answers=[{"text": "dog", "answer_start": -8}]), "(question q1): the answer 'dog' is not at position -8 of its paragraph"),
         (squad(answers=[]), "(question q1): there is no answer; each question must have one in its paragraph"),
         (squad(question=" "), "(question q1): the question is empty"),
-        (squad(answers=[{"text": "A dog"}]), "(question q1): there is no 'answer_start'; the file must be in the form of SQuAD 1.1"),
+        (squad(answers=[{"text": "A dog"}]), "(question q1): there is no 'answer_start'; the file must have the format of SQuAD 1.1"),
     ],
 )  # fmt: skip
 def test_bad_answers_are_one_sentence(tmp_path: Path, content: dict, sentence: str) -> None:
@@ -175,11 +186,11 @@ def test_bad_answers_are_one_sentence(tmp_path: Path, content: dict, sentence: s
     ("content", "sentence"),
     [
         ('{"data":\n [}', "a.json, line 2: not valid JSON (Expecting value)"),
-        ("[]", "a.json: there is no 'data'; the file must be in the form of SQuAD 1.1"),
+        ("[]", "a.json: there is no 'data'; the file must have the format of SQuAD 1.1"),
         ('{"data": []}', "a.json holds no question"),
         (
             '{"data": [{}]}',
-            "a.json, article 1: there is no 'paragraphs'; the file must be in the form of SQuAD 1.1",
+            "a.json, article 1: there is no 'paragraphs'; the file must have the format of SQuAD 1.1",
         ),
     ],
 )

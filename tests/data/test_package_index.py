@@ -1,4 +1,4 @@
-"""The address of a source archive, from pip's own settings and the index's page, without running pip."""
+"""The URL of a source archive, from pip's configuration and the index page, without running pip."""
 
 import json
 from pathlib import Path

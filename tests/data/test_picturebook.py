@@ -1,4 +1,4 @@
-"""The picture book: correct in both languages, the same everywhere, and split by unseen combinations."""
+"""The picturebook corpus: correct in both languages, the same everywhere, and split by unseen combinations."""
 
 import re
 from itertools import islice
@@ -7,11 +7,45 @@ import pytest
 
 from regard.data import picturebook
 from regard.data.picturebook import english, german
-from regard.data.picturebook.entries import Case
-from regard.data.picturebook.german_forms import adjective_form, infinitive, noun_form, present, zu_infinitive
-from regard.data.picturebook.lexicon import adjective, noun, place, verb
-from regard.data.picturebook.meaning import (
+from regard.data.picturebook.function_words import (
+    ALTHOUGH,
+    AND,
+    BARE,
+    BECAUSE,
+    BECAUSE_OF,
+    BODY_PART,
+    BUT,
+    HE,
+    IF,
+    INSTRUMENT,
+    LAID_ON,
+    ME,
+    MODALS,
+    NO,
+    NOW_TIMES,
+    NUMERALS,
+    OCCUPATION,
+    ON,
+    OWN,
+    PAST_TIMES,
+    QUANTIFIERS,
+    SHE,
+    THAT,
+    THEY,
+    THIS,
+    WE,
+    WHILE,
+    WILL,
+    A,
+    Determiner,
+    Pronoun,
+)  # fmt: skip
+from regard.data.picturebook.german import adjective_form, infinitive, noun_form, present, zu_infinitive
+from regard.data.picturebook.lexical_entries import Case
+from regard.data.picturebook.lexicon import adjective, noun, place_noun, verb
+from regard.data.picturebook.semantics import (
     Clause,
+    ClauseCoordination,
     Coordination,
     Existential,
     Front,
@@ -22,46 +56,12 @@ from regard.data.picturebook.meaning import (
     PrepositionalPhrase,
     Relative,
     Sentence,
-    Sequence,
     Simple,
     Subordination,
     Tense,
-    bare,
+    gap_phrase,
 )
 from regard.data.picturebook.splits import combinations
-from regard.data.picturebook.words import (
-    ALTHOUGH,
-    AND,
-    BARE,
-    BECAUSE,
-    BECAUSE_OF,
-    BODY,
-    BUT,
-    HE,
-    IF,
-    LAID_ON,
-    ME,
-    MODALS,
-    NO,
-    NOW_TIMES,
-    NUMERALS,
-    ON,
-    OWN,
-    PAST_TIMES,
-    PLAYED,
-    QUANTIFIERS,
-    SHE,
-    THAT,
-    THEY,
-    THIS,
-    TRADE,
-    WE,
-    WHILE,
-    WILL,
-    A,
-    Determiner,
-    Pronoun,
-)  # fmt: skip
 
 MORNING = NOW_TIMES[0]
 YESTERDAY = next(time for time in PAST_TIMES if time.german == "gestern")
@@ -85,13 +85,13 @@ def own(name: str, possessor: Pronoun, *qualities: str) -> NounPhrase:
 
 
 def at(name: str, *qualities: str) -> PrepositionalPhrase:
-    """Being at a place."""
-    return PrepositionalPhrase(place(name).located, the(name, *qualities))
+    """A location."""
+    return PrepositionalPhrase(place_noun(name).located, the(name, *qualities))
 
 
 def to(name: str) -> PrepositionalPhrase:
-    """Going to a place."""
-    return PrepositionalPhrase(place(name).entered, the(name))
+    """A direction."""
+    return PrepositionalPhrase(place_noun(name).entered, the(name))
 
 
 def relative(head: NounPhrase, clause: Clause, gap: Gap) -> NounPhrase:
@@ -102,29 +102,29 @@ def relative(head: NounPhrase, clause: Clause, gap: Gap) -> NounPhrase:
 
 def _wearing_man() -> NounPhrase:
     head = the("man")
-    return relative(head, Clause(bare(head), verb("tragen wear"), object=a("hat")), Gap.SUBJECT)
+    return relative(head, Clause(gap_phrase(head), verb("tragen wear"), object=a("hat")), Gap.SUBJECT)
 
 
 def _thrown_ball() -> NounPhrase:
     head = the("ball")
-    return relative(head, Clause(the("boy"), verb("werfen throw"), object=bare(head)), Gap.OBJECT)
+    return relative(head, Clause(the("boy"), verb("werfen throw"), object=gap_phrase(head)), Gap.OBJECT)
 
 
 def _helped_man() -> NounPhrase:
     head = the("man")
-    return relative(head, Clause(the("child"), verb("helfen help"), recipient=bare(head)), Gap.RECIPIENT)
+    return relative(head, Clause(the("child"), verb("helfen help"), recipient=gap_phrase(head)), Gap.RECIPIENT)
 
 
 def _woman_with_dog() -> NounPhrase:
     head = the("woman")
-    dog = NounPhrase(noun("dog"), BARE, adjectives=(adjective("old"),), owner=bare(head))
+    dog = NounPhrase(noun("dog"), BARE, adjectives=(adjective("old"),), owner=gap_phrase(head))
     return relative(head, Clause(dog, verb("sich ausruhen rest")), Gap.OWNER)
 
 
 def _slept_on_chair() -> NounPhrase:
     head = the("chair")
-    place_of_cat = PrepositionalPhrase(ON, bare(head))
-    return relative(head, Clause(the("cat"), verb("schlafen sleep"), place=place_of_cat), Gap.PLACE)
+    location_of_cat = PrepositionalPhrase(ON, gap_phrase(head))
+    return relative(head, Clause(the("cat"), verb("schlafen sleep"), location=location_of_cat), Gap.LOCATION)
 
 
 READ = verb("lesen read")
@@ -132,7 +132,7 @@ PICK_UP = verb("aufheben pick up")
 
 SENTENCES: list[tuple[Sentence, str, str]] = [
     (  # mixed adjective ending, contraction, place before an indefinite object
-        Simple(Clause(a("man", "old"), READ, object=a("newspaper"), place=at("park"))),
+        Simple(Clause(a("man", "old"), READ, object=a("newspaper"), location=at("park"))),
         "Ein alter Mann liest im Park eine Zeitung.",
         "An old man is reading a newspaper in the park.",
     ),
@@ -142,7 +142,7 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
         "In the morning, the woman is reading a book.",
     ),
     (  # verb second after a fronted place
-        Simple(Clause(the("child"), verb("schlafen sleep"), place=at("garden")), Front.PLACE),
+        Simple(Clause(the("child"), verb("schlafen sleep"), location=at("garden")), Front.LOCATION),
         "Im Garten schläft das Kind.",
         "In the garden, the child is sleeping.",
     ),
@@ -232,7 +232,7 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
             Clause(
                 the("girl"),
                 verb("sich etwas putzen brush"),
-                object=NounPhrase(noun("tooth"), BODY, True, (), SHE),
+                object=NounPhrase(noun("tooth"), BODY_PART, True, (), SHE),
             )
         ),
         "Das Mädchen putzt sich die Zähne.",
@@ -319,7 +319,7 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
         "The king is not waking the baby.",
     ),
     (
-        Simple(Clause(the("lion"), verb("schlafen sleep"), Tense.PAST, place=at("zoo"), negated=True)),
+        Simple(Clause(the("lion"), verb("schlafen sleep"), Tense.PAST, location=at("zoo"), negated=True)),
         "Der Löwe hat nicht im Zoo geschlafen.",
         "The lion did not sleep at the zoo.",
     ),
@@ -344,7 +344,7 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
             Clause(
                 the("hiker", plural=True),
                 verb("schlafen sleep"),
-                place=at("house"),
+                location=at("house"),
                 time=PrepositionalPhrase(BECAUSE_OF, the("storm")),
             ),
             Front.TIME,
@@ -367,21 +367,23 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
     (  # a trade has no article in German
         Simple(
             Clause(
-                own("sister", WE), verb("sein be"), predicate=Predicate(trade=the("doctor", determiner=TRADE))
+                own("sister", WE),
+                verb("sein be"),
+                predicate=Predicate(noun=the("doctor", determiner=OCCUPATION)),
             )
         ),
         "Unsere Schwester ist Ärztin.",
         "Our sister is a doctor.",
     ),
     (  # an instrument has no article in German
-        Simple(Clause(the("prince"), verb("üben practice"), object=the("piano", determiner=PLAYED))),
+        Simple(Clause(the("prince"), verb("üben practice"), object=the("piano", determiner=INSTRUMENT))),
         "Der Prinz übt Klavier.",
         "The prince is practicing the piano.",
     ),
     (  # a scene
         Existential(
             Clause(
-                a("bag", "old", plural=True), verb("liegen lie"), place=PrepositionalPhrase(ON, the("table"))
+                a("bag", "old", plural=True), verb("liegen lie"), location=PrepositionalPhrase(ON, the("table"))
             )
         ),
         "Auf dem Tisch liegen alte Taschen.",
@@ -389,7 +391,7 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
     ),
     (  # subordinate clause first, verb directly behind the comma
         Subordination(
-            Clause(the("child"), verb("spielen play"), place=at("garden")),
+            Clause(the("child"), verb("spielen play"), location=at("garden")),
             WHILE,
             Clause(own("mother", ME), verb("kochen cook")),
             subordinate_first=True,
@@ -407,8 +409,8 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
         "This cat is meowing although she is tired.",
     ),
     (  # shared subject; the auxiliary is said once
-        Sequence(
-            Clause(the("man"), verb("sitzen sit"), place=PrepositionalPhrase(ON, the("bench"))),
+        ClauseCoordination(
+            Clause(the("man"), verb("sitzen sit"), location=PrepositionalPhrase(ON, the("bench"))),
             AND,
             Clause(the("man"), READ, object=a("newspaper")),
             shared_subject=True,
@@ -417,7 +419,7 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
         "The man is sitting on the bench and reading a newspaper.",
     ),
     (
-        Sequence(
+        ClauseCoordination(
             Clause(the("dog"), verb("bellen bark")),
             BUT,
             Clause(the("wolf", plural=True), verb("aufwachen wake up"), negated=True),
@@ -447,11 +449,11 @@ SENTENCES: list[tuple[Sentence, str, str]] = [
 
 
 @pytest.mark.parametrize(("meaning", "expected_german", "expected_english"), SENTENCES)
-def test_meanings_are_said_correctly_in_both_languages(
+def test_meanings_are_realized_correctly_in_both_languages(
     meaning: Sentence, expected_german: str, expected_english: str
 ) -> None:
-    assert german.sentence(meaning) == expected_german
-    assert english.sentence(meaning) == expected_english
+    assert german.realize(meaning) == expected_german
+    assert english.realize(meaning) == expected_english
 
 
 CASES: tuple[Case, ...] = ("nom", "acc", "dat", "gen")
@@ -541,7 +543,7 @@ def test_verbs_conjugate(name: str, first: str, third: str, participle: str, zu:
         ("einschlafen fall asleep", "fell asleep", "falling asleep"),
     ],
 )
-def test_english_verbs_are_spelt(name: str, past: str, progressive: str) -> None:
+def test_english_verbs_inflect(name: str, past: str, progressive: str) -> None:
     assert (verb(name).english_past, verb(name).english_participle) == (past, progressive)
 
 

@@ -1,10 +1,10 @@
-"""The readers against data that nobody here wrote."""
+"""The readers on published data."""
 
 import pytest
 
 from regard.data import catalog, multi30k
 from regard.data.corpus import read_lines, read_pairs
-from regard.data.filters import FilterLimits, Report, sift
+from regard.data.filters import FilterLimits, FilterReport, filter_pairs
 from regard.data.tatoeba import read_table
 from regard.storage import digest
 
@@ -33,9 +33,9 @@ def test_the_digests_are_those_of_the_published_files(real_data):
 
 
 def test_a_report_on_multi30k(real_data):
-    report = Report()
+    report = FilterReport()
     pairs = catalog.pairs("multi30k", path=real_data / "multi30k")
-    kept = sum(1 for _ in sift(pairs, FilterLimits(max_length=30, unique=True), report))
+    kept = sum(1 for _ in filter_pairs(pairs, FilterLimits(max_length=30, unique=True), report))
     assert (report.read, report.kept) == (29_000, kept)
     assert report.empty == report.ratio == 0
     assert str(report).startswith(f"29,000 read, {kept:,} kept; dropped: ")

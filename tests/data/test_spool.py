@@ -1,4 +1,4 @@
-"""The copy of a corpus: what was written is read, any number of times, and the memory stays flat."""
+"""The spooled copy of a corpus: repeated reads return the same pairs, in constant memory."""
 
 import errno
 import tracemalloc
@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data import spool
-from regard.data.lines import CorpusError
 from regard.data.spool import PairSpool
+from regard.data.text_files import CorpusError
 from regard.errors import DiskError
 
 PAIRS = [(f"Satz {number} \u2028 ä\r", f"sentence\t{number} 漢字" * (number % 7)) for number in range(2500)]

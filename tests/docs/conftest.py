@@ -1,4 +1,4 @@
-"""A quick `regard`, and small runs that stand where a page's own would take minutes to train."""
+"""Small stand-in runs for runs that take minutes to train."""
 
 import shutil
 import subprocess
@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from support import small_images, small_painter, small_texts
+from support import small_diffusion, small_images, small_text_tasks
 from support.page_run import environment
-from support.undrawn import UNDRAWN
+from support.without_figures import WITHOUT_FIGURES
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +20,7 @@ WORDS = "tokenizer.kind=words tokenizer.min_count=1 tokenizer.joint=false model.
 TRANSFORMER = "model.d_model=32 model.heads=4 model.d_ff=64 model.encoder_layers=2 model.decoder_layers=2"
 READER = (
     "model.layers=2 model.d_model=32 model.heads=2 model.d_ff=64 model.max_length=64 tokenizer.vocab_size=120 tokenizer.min_count=1 "
-    "train.lr=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.average=none"
+    "train.lr=0.005 train.warmup=10 train.batch_tokens=256 train.epochs=1 train.averaging=none"
 )
 WRITER = "model.size=nano tokenizer.vocab_size=300 train.steps=3 train.batch_tokens=512"
 STAND_INS = {
@@ -33,33 +33,37 @@ STAND_INS = {
     "gpt": f"gpt data.train=text.txt {WRITER}",
     "ngram": "ngram data.train=text.txt tokenizer.vocab_size=300",
     "shapes": f"vit data.path=bars {' '.join(small_images.SMALL)} train.steps=5",
-    "digits": f"paint data.path=toys {' '.join(small_painter.SMALL)} train.steps=3",
+    "digits": f"paint data.path=toys {' '.join(small_diffusion.SMALL)} train.steps=3",
     "gpt-sentiment": f"gpt-sentiment data.train=train.tsv data.valid=dev.tsv {WRITER}",
 }
-"""How each stand-in is trained, in a second or two."""
+"""Settings of each stand-in, which trains in a second or two."""
 
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all pages: the picture book is written down once."""
+    """One cache folder for all pages."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
-    """A small run by its name, trained when it is first asked for."""
+    """A small run by name, trained on first use."""
     from regard.data.catalog import pairs as picturebook_pairs
 
     folder = tmp_path_factory.mktemp("stand-ins")
-    for write in (small_texts.write_labelled, small_texts.write_tagged, small_texts.write_questions):
+    for write in (
+        small_text_tasks.write_labelled,
+        small_text_tasks.write_tagged,
+        small_text_tasks.write_questions,
+    ):
         write(folder)
-    small_texts.write_documents(folder)
+    small_text_tasks.write_documents(folder)
     small_images.write_folders(folder / "bars")
     (folder / "toys").mkdir()
-    small_painter.write_toys(folder / "toys", labels=10)
+    small_diffusion.write_toys(folder / "toys", labels=10)
     pairs = list(islice(picturebook_pairs("picturebook", "train"), 400))
-    for place, name in enumerate(("little.de", "little.en")):
-        (folder / name).write_text("".join(f"{pair[place]}\n" for pair in pairs), "utf-8")
+    for side, name in enumerate(("little.de", "little.en")):
+        (folder / name).write_text("".join(f"{pair[side]}\n" for pair in pairs), "utf-8")
 
     def made(name: str) -> Path:
         run = folder / "runs" / name
@@ -70,12 +74,12 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
             ):  # absolute, since a page evaluates in a folder of its own
                 keys += [f"data.source={folder / 'little.de'}", f"data.target={folder / 'little.en'}"]
             command = ["regard", "train", recipe, *keys, "--out", str(run)]
-            surroundings = environment(cache, programs)
-            if name != "picturebook":  # a page lists all that is in that one
-                surroundings["QUICK_FIRST"] = UNDRAWN
+            variables = environment(cache, programs)
+            if name != "picturebook":  # a page lists the files of that one
+                variables["QUICK_FIRST"] = WITHOUT_FIGURES
             done = subprocess.run(
-                [shutil.which("regard", path=surroundings["PATH"]) or "", *command[1:]],
-                cwd=folder, env=surroundings, capture_output=True, text=True,
+                [shutil.which("regard", path=variables["PATH"]) or "", *command[1:]],
+                cwd=folder, env=variables, capture_output=True, text=True,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
         return run
@@ -85,7 +89,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Pa
 
 @pytest.fixture(scope="session")
 def real_run(tmp_path_factory: pytest.TempPathFactory, programs: Path, cache: Path) -> Callable[[str], Path]:
-    """A run as the quick start makes it, with all the minutes it takes."""
+    """A run trained in full, as in the quick start."""
     folder = tmp_path_factory.mktemp("real")
 
     def made(name: str) -> Path:

@@ -1,7 +1,7 @@
-"""The parts of the examples that their READMEs do not show by themselves."""
+"""Code of the examples that their READMEs do not run."""
 
 import pytest
-from glossary import PLACEHOLDERS, Glossary, show
+from glossary import PLACEHOLDERS, Glossary, reveal
 
 GLOSSARY = Glossary({"Dichtungen": "seals", "Gleitringdichtungen": "mechanical seals", "Pumpen": "pumps"})
 
@@ -10,7 +10,7 @@ def test_terms_are_hidden_and_shown_again() -> None:
     hidden, meant = GLOSSARY.hide("Wir bestellen zwei Gleitringdichtungen und neun Pumpen.")
     assert hidden == "Wir bestellen zwei TERMA und neun TERMB."
     assert meant == {"TERMA": "mechanical seals", "TERMB": "pumps"}
-    assert show("For TERMB, order TERMA.", meant) == "For pumps, order mechanical seals."
+    assert reveal("For TERMB, order TERMA.", meant) == "For pumps, order mechanical seals."
 
 
 def test_a_term_inside_another_word_is_none() -> None:
@@ -25,4 +25,4 @@ def test_more_terms_than_placeholders_are_left_to_the_model() -> None:
 
 @pytest.mark.parametrize("lost", ["We order TERMB.", "TERMA TERMA TERMB"])
 def test_a_term_that_is_lost_or_comes_twice_is_noticed(lost: str) -> None:
-    assert show(lost, {"TERMA": "seals", "TERMB": "pumps"}) is None
+    assert reveal(lost, {"TERMA": "seals", "TERMB": "pumps"}) is None

@@ -1,4 +1,4 @@
-"""Commands, files and keys that a page names within a sentence or a table: they are not run, but they must exist."""
+"""Commands, files and keys that a page names in a sentence or a table: they are not run, but must exist."""
 
 import re
 import shlex
@@ -32,13 +32,13 @@ REQUIRED = {
         )
     },
 }
-"""What a recipe cannot do without, laid under what a page gives."""
+"""Required settings of recipes, added to those that a page shows."""
 
 
 def spans(page: Path) -> Iterator[str]:
-    """What stands in backticks outside of blocks."""
+    """Text in backticks outside of fenced blocks."""
     text = FENCE.sub("", page.read_text("utf-8"))
-    yield from (found.replace("\\|", "|") for found in re.findall(r"`([^`\n]+)`", text))
+    yield from (span.replace("\\|", "|") for span in re.findall(r"`([^`\n]+)`", text))
 
 
 def problems(span: str) -> Iterator[str]:
@@ -63,7 +63,7 @@ def problems_of_command(words: list[str]) -> Iterator[str]:
             yield f"there is no {name}"
             return
         command = command.commands[words.pop(0)]
-    known = {each for param in command.params for each in (*param.opts, *param.secondary_opts)} | {
+    known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)} | {
         "--help",
         "-h",
     }
@@ -87,6 +87,11 @@ def problems_of_recipe(recipe: str, keys: list[str]) -> Iterator[str]:
 @pytest.mark.parametrize("page", pages(ROOT), ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_names_exists(page: Path) -> None:
     assert [problem for span in spans(page) for problem in problems(span)] == []
+
+
+def test_the_overview_lists_every_recipe() -> None:
+    overview = (ROOT / "docs" / "index.md").read_text("utf-8").split("## Recipes")[1]
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", overview, re.MULTILINE)) == shipped_recipes()
 
 
 @pytest.mark.parametrize(

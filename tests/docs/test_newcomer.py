@@ -1,4 +1,4 @@
-"""The script that follows the README as a newcomer would finds what to do there."""
+"""benchmarks/newcomer.py finds its commands in the README."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The chapters as notebooks: written, opened, and run from their first cell to their last."""
+"""The chapters as notebooks: written, validated and executed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +18,18 @@ QUICK = {"01-kernel-regression"}
 """Run by `make test`; the rest by `make test-slow`."""
 
 
-def test_every_chapter_becomes_a_sound_notebook_with_its_pictures(tmp_path: Path) -> None:
+def test_every_chapter_becomes_a_valid_notebook_with_its_pictures(tmp_path: Path) -> None:
     written = write_all(tmp_path)
     assert [path.stem for path in written] == [page.stem for page in PAGES]
     for path in written:
         opened = nbformat.read(path, as_version=4)
         nbformat.validate(opened)
         text = "\n".join(cell.source for cell in opened.cells if cell.cell_type == "markdown")
-        for found in [part.split(")")[0] for part in text.split("(pictures/")[1:]]:
-            assert (tmp_path / "pictures" / found).exists(), f"{path.name}: {found}"
-        for found in [part.split(")")[0] for part in text.split("](")[1:]]:
-            if found.endswith(".ipynb") and found[:2].isdigit():
-                assert (tmp_path / found).exists(), f"{path.name}: {found}"
+        for picture in [part.split(")")[0] for part in text.split("(pictures/")[1:]]:
+            assert (tmp_path / "pictures" / picture).exists(), f"{path.name}: {picture}"
+        for link in [part.split(")")[0] for part in text.split("](")[1:]]:
+            if link.endswith(".ipynb") and link[:2].isdigit():
+                assert (tmp_path / link).exists(), f"{path.name}: {link}"
         assert any(cell.cell_type == "code" for cell in opened.cells)
         assert "<details" not in text
 
@@ -39,13 +39,13 @@ def test_the_same_page_is_the_same_notebook() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [pytest.param(each, marks=[] if each.stem in QUICK else [pytest.mark.slow]) for each in PAGES],
+    "page", [pytest.param(page, marks=[] if page.stem in QUICK else [pytest.mark.slow]) for page in PAGES],
     ids=lambda page: page.stem,
 )  # fmt: skip
 def test_a_notebook_runs(
     page: Path, tmp_path: Path, programs: Path, cache: Path, stand_in: Callable[[str], Path], monkeypatch
 ) -> None:
-    """In a kernel of its own. What takes minutes has its stand-in, as the quick reading of the page has."""
+    """In a separate kernel, with stand-ins for runs that take minutes."""
     for name, value in environment(cache, programs).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
@@ -58,9 +58,9 @@ def test_a_notebook_runs(
 
 
 def slow_cells(page: Path) -> set[str]:
-    """The cells of blocks that take minutes."""
+    """Cells of slow blocks."""
     return {
-        "%%bash\n" + "\n".join(each.text for each in commands(block.text))
+        "%%bash\n" + "\n".join(command.text for command in commands(block.text))
         for block in blocks(page.read_text("utf-8"))
         if block.slow
     }

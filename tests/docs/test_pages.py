@@ -86,7 +86,13 @@ def test_files_are_written_and_slow_blocks_wait(tmp_path: Path) -> None:
         run_page(tmp_path, text, slow=True)
 
 
-def test_a_command_may_go_on_over_several_lines() -> None:
+def test_an_example_matches_any_output_but_none(tmp_path: Path) -> None:
+    assert run_page(tmp_path, "```console example\n$ echo one\ntwo\n```\n") == 1
+    with pytest.raises(PageFailed, match="printed nothing"):
+        run_page(tmp_path, "```console example\n$ true\ntwo\n```\n")
+
+
+def test_a_command_may_continue_over_several_lines() -> None:
     [one, two] = commands("$ echo a \\\n  b\na b\n$ true\n")
     assert one.text == "echo a \\\n  b"
     assert one.expected == "a b"

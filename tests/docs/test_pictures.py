@@ -1,4 +1,4 @@
-"""The pictures of pages in the guide can be taken anew, by a command of the repository."""
+"""docs/building/pictures.py recreates the pictures of the guide."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from support.page_run import ROOT, environment
         pytest.param("server.png", marks=pytest.mark.slow),
     ],
 )
-def test_pages_are_photographed(
+def test_screenshots_are_recreated(
     name: str, stand_in: Callable[[str], Path], tmp_path: Path, programs: Path, cache: Path
 ) -> None:
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -481,7 +481,7 @@ static void test_exhausted_step(int passes, int activation, int pre_norm) {
     step.encoder.offsets = step.decoder.offsets = step.decoder.source_offsets = TINY_OFFSETS;
     Range range = {0, TINY_SEQUENCES};
     Arena counted = counting_arena();
-    CHECK(!place_chunk(&step, range, passed, &counted), "counts");
+    CHECK(!allocate_chunk(&step, range, passed, &counted), "counts");
     int64_t enough = counted.used + scratch_floats(&step, range);
     int succeeded = 0;
     for (int64_t count = 0; count <= enough; count += count + 397 > enough && count < enough ? enough - count : 397) {

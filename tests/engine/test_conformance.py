@@ -22,8 +22,7 @@ from regard.nn import Packed
 from regard.nn.build import build, build_bert, build_gpt, build_vit
 from regard.nn.transformer import Transformer
 from regard.tokenization import Tokenizer
-from regard.training.loss import SmoothedKL
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective, SmoothedKL
 
 PADDING, WORDS = Tokenizer.padding, 75
 SIZES = (
@@ -94,7 +93,7 @@ def reference(model: Transformer, batch: Batch, r_drop: float) -> tuple[Tensor, 
 
 def check(model: Transformer, batch: Batch, r_drop: float) -> None:
     torch.manual_seed(6)
-    loss = PairObjective(model, PADDING, 0.1, r_drop)(batch)
+    loss = Seq2SeqObjective(model, PADDING, 0.1, r_drop)(batch)
     found = gradients(loss, model)
     expected_loss, expected = reference(model, batch, r_drop)
     torch.testing.assert_close(loss.detach().double(), expected_loss, rtol=3e-6, atol=0)
@@ -140,7 +139,7 @@ def test_loss_from_hidden_states_where_the_fused_loss_is_not_used(monkeypatch: p
     torch.manual_seed(1)
     config = TransformerConfig(**SIZES[0], dropout=0.2, attention_dropout=0.15)  # type: ignore[arg-type]
     model = randomised(build(config, WORDS, WORDS, PADDING).train())
-    monkeypatch.setattr("regard.training.objective.translation_loss", lambda *_, **__: None)
+    monkeypatch.setattr("regard.training.objectives.translation_loss", lambda *_, **__: None)
     check(model, BATCH, 0.0)
     check(model, BATCH, 1.5)
 
@@ -214,14 +213,14 @@ def test_hidden_states_and_gradients_of_bert(heads: int, activation: str, places
     assert_same(found, expected, bert, twin)
 
 
-@pytest.mark.parametrize("read", ["class", "mean"])
+@pytest.mark.parametrize("pooling", ["class", "mean"])
 @pytest.mark.parametrize("position", ["learned", "sinusoidal"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh", "silu"])
-def test_hidden_states_and_gradients_of_vit(activation: str, position: str, read: str) -> None:
+def test_hidden_states_and_gradients_of_vit(activation: str, position: str, pooling: str) -> None:
     torch.manual_seed(1)
     config = VitConfig(
         height=8, width=12, channels=3, patch=4, layers=2, d_model=32, heads=4, d_ff=48, dropout=0.0, attention_dropout=0.0,
-        activation=activation, position=position, read=read, mean=(0.5, 0.4, 0.3), spread=(0.2, 0.3, 0.4),  # type: ignore[arg-type]
+        activation=activation, position=position, pooling=pooling, mean=(0.5, 0.4, 0.3), std=(0.2, 0.3, 0.4),  # type: ignore[arg-type]
     )  # fmt: skip
     vit = randomised(build_vit(config, 5)).train().vit
     twin, pixels = copy.deepcopy(vit).double(), torch.rand(3, 3, 8, 12)
@@ -239,7 +238,7 @@ def curve(steps: int, twin: bool) -> list[float]:
     )
     # A ReLU within a rounding of 0 opens here and not there: short steps over many tokens keep that small.
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
-    objective = PairObjective(model.train(), PADDING, 0.1)
+    objective = Seq2SeqObjective(model.train(), PADDING, 0.1)
     generator = torch.Generator().manual_seed(5)
     pairs = []
     for _ in range(800):
@@ -274,4 +273,4 @@ def test_the_plan_names_what_it_supports() -> None:
     model = build(TransformerConfig(**SIZES[0]), WORDS, WORDS, PADDING).eval()  # type: ignore[arg-type]
     found = plan(model)
     assert isinstance(found, Plan)
-    assert found.refused == {"generation": "a translation is searched for"}
+    assert found.refused == {"generation": "an encoder-decoder uses beam search"}

@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 from regard.config.models import BertConfig, GptConfig, RnnConfig, TransformerConfig
 from regard.data.batches import Batches
-from regard.data.examples import NOTHING, Example, TextBatch, all_batches
+from regard.data.examples import IGNORE_INDEX, Example, TextBatch, all_batches
 from regard.engine.forward import bert_hidden_at, run, run_tokens, seq2seq_hidden
 from regard.nn import Packed
-from regard.nn.bert import BertReader
-from regard.nn.build import Head, build, build_bert, build_gpt, build_reader
-from regard.training.objective import PairObjective
+from regard.nn.bert import TextEmbedder
+from regard.nn.build import Head, build, build_bert, build_gpt, build_text_model
 from regard.training.objectives import (
     ClassObjective,
     GptClassObjective,
     HeadObjective,
     LanguageObjective,
     PretrainingObjective,
+    Seq2SeqObjective,
     SpanObjective,
     TagObjective,
 )
@@ -38,7 +38,7 @@ def texts() -> TextBatch:
     chance = np.random.default_rng(3)
     examples = []
     for number, length in enumerate((9, 4, 1, 7, 4)):
-        marks = np.where(chance.random(length) < 0.5, chance.integers(0, 4, length), NOTHING)
+        marks = np.where(chance.random(length) < 0.5, chance.integers(0, 4, length), IGNORE_INDEX)
         labels = (number % 2, min(2, length - 1))
         examples.append(Example(number, chance.integers(3, WORDS - 3, length), min(3, length), labels, marks))
     (batch,) = all_batches(examples, 1000)
@@ -76,7 +76,10 @@ OBJECTIVES: list[tuple[Callable[[], nn.Module], Callable[[nn.Module], HeadObject
     (lambda: head_of("span"), SpanObjective),
     (lambda: head_of("pretraining"), PretrainingObjective),
     (lambda: build_gpt(GPT, "language", WORDS), LanguageObjective),
-    (lambda: build_reader(GPT, "classes", WORDS, -1, 4), lambda model: GptClassObjective(model, language=0.5)),
+    (
+        lambda: build_text_model(GPT, "classes", WORDS, -1, 4),
+        lambda model: GptClassObjective(model, language=0.5),
+    ),
 ]
 
 
@@ -98,7 +101,7 @@ def test_losses_of_packed_texts_equal_those_of_the_padded_modules(
     model, batch = make().eval(), texts()
     if isinstance(objective(model), SpanObjective | LanguageObjective):
         batch = TextBatch(
-            batch.ids, batch.segments, batch.labels.clamp(max=0), batch.marks.clamp(min=0), 25, 25, 5, ()
+            batch.ids, batch.segments, batch.labels.clamp(max=0), batch.token_labels.clamp(min=0), 25, 25, 5, ()
         )
     with plain():
         expected = loss_and_gradients(objective(model), model, batch)
@@ -116,7 +119,7 @@ def test_the_loss_of_packed_pairs_equals_that_of_the_padded_modules(
     config = TransformerConfig(encoder_layers=1, decoder_layers=1, d_model=16, heads=2, d_ff=32, dropout=0.0)
     model = build(config, WORDS, WORDS, PADDING)
     (batch,) = Batches.of_pairs([([5, 6, 7], [8]), ([9], [10, 11, 12, 13]), ([], [14])], 1000, 20)
-    objective = PairObjective(model, PADDING, 0.1, r_drop)
+    objective = Seq2SeqObjective(model, PADDING, 0.1, r_drop)
     with plain():
         expected = loss_and_gradients(objective, model, batch)
     request.getfixturevalue("never_padded")
@@ -129,7 +132,7 @@ def test_the_loss_of_packed_pairs_equals_that_of_the_padded_modules(
 def test_pooled_vectors(body: str, pooling: Any, plain: Plain, request: pytest.FixtureRequest) -> None:
     torch.manual_seed(1)
     below = build_gpt(GPT, "language", WORDS).gpt if body == "gpt" else head_of("none").bert
-    model, batch = BertReader(below, pooling).eval(), texts()
+    model, batch = TextEmbedder(below, pooling).eval(), texts()
     with plain():
         expected = run(model, batch.ids, batch.segments)
     request.getfixturevalue("never_padded")
@@ -178,7 +181,7 @@ def test_a_wrapped_model_is_called_with_its_own_padding() -> None:
     found = run(wrapped, batch.ids, batch.segments)
     torch.testing.assert_close(found, run(model, batch.ids, batch.segments), rtol=1e-5, atol=1e-5)
     assert torch.equal(wrapped.seen, batch.ids.padded(PADDING))
-    with pytest.raises(TypeError, match="Linear holds no BERT"):
+    with pytest.raises(TypeError, match="Linear contains no BERT"):
         run(nn.Linear(2, 2), batch.ids)
 
 

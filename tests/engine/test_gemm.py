@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.engine.gemm import linear_packed, prepack
 from regard.engine.library import data_ptr, library
+from regard.engine.ops import linear_packed, prepack
 
 ROWS = (0, 1, 2, 3, 5, 11, 24, 25, 97, 193, 400)
 RELU, ACCUMULATE = 1, 2

@@ -13,16 +13,16 @@ import pytest
 from support.engine_calls import child_environment
 
 from regard.engine import build, locate
-from regard.engine.build import Target, key
-from regard.engine.locate import compiled, find_library
+from regard.engine.build import Target, cache_key
+from regard.engine.locate import compile_into_cache, find_library
 from regard.errors import RegardError
 
 GENERIC, BETTER = Target("generic"), Target("better", ("-DBETTER",), frozenset({"strong"}))
 SLOWER = "PyTorch operations are used, which are slower"
 EXPORT = '#define EXPORT __attribute__((visibility("default")))\n'
-SMALL = EXPORT + "EXPORT int works(void) { return 1; }\n"
+SMALL = EXPORT + "EXPORT int self_test(void) { return 1; }\n"
 ILLEGAL_WHERE_BETTER = f"""{EXPORT}
-EXPORT int works(void) {{
+EXPORT int self_test(void) {{
 #ifdef BETTER
     __builtin_trap();
 #endif
@@ -54,7 +54,7 @@ def small_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def announce(monkeypatch: pytest.MonkeyPatch, features: str) -> None:
-    monkeypatch.setattr(locate, "processor", lambda: features)
+    monkeypatch.setattr(locate, "processor_features", lambda: features)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def built() -> Path:
     return path
 
 
-def digest_of(path: Path) -> Path:
+def tokenizer_digest(path: Path) -> Path:
     return path.with_name(path.name + ".sha256")
 
 
@@ -108,7 +108,7 @@ def test_compiled_and_tried_once_and_found_again(monkeypatch: pytest.MonkeyPatch
     assert sorted(each.name for each in cache.iterdir()) == sorted(
         [path.name, path.name + ".sha256", note.name]
     )
-    monkeypatch.setattr(locate, "compiled", lambda *_: pytest.fail("compiled twice"))
+    monkeypatch.setattr(locate, "compile_into_cache", lambda *_: pytest.fail("compiled twice"))
     no_trial(monkeypatch)
     assert find()[0] == path
 
@@ -154,8 +154,8 @@ def test_a_target_that_the_compiler_does_not_know_is_left_out(
 
 @pytest.mark.parametrize("part", ["sources", "header", "compiler_version", "flags", "target", "libc"])
 def test_the_key_covers(part: str, small_source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = key("cc", GENERIC)
-    assert key("cc", GENERIC) == here
+    here = cache_key("cc", GENERIC)
+    assert cache_key("cc", GENERIC) == here
     target = GENERIC
     if part == "sources":
         small_source.write_text(SMALL + "\n")
@@ -169,10 +169,10 @@ def test_the_key_covers(part: str, small_source: Path, monkeypatch: pytest.Monke
         target = BETTER
     else:
         monkeypatch.setattr(build, part, lambda *_: "another")
-    assert key("cc", target) != here
+    assert cache_key("cc", target) != here
 
 
-def test_the_compiler_tells_its_version() -> None:
+def test_the_version_of_the_compiler() -> None:
     assert re.search(r"\d+\.\d+", build.compiler_version("cc"))
     assert build.compiler_version("/nonexistent") == ""
 
@@ -181,7 +181,8 @@ def test_sources_are_compiled_one_by_one(small_source: Path, monkeypatch: pytest
     other = small_source.with_name("other.c")
     other.write_text("static int helper;\nint *part(void) { return &helper; }\n")
     small_source.write_text(
-        EXPORT + "static int helper;\nint *part(void);\nEXPORT int works(void) { return part() != &helper; }\n"
+        EXPORT
+        + "static int helper;\nint *part(void);\nEXPORT int self_test(void) { return part() != &helper; }\n"
     )
     monkeypatch.setattr(build, "SOURCES", (small_source, other))
     assert built()
@@ -227,7 +228,7 @@ def test_a_processor_that_announces_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         raise OSError
 
     monkeypatch.setattr(Path, "read_text", refuses)
-    assert locate.processor.__wrapped__() == ""
+    assert locate.processor_features.__wrapped__() == ""
 
 
 def test_an_illegal_instruction_makes_the_next_target_be_taken(
@@ -241,7 +242,7 @@ def test_an_illegal_instruction_makes_the_next_target_be_taken(
 
 
 def test_no_target_runs(ship: Ship) -> None:
-    ship(EXPORT + "EXPORT int works(void) { __builtin_trap(); }\n")
+    ship(EXPORT + "EXPORT int self_test(void) { __builtin_trap(); }\n")
     illegal = "its trial run ended with an illegal instruction"
     assert find() == (None, f"no shipped library runs here (better: {illegal}; generic: {illegal}): {SLOWER}")
 
@@ -253,7 +254,7 @@ def test_a_compiled_target_that_does_not_run_is_left_out(small_source: Path) -> 
     assert sentence == "compiled by cc for generic (better: its trial run ended with an illegal instruction)"
 
 
-def test_a_trial_is_remembered_for_one_processor_and_one_library(
+def test_a_trial_is_cached_for_one_processor_and_one_library(
     ship: Ship, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     better, _ = ship()
@@ -282,7 +283,7 @@ def test_a_note_that_cannot_be_trusted_is_written_again(ship: Ship, how: str, tm
     assert (note.read_text(), note.stat().st_mode & 0o777) == ("runs\n", 0o644)
 
 
-def test_what_may_be_different_next_time_is_not_remembered(
+def test_results_that_may_change_are_not_cached(
     ship: Ship, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     better, _ = ship()
@@ -415,10 +416,10 @@ def spoil_shipped(how: str, better: Path) -> str:
         return f"{manifest} is not a manifest (Expecting"
     if how == "no sources":
         manifest.write_text("[]")
-        return f"{manifest} is not a manifest (it names no sources)"
+        return f"{manifest} is not a manifest (it has no digest of the sources)"
     if how == "no libraries":
         manifest.write_text(json.dumps({**content, "libraries": {}}))
-        return f"{manifest} is not a manifest (it names no libraries)"
+        return f"{manifest} is not a manifest (it has no list of libraries)"
     assert how == "no digest"
     del content["libraries"][0]["sha256"]
     manifest.write_text(json.dumps(content))
@@ -507,15 +508,15 @@ def spoiled(path: Path, how: str) -> None:
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
     elif how == "digest missing":
-        digest_of(path).unlink()
+        tokenizer_digest(path).unlink()
     elif how == "digest of something else":
-        digest_of(path).write_text("0" * 64 + "\n")
+        tokenizer_digest(path).write_text("0" * 64 + "\n")
     elif how == "digest is not text":
-        digest_of(path).write_bytes(b"\xff\xfe")
+        tokenizer_digest(path).write_bytes(b"\xff\xfe")
     elif how == "digest writable by others":
-        digest_of(path).chmod(0o666)
+        tokenizer_digest(path).chmod(0o666)
     else:
-        os.chown(path if how == "another user's" else digest_of(path), 12345, -1)
+        os.chown(path if how == "another user's" else tokenizer_digest(path), 12345, -1)
 
 
 WAYS = [
@@ -555,7 +556,7 @@ def test_a_spoiled_library_that_cannot_be_compiled_again_is_not_loaded(monkeypat
     path = built()
     spoiled(path, "truncated")
     announce(monkeypatch, "fpu strong")
-    monkeypatch.setattr(locate, "compiled", lambda *_: "the disk is full")
+    monkeypatch.setattr(locate, "compile_into_cache", lambda *_: "the disk is full")
     assert find() == (
         None,
         "the native library could not be compiled (better: the disk is full; generic: the disk is full): "
@@ -613,9 +614,9 @@ def test_a_library_that_the_linker_refuses(
         pytest.skip("no C compiler")
     monkeypatch.setattr(build, "targets", lambda: (GENERIC,))
     cache.mkdir()
-    foreign = cache / f"engine-generic-{key(compiler, GENERIC)}.so"
+    foreign = cache / f"engine-generic-{cache_key(compiler, GENERIC)}.so"
     foreign.write_bytes(b"not a library")
-    digest_of(foreign).write_text(locate.digest(foreign))  # so that only the linker notices
+    tokenizer_digest(foreign).write_text(locate.digest(foreign))  # so that only the linker notices
     assert locate.is_intact(foreign)
     path, sentence = find()
     assert path is None
@@ -656,11 +657,11 @@ def test_two_processes_at_once(cache: Path) -> None:
 def test_two_installations_at_once_without_a_lock(small_source: Path, cache: Path) -> None:
     """Each installs a file and its digest; another one's digest at most means that it is compiled again."""
     path = built()
-    assert not compiled("cc", BETTER, path)
+    assert not compile_into_cache("cc", BETTER, path)
     assert locate.is_intact(path)
     small_source.write_text(SMALL.replace("1", "2"))
     other = cache / "other.so"
-    assert not compiled("cc", GENERIC, other)
+    assert not compile_into_cache("cc", GENERIC, other)
     other.replace(path)  # between the two renames of another process
     assert not locate.is_intact(path)
 

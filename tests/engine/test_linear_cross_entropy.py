@@ -5,7 +5,7 @@ import torch
 
 from regard.engine import loss as engine_loss
 from regard.engine.loss import linear_cross_entropy
-from regard.training.loss import SmoothedKL
+from regard.training.objectives import SmoothedKL
 
 PAD = 2
 

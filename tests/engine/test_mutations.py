@@ -28,9 +28,8 @@ from regard.nn.bert import BertClassifier
 from regard.nn.build import build_bert, build_gpt, build_vit
 from regard.nn.seq2seq import Decodable
 from regard.nn.transformer import Transformer
-from regard.tokenization import LetterTokenizer, Tokenizer
-from regard.training.loss import SmoothedKL
-from regard.training.objective import PairObjective
+from regard.tokenization import CharacterTokenizer, Tokenizer
+from regard.training.objectives import Seq2SeqObjective, SmoothedKL
 
 Plain = Callable[[], AbstractContextManager[None]]
 LIMITS = DecodingConstraints(
@@ -59,7 +58,7 @@ SOURCE, TARGET, LABELS = (each.padded(PADDING) for each in (BATCH.source, BATCH.
 
 def learned(model: Transformer) -> tuple[Tensor, dict[str, Tensor]]:
     model.zero_grad()
-    loss = PairObjective(model, PADDING, 0.1)(BATCH)
+    loss = Seq2SeqObjective(model, PADDING, 0.1)(BATCH)
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach(), {
         name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None
@@ -162,7 +161,7 @@ def test_a_layer_with_another_dropout_has_it(name: str) -> None:
 def test_autocast_runs_the_modules() -> None:
     model = small().train()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert plan(model) == Unsupported("autocast is on, the kernels compute in float32")
+        assert plan(model) == Unsupported("autocast is on; the kernels compute in float32")
 
 
 def test_functorch_runs_the_modules(plain: Plain) -> None:
@@ -186,7 +185,7 @@ def test_functorch_runs_the_modules(plain: Plain) -> None:
 def test_a_functional_call_with_other_weights_uses_them(plain: Plain) -> None:
     model = small().train()
     learned(model)
-    objective = PairObjective(model, PADDING, 0.1)
+    objective = Seq2SeqObjective(model, PADDING, 0.1)
     other = {name: each.detach() * 1.2 for name, each in model.named_parameters()}
 
     class Loss(nn.Module):
@@ -209,7 +208,7 @@ def test_compile_and_export_see_modules_only() -> None:
     exported = torch.export.export(model, (SOURCE, TARGET))
     torch.testing.assert_close(exported.module()(SOURCE, TARGET), model(SOURCE, TARGET), rtol=1e-4, atol=1e-4)
     compiled = torch.compile(model, backend="eager")
-    assert plan(cast(nn.Module, compiled)) == Unsupported("the kernels do not know OptimizedModule")
+    assert plan(cast(nn.Module, compiled)) == Unsupported("the kernels do not implement OptimizedModule")
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
@@ -218,7 +217,7 @@ def test_activation_checkpointing_of_a_whole_step(reentrant: bool, plain: Plain)
     torch.manual_seed(6)
     expected = learned(model)
     model.zero_grad()
-    objective = PairObjective(model, PADDING, 0.1)
+    objective = Seq2SeqObjective(model, PADDING, 0.1)
     trigger = torch.ones((), requires_grad=True)
     torch.manual_seed(6)
     loss = checkpoint(lambda one: objective(BATCH) * one, trigger, use_reentrant=reentrant)
@@ -229,7 +228,7 @@ def test_activation_checkpointing_of_a_whole_step(reentrant: bool, plain: Plain)
 
 def test_second_derivatives_are_refused() -> None:
     model = small().train()
-    loss = PairObjective(model, PADDING, 0.1)(BATCH)
+    loss = Seq2SeqObjective(model, PADDING, 0.1)(BATCH)
     with pytest.raises(RuntimeError, match="no second derivatives"):
         torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
 
@@ -243,7 +242,7 @@ def test_ids_outside_the_vocabulary_are_refused(side: str, wrong: int) -> None:
     values[7] = wrong
     ids[side] = ids[side].like(values)
     with pytest.raises(ValueError, match=f"token id {wrong} is outside the vocabulary of {WORDS}"):
-        PairObjective(model, PADDING, 0.1)(Batch(**ids, tokens=BATCH.tokens, sentences=()))
+        Seq2SeqObjective(model, PADDING, 0.1)(Batch(**ids, tokens=BATCH.tokens, sentences=()))
     native = native_search(model.eval(), 256)
     assert native is not None
     translator = TranslationPipeline(model, NoText(), NoText())  # type: ignore[arg-type]
@@ -302,14 +301,14 @@ def test_a_changed_gpt_gives_what_its_modules_give(name: str, plain: Plain) -> N
 
 def test_a_writer_sees_weights_that_change_between_two_calls(plain: Plain) -> None:
     model = gpt()
-    tokenizer = LetterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
+    tokenizer = CharacterTokenizer("characters", "".join(chr(97 + each) for each in range(46)))
     writer = Generator(model, tokenizer, 16, torch.device("cpu"))
     config = GenerationConfig(tokens=8, beam=2)
-    first = writer.write(["ab"], config)
+    first = writer.complete(["ab"], config)
     model.gpt.token_embedding.weight.data.copy_(model.gpt.token_embedding.weight.data.flip(0))  # type: ignore[union-attr,operator]
-    second = writer.write(["ab"], config)
+    second = writer.complete(["ab"], config)
     with plain():
-        expected = writer.write(["ab"], config)
+        expected = writer.complete(["ab"], config)
     assert second == expected
     assert second != first
 

@@ -63,7 +63,7 @@ def test_a_row_has_the_same_bits_in_any_company() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"position": "alibi"}, {"position": "relative"}, {"score": "general"}])
-def test_what_the_kernels_do_not_know_is_left_to_the_plain_model(changes: dict[str, object]) -> None:
+def test_unsupported_models_use_the_plain_model(changes: dict[str, object]) -> None:
     assert native_gpt(model(**changes)) is None
     assert native_gpt(model().train()) is None
 

@@ -51,7 +51,7 @@ def settings(options: BeamSearchConfig) -> SearchSettings:
         options.max_length,
         LIMITS.begin,
         LIMITS.end,
-        LIMITS.never,
+        LIMITS.suppressed,
         options.length_penalty,
     )
 
@@ -108,11 +108,11 @@ def test_the_same_hypotheses_as_the_plain_search(
 @torch.no_grad()
 def rescored(made: Transformer, source: list[int], ids: tuple[int, ...], options: BeamSearchConfig) -> float:
     """The log probability of a translation by one pass over it in float64, without what no translation contains."""
-    room = min(LIMITS.room_for(len(source)), options.max_length)
+    room = min(LIMITS.max_length_for(len(source)), options.max_length)
     wanted = [*ids, *([LIMITS.end] if len(ids) < room else [])]  # what fills the room was cut off
     written = torch.tensor([[LIMITS.begin, *wanted[:-1]]])
     logits = copy.deepcopy(made).double()(torch.tensor([source]), written)[0]
-    logits[:, list(LIMITS.never)] = -torch.inf
+    logits[:, list(LIMITS.suppressed)] = -torch.inf
     logits[0, LIMITS.end] = -torch.inf
     return float(logits.log_softmax(-1)[torch.arange(len(wanted)), torch.tensor(wanted)].sum())
 
@@ -128,7 +128,7 @@ def test_a_beam_as_wide_as_the_vocabulary() -> None:
     [BeamSearchConfig(beam=1), BeamSearchConfig(beam=4, nbest=4), BeamSearchConfig(beam=3, max_length=6)],
     ids=str,
 )
-def test_several_models_are_asked_as_one(options: BeamSearchConfig) -> None:
+def test_an_ensemble_equals_the_plain_search(options: BeamSearchConfig) -> None:
     """Of other depth, width and norm too: only their words must be the same."""
     members = [model(seed=1), model(seed=2, norm="post"), model(seed=3, d_model=64, d_ff=80, decoder_layers=3)]
     for some in (members[:2], members):
@@ -158,7 +158,7 @@ def test_a_translation_has_the_same_bits_in_any_batch(made: nn.Module) -> None:
     "changes",
     [{"position": "alibi"}, {"position": "relative"}, {"score": "additive"}, {"d_model": 12, "heads": 3}],
 )
-def test_what_the_kernels_do_not_know_is_left_to_search(changes: dict[str, object]) -> None:
+def test_unsupported_models_use_the_plain_search(changes: dict[str, object]) -> None:
     assert native_search(model(**changes), 256) is None
 
 
@@ -212,7 +212,7 @@ def remembering(made: Transformer, seed: int, weight: float = 0.4) -> KnnModel:
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("options", [BeamSearchConfig(beam=1), BeamSearchConfig(beam=5, nbest=3)], ids=str)
-def test_neighbours_are_asked_as_search_asks_them(norm: str, options: BeamSearchConfig) -> None:
+def test_knn_search_equals_the_plain_search(norm: str, options: BeamSearchConfig) -> None:
     alone = model(norm=norm)
     for asked in (
         remembering(alone, 1),

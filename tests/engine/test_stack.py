@@ -89,8 +89,8 @@ def test_the_losses_are_proper_operators() -> None:
     tables = [
         -1,
         -1,
-        spec.place(model.gpt.token_embedding.weight),
-        spec.place(model.gpt.decoder.position.table),
+        spec.register(model.gpt.token_embedding.weight),
+        spec.register(model.gpt.decoder.position.table),
     ]
     offsets = Packed(text, torch.tensor(LENGTHS)).offsets
     arguments = (
@@ -307,9 +307,9 @@ def test_an_empty_batch_and_empty_sequences() -> None:
 )
 def test_offsets_that_do_not_fit_the_rows_are_refused(offsets: list[int]) -> None:
     spec, wrong, x = spec_of(encoder()), torch.tensor(offsets, dtype=torch.int32), torch.randn(10, 32)
-    with pytest.raises(ValueError, match="do not fit 10 rows"):
+    with pytest.raises(ValueError, match="do not match 10 rows"):
         run_stack(spec, x, wrong)
-    with pytest.raises(ValueError, match="do not fit 10 rows"):
+    with pytest.raises(ValueError, match="do not match 10 rows"):
         run_stack(spec, x, torch.tensor([0, 10]))  # int64
 
 
@@ -326,7 +326,7 @@ def test_selected_rows_outside_their_sequence_are_refused() -> None:
 
 def test_ids_and_lengths_beyond_the_model_are_refused() -> None:
     model, ids = gpt(), torch.zeros(40, dtype=torch.long)
-    with pytest.raises(ValueError, match="learned positions end at length 32"):
+    with pytest.raises(ValueError, match="longer than the 32 learned positions"):
         language_model_loss(model, Packed(ids, torch.tensor([40])), ids)
     wrong = Packed(torch.tensor([1, 2, 50, 3]), torch.tensor([4]))
     with pytest.raises(ValueError, match="token id 50 is outside the vocabulary of 50"):
@@ -389,8 +389,8 @@ def test_token_merging_is_the_plain_one() -> None:
     torch.manual_seed(1)
     lengths, counts = torch.tensor([9, 1, 4, 12]), torch.tensor([3, 0, 1, 5])
     keys = Packed(torch.randn(26, 8), lengths)
-    target = match(keys.values, keys, counts, near=False, first_stays=True)
-    plain = plain_match(keys.padded(0.0), keys.nonpad, counts, near=False, first_stays=True)
+    target = match(keys.values, keys, counts, neighbors_only=False, first_stays=True)
+    plain = plain_match(keys.padded(0.0), keys.nonpad, counts, neighbors_only=False, first_stays=True)
     starts = torch.nn.functional.pad((lengths - counts).cumsum(0), (1, 0))[:-1]
     assert torch.equal(target, (plain + starts.unsqueeze(1))[keys.nonpad])
     x, weight = torch.randn(26, 16, requires_grad=True), torch.rand(26)
@@ -401,4 +401,4 @@ def test_token_merging_is_the_plain_one() -> None:
     upstream = torch.randn_like(ours)
     assert torch.allclose(*(torch.autograd.grad(each, x, upstream)[0] for each in (ours, theirs)), atol=1e-6)
     with pytest.raises(ValueError, match="at most half"):
-        match(keys.values, keys, counts + 9, near=False, first_stays=True)
+        match(keys.values, keys, counts + 9, neighbors_only=False, first_stays=True)

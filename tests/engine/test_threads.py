@@ -20,18 +20,18 @@ import torch
 from support.engine_calls import KERNELS, MODELS, training_batch, transformer
 from regard.engine.library import kernels
 from regard.tokenization import Tokenizer
-from regard.training import objective
+from regard.training import objectives
 
 asked, path = int(sys.argv[1]), sys.argv[2]
 torch.set_num_threads(asked)
 results = {}
 for way in ("token loss", "hidden states"):
     if way == "hidden states":
-        objective.translation_loss = lambda *_, **__: None
+        objectives.translation_loss = lambda *_, **__: None
     for r_drop in (0.0, 1.5):
         model = transformer(dropout=0.0).train()
         torch.manual_seed(6)
-        loss = objective.PairObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
+        loss = objectives.Seq2SeqObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
         loss.backward()
         results[f"{way}, R-Drop {r_drop}"] = [loss.detach(), *(each.grad for each in model.parameters())]
 if kernels() is not None:
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("reference", ["one thread", "plain PyTorch"])
-def test_fewer_threads_than_asked_for_give_the_same_results(folder: Path, limit: str, reference: str) -> None:
+def test_fewer_threads_than_requested_give_the_same_results(folder: Path, limit: str, reference: str) -> None:
     expected, found = results(folder, reference), results(folder, limit)
     assert "token loss, R-Drop 1.5" in expected
     for name, tensors in expected.items():

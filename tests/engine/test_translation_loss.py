@@ -15,7 +15,7 @@ from regard.engine.library import library
 from regard.nn.build import build
 from regard.nn.transformer import Transformer
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 
 PADDING, WORDS = Tokenizer.padding, 75
 PLAN = sys.modules["regard.engine.plan"]
@@ -51,7 +51,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def fused(model: nn.Module, batch: Batch, r_drop: float = 0.0) -> Tensor | None:
-    objective = PairObjective(model, PADDING, 0.1, r_drop)
+    objective = Seq2SeqObjective(model, PADDING, 0.1, r_drop)
     return objective.fused(batch.source, batch.target, batch.labels.values)
 
 
@@ -99,7 +99,7 @@ def test_what_the_engine_does_not_compute_is_left_to_the_modules(settings: dict[
     model = model_of(**settings)
     assert PLAN.plan(model).reason == reason
     assert fused(model, SHORT) is None
-    assert torch.isfinite(PairObjective(model, PADDING, 0.1)(SHORT))
+    assert torch.isfinite(Seq2SeqObjective(model, PADDING, 0.1)(SHORT))
 
 
 @pytest.mark.parametrize(

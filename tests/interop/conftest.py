@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.small_checkpoint import their_weights, write_folder
+from support.small_bert_folder import their_weights, write_folder
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support.small_checkpoint import CONFIG, PIECES, their_weights, write_folder
+from support.small_bert_folder import CONFIG, PIECES, their_weights, write_folder
 from torch.nn import functional
 
 import regard
 from regard.cli.import_folder import import_folder
 from regard.errors import RegardError
-from regard.interop import bert
+from regard.interop import huggingface_bert
 
 FORMULAS = {
     "gelu": functional.gelu,
@@ -54,13 +54,13 @@ def written_out(
 
 
 def test_the_numbers_are_those_of_the_formulas(folder: Path) -> None:
-    found = bert.read(folder)
+    found = huggingface_bert.read(folder)
     ids = torch.tensor([[2, 7, 9, 3, 11, 12, 3]])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
     with torch.no_grad():
         ours = found.model.eval().bert(ids, segments)
     assert torch.allclose(ours, written_out(their_weights(), ids, segments), atol=1e-5)
-    assert (found.head, found.labels, found.fresh) == ("none", (), ())
+    assert (found.head, found.labels, found.new_weights) == ("none", (), ())
 
 
 def test_older_names_and_a_missing_pooler(tmp_path: Path, folder: Path) -> None:
@@ -69,9 +69,9 @@ def test_older_names_and_a_missing_pooler(tmp_path: Path, folder: Path) -> None:
         for name, each in their_weights("bert.").items()
         if "pooler" not in name
     }
-    found = bert.read(write_folder(tmp_path / "older", weights))
-    assert found.fresh == ("bert.pooler.weight", "bert.pooler.bias")
-    same = bert.read(folder).model
+    found = huggingface_bert.read(write_folder(tmp_path / "older", weights))
+    assert found.new_weights == ("bert.pooler.weight", "bert.pooler.bias")
+    same = huggingface_bert.read(folder).model
     ids = torch.tensor([[2, 7, 9, 3]])
     assert torch.equal(found.model.eval().bert(ids, ids * 0), same.eval().bert(ids, ids * 0))
 
@@ -134,8 +134,8 @@ def test_guesses_of_words_are_those_of_transformers(tmp_path: Path, activation: 
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     folder = write_masked(tmp_path / "theirs", masked_weights(), hidden_act=activation)
     ids = torch.tensor([[2, 7, 4, 3, 11, 12, 3]])
-    found = bert.read(folder)
-    bert.write(tmp_path / "out", found.model, found.config, found.head, (), found.tokenizer)
+    found = huggingface_bert.read(folder)
+    huggingface_bert.write(tmp_path / "out", found.model, found.config, found.head, (), found.tokenizer)
     model = found.model.eval()
     with torch.no_grad():
         ours = functional.linear(model.masked(model.bert(ids, ids * 0)), *model.output)
@@ -150,7 +150,7 @@ def test_an_output_table_that_repeats_the_embeddings_is_accepted(tmp_path: Path)
     weights["cls.predictions.decoder.bias"] = weights["cls.predictions.bias"].clone()
     for tied in (True, False):
         folder = write_masked(tmp_path / f"tied {tied}", weights, tie_word_embeddings=tied)
-        assert bert.read(folder).head == "pretraining"
+        assert huggingface_bert.read(folder).head == "pretraining"
 
 
 UNTIED = {
@@ -168,7 +168,7 @@ def test_an_output_table_of_its_own_is_refused(tmp_path: Path, name: str) -> Non
     with pytest.raises(
         RegardError, match="the output of a masked language model must be tied to its token emb"
     ) as caught:
-        bert.read(folder)
+        huggingface_bert.read(folder)
     assert told in str(caught.value)
 
 
@@ -182,7 +182,7 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
     )
     import_folder(theirs, tmp_path / "run", as_json=True)
     assert json.loads(capsys.readouterr().out)["labels"] == list(labels.get("id2label", {}).values())
-    found = bert.read(theirs)
+    found = huggingface_bert.read(theirs)
     assert found.head == head
     head_weights = {"classes": "labels", "tags": "tags", "span": "edges", "pretraining": "next_sentence"}
     theirs_name = "cls.seq_relationship" if head == "pretraining" else next(iter(shapes)).split(".")[0]
@@ -195,7 +195,7 @@ def test_heads_come_along(tmp_path: Path, head: str, capsys: pytest.CaptureFixtu
     elif head == "tags":
         assert len(model.tag([["a", "b"]])[0].tags) == 2
     elif head == "span":
-        with pytest.raises(RegardError, match="the model has 20 places"):
+        with pytest.raises(RegardError, match="the model has 20 positions"):
             model.answer([("a", "b c")])
     assert model.embed(["a b", "c"]).shape == (2, 16)
 
@@ -242,8 +242,8 @@ def test_one_label_of_several_is_imported(tmp_path: Path) -> None:
     folder = write_classifier(tmp_path / "theirs", 3, problem_type="single_label_classification")
     import_folder(folder, tmp_path / "run", as_json=True)
     (judged,) = regard.load(tmp_path / "run").classify(["a b c"])
-    found = bert.read(folder)
-    ids = torch.tensor([found.tokenizer.joined(found.tokenizer.encode("a b c"))])
+    found = huggingface_bert.read(folder)
+    ids = torch.tensor([found.tokenizer.with_special_tokens(found.tokenizer.encode("a b c"))])
     with torch.no_grad():
         shares = found.model.eval()(ids, ids * 0)[0].softmax(-1)
     wanted = {f"LABEL_{number}": float(share) for number, share in enumerate(shares)}
@@ -261,13 +261,13 @@ WRONG = {
     "more layers": (lambda at: config(at, num_hidden_layers=3), "encoder.layer.2.attention.self.query.weight' is missing"),
     "wider": (lambda at: config(at, hidden_size=65536), "is 38 x 16, not 38 x 65536"),
     "no vocabulary": (lambda at: (at / "vocab.txt").unlink(), "neither tokenizer.json nor vocab.txt"),
-    "a cut vocabulary": (lambda at: (at / "vocab.txt").write_text("[PAD]\n"), r"the symbol \[UNK\] is missing"),
-    "more words": (lambda at: (at / "vocab.txt").write_text("\n".join([*PIECES, "x1"])), "39 pieces, and config.json says 38"),
+    "a cut vocabulary": (lambda at: (at / "vocab.txt").write_text("[PAD]\n"), r"the token \[UNK\] is missing"),
+    "more words": (lambda at: (at / "vocab.txt").write_text("\n".join([*PIECES, "x1"])), "39 pieces, and vocab_size in config.json is 38"),
     "no weights": (lambda at: (at / "model.safetensors").unlink(), "has no model.safetensors"),
     "a pickle": (lambda at: (at / "model.safetensors").rename(at / "pytorch_model.bin"), "a pickle, which is not opened"),
     "no safetensors": (lambda at: (at / "model.safetensors").write_bytes(b"x" * 40), "is not a file of weights"),
     "a foreign weight": (lambda at: weight(at, "lstm.weight"), "'lstm.weight' is no part of this model"),
-    "a nameless head": (lambda at: weight(at, "classifier.weight"), "does not say of what"),
+    "a nameless head": (lambda at: weight(at, "classifier.weight"), "a classifier of unknown kind"),
     "a way out": (lambda at: lead_out(at), "leads out of the folder"),
 }  # fmt: skip
 
@@ -290,7 +290,7 @@ def test_what_is_missing_or_foreign_is_one_sentence(folder: Path, name: str) -> 
     spoil, sentence = WRONG[name]
     spoil(folder)
     with pytest.raises(RegardError, match=sentence) as caught:
-        bert.read(folder)
+        huggingface_bert.read(folder)
     assert "\n" not in str(caught.value)
 
 
@@ -298,7 +298,7 @@ def test_words_that_no_vocabulary_has_are_left_out(tmp_path: Path) -> None:
     weights = their_weights()
     table = weights["embeddings.word_embeddings.weight"]
     weights["embeddings.word_embeddings.weight"] = torch.cat([table, torch.ones(2, 16)])
-    found = bert.read(write_folder(tmp_path / "wide", weights, vocab_size=len(PIECES) + 2))
+    found = huggingface_bert.read(write_folder(tmp_path / "wide", weights, vocab_size=len(PIECES) + 2))
     assert torch.equal(found.model.bert.token_embedding.weight, table)
 
 
@@ -314,12 +314,12 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
         "transformers", reason="transformers is not installed: nothing to compare with"
     )
     sentences = captions(200)
-    found = bert.read(minilm)
+    found = huggingface_bert.read(minilm)
     theirs, cut = (
         transformers.AutoModel.from_pretrained(minilm).eval(),
         transformers.AutoTokenizer.from_pretrained(minilm),
     )
-    ours = [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(sentences)]
+    ours = [found.tokenizer.with_special_tokens(ids) for ids in found.tokenizer.encode_batch(sentences)]
     assert ours == [cut(sentence)["input_ids"] for sentence in sentences]
     model = found.model.eval()
     for ids in ours:
@@ -331,11 +331,11 @@ def test_the_real_minilm_gives_the_numbers_of_transformers(minilm: Path) -> None
 
 def test_the_real_minilm_gives_the_numbers_that_were_recorded(minilm: Path) -> None:
     """Those of transformers, by `python benchmarks/bert.py parity MINILM SENTENCES --record FILE`."""
-    found = bert.read(minilm)
+    found = huggingface_bert.read(minilm)
     model = found.model.eval()
     recorded = json.loads((Path(__file__).parent / "minilm_recorded.json").read_text("utf-8"))
     texts = [each["text"] for each in recorded]
-    assert [found.tokenizer.joined(ids) for ids in found.tokenizer.encode_batch(texts)] == [
+    assert [found.tokenizer.with_special_tokens(ids) for ids in found.tokenizer.encode_batch(texts)] == [
         each["ids"] for each in recorded
     ]
     for each in recorded:

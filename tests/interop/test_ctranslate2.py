@@ -10,9 +10,8 @@ from support.small_models import SENTENCES, rnn, transformer, write_run
 from regard.config.models import RnnConfig, TransformerConfig
 from regard.decoding import SamplingConfig
 from regard.errors import RegardError
-from regard.tasks.engines import ExportedTranslator, open_engine
-from regard.tasks.exporting import export
-from regard.tasks.formats import write
+from regard.tasks.export import export
+from regard.tasks.translation.exported_translator import ExportedTranslator, open_translator, write_export
 from regard.tasks.translation.model import Translator
 from regard.tokenization import Tokenizer
 
@@ -31,7 +30,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_the_same_translations_and_scores(tmp_path: Path, kind: str) -> None:
     model, text = KINDS[kind]
     run = Translator.load(write_run(tmp_path / "run", transformer(**model), **text))
-    write(run, "ctranslate2", tmp_path / "out")
+    write_export(run, "ctranslate2", tmp_path / "out")
     exported = ExportedTranslator(tmp_path / "out", "ctranslate2")
     ids = run.vocabulary.source.encode_batch(SENTENCES)
     ours, theirs = (each.pipeline.search_ids(ids, run.options(1)) for each in (run, exported))
@@ -60,9 +59,9 @@ def log_probability(run: Translator, source: list[int], target: tuple[int, ...])
 
 
 def test_an_empty_line_stays_empty_and_a_long_one_is_split(tmp_path: Path) -> None:
-    exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
+    exported = open_translator(write_run(tmp_path / "run", transformer()), "ctranslate2")
     told: list[str] = []
-    found = exported.pipeline.translate(["", "eins zwei " * 20], exported.options(1), tell=told.append)
+    found = exported.pipeline.translate(["", "eins zwei " * 20], exported.options(1), warn=told.append)
     assert found[0].text == ""
     assert found[1].text
     assert len(told) == 1
@@ -72,7 +71,7 @@ def test_nothing_is_longer_than_the_model_has_places_for(tmp_path: Path) -> None
     run = Translator.load(write_run(tmp_path / "run", transformer(position="learned", max_length=12)))
     with torch.no_grad():
         run.model.output_bias[Tokenizer.end] = -1e4  # it never ends by itself
-    write(run, "ctranslate2", tmp_path / "out")
+    write_export(run, "ctranslate2", tmp_path / "out")
     exported = ExportedTranslator(tmp_path / "out", "ctranslate2")
     for beam in (1, 2):
         ours, theirs = (each.pipeline.search_ids([[5, 6, 7]], run.options(beam)) for each in (run, exported))
@@ -96,13 +95,13 @@ def test_int8_is_smaller_and_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (rnn(attention="bahdanau"), "runs Transformers only"),
-        (transformer(position="rotary"), "knows positions that are added"),
+        (rnn(attention="bahdanau"), "supports Transformers only"),
+        (transformer(position="rotary"), "supports sinusoidal and learned positions only"),
         (
             transformer(encoder_layers=1, decoder_layers=1, position="relative"),
-            "knows positions that are added",
+            "supports sinusoidal and learned positions only",
         ),
-        (transformer(score="general"), "knows the scaled dot product score only"),
+        (transformer(score="general"), "supports the scaled dot product score only"),
     ],
     ids=["rnn", "rotary", "relative", "score"],
 )
@@ -117,34 +116,32 @@ def test_what_it_cannot_run_is_refused(
 
 
 def test_nothing_is_drawn_by_chance(tmp_path: Path) -> None:
-    exported = open_engine(write_run(tmp_path / "run", transformer()), "ctranslate2")
-    with pytest.raises(RegardError, match="none can be begun or drawn"):
+    exported = open_translator(write_run(tmp_path / "run", transformer()), "ctranslate2")
+    with pytest.raises(RegardError, match="supports neither target prefixes nor sampling"):
         exported.pipeline.translate(SENTENCES, sampling=SamplingConfig(1, 1.0))
 
 
 def test_damaged_and_foreign_folders(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", transformer())
     folder = tmp_path / "out"
-    write(Translator.load(run), "ctranslate2", folder)
+    write_export(Translator.load(run), "ctranslate2", folder)
     with pytest.raises(
         RegardError, match=r"is a CTranslate2 model; expected was an ONNX export: encoder\.onnx"
     ):
-        open_engine(folder, "onnx")
-    with pytest.raises(RegardError, match="--engine ctranslate2 runs"):
-        open_engine(folder, "regard")
+        open_translator(folder, "onnx")
+    with pytest.raises(RegardError, match="is an export for --engine ctranslate2"):
+        open_translator(folder, "regard")
     whole = (folder / "model.bin").read_bytes()
     (folder / "model.bin").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(RegardError, match="is damaged: CTranslate2 says"):
-        open_engine(folder, None)
+    with pytest.raises(RegardError, match="is damaged: CTranslate2 reports"):
+        open_translator(folder, None)
     (folder / "model.bin").write_bytes(whole)
     (folder / "shared_vocabulary.json").write_text('["<s>", "</s>"]', "utf-8")
-    with pytest.raises(RegardError, match="do not belong together"):
-        open_engine(folder, None)
+    with pytest.raises(RegardError, match="do not match"):
+        open_translator(folder, None)
     (folder / "recipe.toml").unlink()
-    with pytest.raises(RegardError, match=r"has no recipe\.toml: it was not made by `regard export`"):
-        open_engine(folder, None)
+    with pytest.raises(RegardError, match=r"has no recipe\.toml; it was not made by `regard export`"):
+        open_translator(folder, None)
     (folder / "model.bin").unlink()
-    with pytest.raises(
-        RegardError, match="a folder without a model that regard knows; expected was a CTranslate2"
-    ):
-        open_engine(folder, "ctranslate2")
+    with pytest.raises(RegardError, match="a folder without a known model; expected was a CTranslate2"):
+        open_translator(folder, "ctranslate2")

@@ -13,7 +13,7 @@ from regard import tokenization
 from regard.cli.export import export
 from regard.cli.import_folder import import_folder
 from regard.errors import RegardError
-from regard.interop import gpt2
+from regard.interop import huggingface_gpt2
 
 SHAPE = {"n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 24, "vocab_size": 264}
 IDS = torch.tensor([[5, 17, 250, 3, 99]])
@@ -22,7 +22,9 @@ IDS = torch.tensor([[5, 17, 250, 3, 99]])
 def their_weights() -> dict[str, torch.Tensor]:
     """Every weight by its name in their files, from a seed."""
     sampling = torch.Generator().manual_seed(7)
-    shapes = gpt2.shapes_of(gpt2.config_of({"model_type": "gpt2", **SHAPE}, Path("config.json"))[0], 264)
+    shapes = huggingface_gpt2.hf_shapes(
+        huggingface_gpt2.model_config({"model_type": "gpt2", **SHAPE}, Path("config.json"))[0], 264
+    )
     return {
         f"transformer.{name}": torch.randn(shape, generator=sampling) * 0.2 for name, shape in shapes.items()
     }
@@ -67,7 +69,7 @@ def written_out(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Te
 
 
 def test_the_numbers_are_those_of_the_formulas(folder: Path) -> None:
-    found = gpt2.read(folder)
+    found = huggingface_gpt2.read(folder)
     with torch.no_grad():
         ours = found.model.eval()(IDS % found.tokenizer.size)
     wanted = written_out(their_weights(), IDS % found.tokenizer.size)[..., : found.tokenizer.size]
@@ -82,7 +84,7 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
     made = json.loads(capsys.readouterr().out)
     assert made["same"] == {"greedy": made["sentences"]}
     assert made["difference"] < 1e-5
-    again = gpt2.read(tmp_path / "back")
+    again = huggingface_gpt2.read(tmp_path / "back")
     size = loaded.tokenizer.size  # rows of tokens that the vocabulary does not have were left out
     first, last = load_file(folder / "model.safetensors"), load_file(tmp_path / "back" / "model.safetensors")
     assert set(first) == set(last)
@@ -94,7 +96,7 @@ def test_from_folder_to_run_and_back(folder: Path, tmp_path: Path, capsys: pytes
     with torch.no_grad():
         assert torch.equal(again.model.eval()(IDS % size), loaded.model(IDS % size))
     assert again.config == loaded.recipe.model
-    with pytest.raises(RegardError, match="is there already, and not empty"):
+    with pytest.raises(RegardError, match="exists and is not empty"):
         export(tmp_path / "run", tmp_path / "back", "huggingface")
 
 
@@ -105,13 +107,13 @@ def test_older_folders_have_names_without_a_prefix_and_two_files_of_tokens(folde
         {**weights, "h.0.attn.bias": mask, "lm_head.weight": weights["wte.weight"].clone()},
         folder / "model.safetensors",
     )
-    before = gpt2.read(folder)
+    before = huggingface_gpt2.read(folder)
     model = json.loads((folder / "tokenizer.json").read_text())["model"]
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
     merges = [" ".join(pair) if isinstance(pair, list) else pair for pair in model["merges"]]
     (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]))
-    after = gpt2.read(folder)
+    after = huggingface_gpt2.read(folder)
     assert after.tokenizer.encode("a text of words") == before.tokenizer.encode("a text of words")
     with torch.no_grad():
         assert torch.equal(before.model.eval()(IDS % 257), after.model.eval()(IDS % 257))
@@ -124,7 +126,7 @@ def test_older_folders_have_names_without_a_prefix_and_two_files_of_tokens(folde
             {"scale_attn_by_inverse_layer_idx": True},
             "scale_attn_by_inverse_layer_idx is True; allowed is False",
         ),
-        ({"tie_word_embeddings": False}, "an output table of its own"),
+        ({"tie_word_embeddings": False}, "untied output embeddings"),
         ({"activation_function": "quick_gelu"}, "describes no GPT that regard has"),
         ({"n_layer": 3}, "'h.2.attn.c_attn.weight' is missing"),
         ({"vocab_size": 270}, "is 264 x 16, not 270 x 16"),
@@ -135,11 +137,11 @@ def test_what_is_foreign_is_told(folder: Path, told: dict[str, object], sentence
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **told}))
     with pytest.raises(RegardError) as refused:
-        gpt2.read(folder)
+        huggingface_gpt2.read(folder)
     assert sentence in str(refused.value)
 
 
 def test_a_vocabulary_must_be_there(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     with pytest.raises(RegardError, match="has no vocabulary"):
-        gpt2.read(folder)
+        huggingface_gpt2.read(folder)

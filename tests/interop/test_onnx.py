@@ -12,9 +12,9 @@ from regard.config.models import RnnConfig, TransformerConfig
 from regard.decoding import SamplingConfig
 from regard.errors import RegardError
 from regard.interop import onnx
-from regard.interop.onnx_graphs import graphs
-from regard.tasks.engines import ExportedTranslator, open_engine
-from regard.tasks.exporting import Exported, export
+from regard.interop.onnx_graphs import seq2seq_graphs
+from regard.tasks.export import Exported, export
+from regard.tasks.translation.exported_translator import ExportedTranslator, open_translator
 from regard.tasks.translation.model import Translator
 
 for package in ("onnx", "onnxruntime", "onnxscript"):
@@ -54,10 +54,10 @@ def both(made: Exported) -> tuple[Translator, ExportedTranslator]:
 
 
 def test_batch_and_length_are_open(both: tuple[Translator, ExportedTranslator]) -> None:
-    model = cast(onnx.OnnxModel, both[1].pipeline.model)
-    assert model.reader.get_inputs()[0].shape == ["batch", "length"]
-    assert all(each.shape[0] == "batch" for each in (*model.stepper.get_inputs(), *model.stepper.get_outputs()))
-    assert {each.shape[2] for each in model.stepper.get_inputs() if "memory" in each.name} <= {"length"}
+    model = cast(onnx.OnnxTranslator, both[1].pipeline.model)
+    assert model.encoder.get_inputs()[0].shape == ["batch", "length"]
+    assert all(each.shape[0] == "batch" for each in (*model.decoder.get_inputs(), *model.decoder.get_outputs()))
+    assert {each.shape[2] for each in model.decoder.get_inputs() if "memory" in each.name} <= {"length"}
 
 
 @torch.inference_mode()
@@ -108,7 +108,7 @@ def test_a_graph_names_each_input_and_output(name: str) -> None:
     from regard.nn.build import build
 
     words = vocabulary().source.size
-    reader, step = graphs(build(MODELS[name], words, words, 2), 40)
+    reader, step = seq2seq_graphs(build(MODELS[name], words, words, 2), 40)
     assert len(step.inputs) == len(step.axes) == len(step.example())
     with torch.no_grad():
         assert len(step(*step.example())) == len(step.outputs)
@@ -120,15 +120,15 @@ def test_damaged_and_foreign_folders(both: tuple[Translator, ExportedTranslator]
     run = both[0]
     run.vocabulary.save(tmp_path)
     (tmp_path / "recipe.toml").write_text((run.folder.path / "recipe.toml").read_text("utf-8"), "utf-8")
-    (tmp_path / onnx.READER).write_bytes(b"nothing of the kind")
-    with pytest.raises(RegardError, match="is damaged: onnxruntime says"):
-        open_engine(tmp_path, "onnx")
-    (tmp_path / onnx.READER).write_bytes((run.folder.path.parent / "out" / onnx.READER).read_bytes())
+    (tmp_path / onnx.ENCODER).write_bytes(b"nothing of the kind")
+    with pytest.raises(RegardError, match="is damaged: onnxruntime reports"):
+        open_translator(tmp_path, "onnx")
+    (tmp_path / onnx.ENCODER).write_bytes((run.folder.path.parent / "out" / onnx.ENCODER).read_bytes())
     with pytest.raises(RegardError, match=r"it has no decoder\.onnx"):
-        open_engine(tmp_path, "onnx")
-    (tmp_path / onnx.STEP).write_bytes((run.folder.path.parent / "out" / onnx.READER).read_bytes())
-    with pytest.raises(RegardError, match="are not those of a model that regard exported"):
-        open_engine(tmp_path, "onnx")
+        open_translator(tmp_path, "onnx")
+    (tmp_path / onnx.DECODER).write_bytes((run.folder.path.parent / "out" / onnx.ENCODER).read_bytes())
+    with pytest.raises(RegardError, match="are not a model that regard exported"):
+        open_translator(tmp_path, "onnx")
 
 
 def test_a_vocabulary_that_belongs_to_another_model(

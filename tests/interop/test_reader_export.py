@@ -15,13 +15,13 @@ import regard
 from regard import tokenization
 from regard.config.models import BertConfig, EmbedConfig, GptConfig, TokenReductionConfig, VitConfig
 from regard.errors import RegardError
-from regard.nn.build import build_reader, build_vit
+from regard.nn.build import build_text_model, build_vit
 from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder.config import EncoderRecipe
-from regard.tasks.encoder.run_folder import text_spec_of, write_labels, write_texts
-from regard.tasks.exporting import export
+from regard.tasks.encoder.run_folder import text_spec_of, write_labels, write_text_run
+from regard.tasks.export import export
 from regard.tasks.image_classification.config import ImageClassificationRecipe
-from regard.tasks.importing import import_folder
+from regard.tasks.import_run import import_run
 from regard.tasks.masked_lm.config import MaskedLmRecipe
 from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 from regard.tasks.run_folder import RunFolder
@@ -36,7 +36,7 @@ RECIPES = {
     "tagging": TaggingRecipe("tagging", model=BERT),
     "question-answering": QuestionAnsweringRecipe("question-answering", model=BERT),
     "masked-lm": MaskedLmRecipe("masked-lm", model=BERT),
-    "encoder": EncoderRecipe("encoder", BERT, EmbedConfig(normal=True, max_length=20)),
+    "encoder": EncoderRecipe("encoder", BERT, EmbedConfig(normalize=True, max_length=20)),
 }
 
 
@@ -59,24 +59,26 @@ def bert_run(folder: Path, task: str, layers: int = 2) -> Path:
     torch.manual_seed(1)
     tokenizer, labels = tokenization.train("bert", TEXTS, size=80, min_count=1), LABELS.get(task, ())
     recipe = replace(RECIPES[task], model=replace(BERT, layers=layers))
-    made = build_reader(recipe.model, text_spec_of(recipe).head, tokenizer.size, tokenizer.padding, len(labels))
-    write_texts(folder, recipe, spread_out(made), tokenizer, labels, "made by hand")
+    made = build_text_model(
+        recipe.model, text_spec_of(recipe).head, tokenizer.size, tokenizer.padding, len(labels)
+    )
+    write_text_run(folder, recipe, spread_out(made), tokenizer, labels, "made by hand")
     return folder
 
 
 def gpt_run(folder: Path) -> Path:
     torch.manual_seed(1)
-    tokenizer = tokenization.MarkedTokenizer(tokenization.train("gpt", TEXTS, size=280))
-    made = spread_out(build_reader(GPT, "classes", tokenizer.size, tokenizer.padding, 2))
+    tokenizer = tokenization.GptTaskTokenizer(tokenization.train("gpt", TEXTS, size=280))
+    made = spread_out(build_text_model(GPT, "classes", tokenizer.size, tokenizer.padding, 2))
     recipe = ClassificationRecipe("classification", model=GPT)
-    write_texts(folder, recipe, made, tokenizer, ("bad", "good"), "made by hand")
+    write_text_run(folder, recipe, made, tokenizer, ("bad", "good"), "made by hand")
     return folder
 
 
 def vit_run(folder: Path, **changed: object) -> Path:
     torch.manual_seed(1)
     sizes = {"layers": 2, "d_model": 16, "heads": 2, "d_ff": 24, "patch": 4, "height": 12, "width": 12}
-    config = VitConfig(**{**sizes, "channels": 1, "mean": (0.3,), "spread": (0.4,), **changed})
+    config = VitConfig(**{**sizes, "channels": 1, "mean": (0.3,), "std": (0.4,), **changed})
     run = RunFolder.create(folder)
     write_labels(run, ("cat", "cow", "dog"))
     run.write_weights(spread_out(build_vit(config, 3)))
@@ -102,8 +104,8 @@ def test_bert_goes_to_hugging_face_and_back(task: str, tmp_path: Path, source: P
     assert made.check.difference < 1e-4
     assert set(made.check.same.values()) <= {made.check.sentences}
     assert f"on {made.check.sentences} texts" in (tmp_path / "out" / "README.md").read_text()
-    back = import_folder(tmp_path / "out", tmp_path / "again")
-    assert (back.task, back.labels, back.fresh) == (task, LABELS.get(task, ()), ())
+    back = import_run(tmp_path / "out", tmp_path / "again")
+    assert (back.task, back.labels, back.new_weights) == (task, LABELS.get(task, ()), ())
     weights = [load_file(tmp_path / name / "model.safetensors") for name in ("run", "again")]
     assert {name: each.tolist() for name, each in weights[0].items()} == {
         name: each.tolist() for name, each in weights[1].items()
@@ -153,7 +155,7 @@ def test_a_gpt_that_labels_goes_to_onnx_only(tmp_path: Path, source: Path) -> No
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"channels": 3, "mean": (0.4, 0.5, 0.6), "spread": (0.2, 0.3, 0.25)}, {"position": "sinusoidal"}],
+    [{}, {"channels": 3, "mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.25)}, {"position": "sinusoidal"}],
     ids=["grey", "coloured", "sinusoidal"],
 )
 def test_vit_goes_to_hugging_face_and_back(changed: dict, tmp_path: Path, pictures: Path) -> None:
@@ -164,7 +166,7 @@ def test_vit_goes_to_hugging_face_and_back(changed: dict, tmp_path: Path, pictur
     made = export(run, "huggingface", tmp_path / "out", source=pictures)
     assert made.check.same == {"labels": 6}
     assert made.check.difference < 1e-4
-    import_folder(tmp_path / "out", tmp_path / "again")
+    import_run(tmp_path / "out", tmp_path / "again")
     ours, again = (regard.load(tmp_path / name) for name in ("run", "again"))
     assert again.labels == ours.labels
     assert (again.recipe.model.channels, again.recipe.model.mean) == (
@@ -190,15 +192,15 @@ def test_their_image_pipeline_labels_as_we_do(tmp_path: Path, pictures: Path) ->
 
 def test_vit_goes_to_onnx(tmp_path: Path, pictures: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
-    for name, changed in {"class": {}, "mean": {"read": "mean", "layers": 1}}.items():
+    for name, changed in {"class": {}, "mean": {"pooling": "mean", "layers": 1}}.items():
         run = vit_run(tmp_path / f"run-{name}", **changed)
         made = export(run, "onnx", tmp_path / name, source=pictures)
         assert (made.check.same, made.check.difference < 1e-4) == ({"labels": 6}, True)
 
 
 def test_what_cannot_go_there_is_told(tmp_path: Path, source: Path, pictures: Path) -> None:
-    with pytest.raises(RegardError, match="reads the class token, and this one the mean"):
-        export(vit_run(tmp_path / "mean", read="mean"), "huggingface", tmp_path / "out", source=pictures)
+    with pytest.raises(RegardError, match="has class token pooling, and this one mean pooling"):
+        export(vit_run(tmp_path / "mean", pooling="mean"), "huggingface", tmp_path / "out", source=pictures)
     with pytest.raises(RegardError, match="it can be exported to onnx or huggingface, not ctranslate2"):
         export(tmp_path / "mean", "ctranslate2", tmp_path / "out", source=pictures)
     run = bert_run(tmp_path / "run", "classification")

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.small_checkpoint import their_weights, write_folder
+from support.small_bert_folder import their_weights, write_folder
 
 import regard
 from regard.errors import RegardError
-from regard.interop import bert
-from regard.tasks.exporting import export
-from regard.tasks.importing import import_folder
+from regard.interop import huggingface_bert
+from regard.tasks.export import export
+from regard.tasks.import_run import import_run
 
 TEXTS = [
     "a b c",
@@ -40,10 +40,10 @@ def write_modules(folder: Path, *kinds: str, package: str = SAVED_BY_6, **poolin
 
 def expected(folder: Path, pooling: str, normal: bool) -> np.ndarray:
     """Vectors text by text, without padding, from the hidden states."""
-    found = bert.read(folder)
+    found = huggingface_bert.read(folder)
     vectors = []
     for text in TEXTS:
-        ids = found.tokenizer.joined(found.tokenizer.encode(text)[:18])
+        ids = found.tokenizer.with_special_tokens(found.tokenizer.encode(text)[:18])
         with torch.no_grad():
             hidden = found.model.eval().bert(torch.tensor([ids]), torch.zeros(1, len(ids), dtype=torch.long))[0]
         vector = {"mean": hidden.mean(0), "cls": hidden[0], "max": hidden.max(0).values}[pooling]
@@ -63,7 +63,7 @@ def test_pooling_and_normalisation_are_honoured(
     else:
         older = {key: mode == pooling for mode, key in KEYS.items()}
         write_modules(folder, *kinds, package=SAVED_BEFORE, **older, pooling_mode_mean_sqrt_len_tokens=False)
-    import_folder(folder, tmp_path / "run")
+    import_run(folder, tmp_path / "run")
     loaded = regard.load(tmp_path / "run")
     assert loaded.recipe.embed.pooling == pooling
     assert np.abs(loaded.embed(TEXTS) - expected(folder, pooling, normal)).max() < 1e-5
@@ -79,7 +79,7 @@ def test_the_vectors_are_those_of_sentence_transformers(folder: Path, tmp_path: 
         modules=[modules.Transformer(str(folder), max_seq_length=9), modules.Pooling(16, pooling)], device="cpu"
     )
     made.save(str(tmp_path / "saved"))
-    import_folder(tmp_path / "saved", tmp_path / "run")
+    import_run(tmp_path / "saved", tmp_path / "run")
     ours = regard.load(tmp_path / "run").embed(TEXTS)
     assert np.abs(ours - made.encode(TEXTS)).max() < 1e-5
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
@@ -91,7 +91,7 @@ def test_the_vectors_are_those_of_sentence_transformers(folder: Path, tmp_path: 
 
 def test_onnx_pools_in_the_same_way(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="onnxscript is not installed")
-    import_folder(write_modules(folder, "Transformer", "Pooling", pooling_mode="max"), tmp_path / "run")
+    import_run(write_modules(folder, "Transformer", "Pooling", pooling_mode="max"), tmp_path / "run")
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
     made = export(tmp_path / "run", "onnx", tmp_path / "out", source=tmp_path / "texts.txt")
     assert made.check.difference < 1e-4
@@ -112,7 +112,7 @@ def test_another_pooling_is_refused_by_name(folder: Path, name: str) -> None:
     pooling, sentence = REFUSED[name]
     write_modules(folder, "Transformer", "Pooling", **pooling)
     with pytest.raises(RegardError, match=sentence):
-        bert.read(folder)
+        huggingface_bert.read(folder)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_another_module_is_refused_by_name(
 ) -> None:
     write_modules(folder, *kinds, package=package, pooling_mode="mean")
     with pytest.raises(RegardError, match=f"its modules are {named}; allowed are Transformer, Pooling and"):
-        bert.read(folder)
+        huggingface_bert.read(folder)
 
 
 def test_a_head_does_not_hide_the_pooling(tmp_path: Path) -> None:
     head = {"qa_outputs.weight": torch.zeros(2, 16), "qa_outputs.bias": torch.zeros(2)}
     folder = write_folder(tmp_path / "theirs", {**their_weights("bert."), **head})
     write_modules(folder, "Transformer", "Pooling", "Normalize", pooling_mode="mean")
-    assert bert.read(folder).head == "span"
+    assert huggingface_bert.read(folder).head == "span"
     write_modules(folder, "Transformer", "Pooling", "Normalize", pooling_mode="cls")
-    with pytest.raises(RegardError, match="pooled by cls, normalized, and a BertForQuestionAnswering gives"):
-        bert.read(folder)
+    with pytest.raises(RegardError, match="pooled by cls, normalized, and a BertForQuestionAnswering has"):
+        huggingface_bert.read(folder)

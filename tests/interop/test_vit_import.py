@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 
 import regard
 from regard.errors import RegardError
-from regard.interop import vit
-from regard.tasks.importing import import_folder
+from regard.interop import huggingface_vit
+from regard.tasks.import_run import import_run
 
 SHAPE = {
     "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "image_size": 12,
@@ -39,9 +39,9 @@ def peer(tmp_path_factory: pytest.TempPathFactory):
 
 def test_logits_are_theirs(peer) -> None:
     theirs, folder = peer
-    found = vit.read(folder)
+    found = huggingface_vit.read(folder)
     assert found.labels == ("cat", "dog", "cow")
-    assert found.fresh == ()
+    assert found.new_weights == ()
     pixels = torch.rand(4, 3, 12, 12, generator=torch.Generator().manual_seed(1))
     mean, spread = (torch.tensor(each).view(3, 1, 1) for each in ((0.4, 0.5, 0.6), (0.2, 0.3, 0.25)))
     with torch.no_grad():
@@ -51,7 +51,7 @@ def test_logits_are_theirs(peer) -> None:
 
 def test_an_imported_run_labels_files_and_others_start_from_it(peer, tmp_path: Path) -> None:
     theirs, folder = peer
-    made = import_folder(folder, tmp_path / "run")
+    made = import_run(folder, tmp_path / "run")
     assert (made.task, made.labels) == ("image-classification", ("cat", "dog", "cow"))
     pixels = np.random.default_rng(0).integers(0, 256, (12, 12, 3)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "image.png")
@@ -70,7 +70,7 @@ def test_a_folder_without_a_head_starts_one(peer, tmp_path: Path) -> None:
     bare = {name.removeprefix("vit."): each for name, each in weights.items() if "classifier" not in name}
     save_file(bare, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text((folder / "config.json").read_text())
-    assert vit.read(tmp_path).fresh == ("labels.weight", "labels.bias")
+    assert huggingface_vit.read(tmp_path).new_weights == ("labels.weight", "labels.bias")
 
 
 @pytest.mark.parametrize(
@@ -94,5 +94,5 @@ def test_what_does_not_fit_is_refused(peer, tmp_path: Path, changes: dict[str, o
     (tmp_path / "config.json").write_text(json.dumps({**config, **changes}))
     (tmp_path / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
     with pytest.raises(RegardError) as caught:
-        vit.read(tmp_path)
+        huggingface_vit.read(tmp_path)
     assert told in str(caught.value)

@@ -1,4 +1,4 @@
-"""A translation run small enough to be trained for the tests, through the real command."""
+"""Fixtures that run the real command, and a small translation run trained with it."""
 
 import io
 import os
@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 from support.console import run_command
-from support.numbers_corpus import write_numbers
+from support.small_translation import write_numbers
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
 def regard(programs: Path) -> Command:
-    """The command in a process of its own."""
+    """Runs the command in its own process."""
 
     def call(*arguments: str, cwd: Path, **options) -> subprocess.CompletedProcess[str]:
         command = [str(programs / "regard"), *arguments]
-        surroundings = {**os.environ, "COLUMNS": "120", "REGARD_CACHE": str(cwd / "cache")}
+        environment = {**os.environ, "COLUMNS": "120", "REGARD_CACHE": str(cwd / "cache")}
         settings = {
-            "env": surroundings,
+            "env": environment,
             "capture_output": True,
             "text": True,
             "timeout": 240,
@@ -36,7 +36,7 @@ def regard(programs: Path) -> Command:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The console script in this process: another one would spend seconds on imports before it refuses."""
+    """Runs the command in this process, which saves the imports of a new one."""
 
     def call(*arguments: str, cwd: Path, input: str = "") -> subprocess.CompletedProcess[str]:
         monkeypatch.chdir(cwd)
@@ -49,16 +49,16 @@ def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture(scope="session")
 def story(tmp_path_factory: pytest.TempPathFactory, regard: Command) -> Path:
-    """A folder with a corpus of numbers, `run` trained on it, and a cache of its own."""
+    """A folder with a corpus of number words, `run` trained on it, and its own cache."""
     folder = tmp_path_factory.mktemp("story")
     write_numbers(folder, 1500)
-    done = regard(
+    process = regard(
         "train", "translation", "data.source=n.de", "data.target=n.en", "tokenizer.kind=words", "tokenizer.min_count=1",
         "model.encoder_layers=1", "model.decoder_layers=1", "model.d_model=32", "model.heads=2", "model.d_ff=64",
         "model.max_length=24", "train.steps=400", "train.lr=0.01", "train.warmup=40", "train.batch_tokens=512",
         "train.validate_every=200", "--out", "run", cwd=folder,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (folder / "train.out").write_text(done.stdout)
-    (folder / "train.err").write_text(done.stderr)
+    assert process.returncode == 0, process.stderr
+    (folder / "train.out").write_text(process.stdout)
+    (folder / "train.err").write_text(process.stderr)
     return folder

@@ -1,6 +1,6 @@
-"""Files nobody ever looked at: whatever is in them, there is an answer or one sentence, never a traceback.
+"""Fuzzing of input files: each is accepted or refused with a message, never a traceback.
 
-`make test` tries a few hundred of each kind; `make test-slow`, or REGARD_FUZZ=10000, many more.
+`make test` tries 120 of each kind; `make test-slow`, or REGARD_FUZZ=10000, many more.
 """
 
 import json
@@ -25,7 +25,7 @@ from regard.tasks.run_folder import RunFolder
 FEW = int(os.environ.get("REGARD_FUZZ", "120"))
 MANY = 2500
 SECONDS = 20
-"""Longer than this is a hang."""
+"""Longer than this counts as a hang."""
 
 Change = tuple[str, float, bytes]
 changes = st.lists(
@@ -44,9 +44,9 @@ changes = st.lists(
 )  # fmt: skip
 
 
-def changed(content: bytes, made: list[Change]) -> bytes:
-    for kind, share, piece in made:
-        at = int(share * (len(content) + 1))
+def change_bytes(content: bytes, edits: list[Change]) -> bytes:
+    for kind, fraction, piece in edits:
+        at = int(fraction * (len(content) + 1))
         match kind:
             case "overwrite":
                 content = content[:at] + piece + content[at + len(piece) :]
@@ -74,34 +74,34 @@ swaps = st.lists(
 )
 
 
-def swapped(content: bytes, made: list[tuple[list[int], object]]) -> bytes:
-    """JSON in which values, found by walking down, are other ones."""
+def swap_values(content: bytes, swaps: list[tuple[list[int], object]]) -> bytes:
+    """Replaces values of JSON at random paths."""
     root = json.loads(content)
-    for steps, value in made:
-        place = root
-        for number in steps:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+    for path, value in swaps:
+        node = root
+        for number in path:
+            keys = list(node) if isinstance(node, dict) else list(range(len(node)))
             if not keys:
                 break
             key = keys[number % len(keys)]
-            if number is not steps[-1] and isinstance(place[key], dict | list):
-                place = place[key]
+            if number is not path[-1] and isinstance(node[key], dict | list):
+                node = node[key]
                 continue
-            place[key] = value
+            node[key] = value
             break
     return json.dumps(root).encode("utf-8", "surrogatepass")
 
 
-def damaged(content: bytes, made: list) -> bytes:
-    """By bytes or by values, whichever the changes are."""
-    if made and isinstance(made[0][0], list):
-        return swapped(content, made)
-    return changed(content, made)
+def damage(content: bytes, edits: list) -> bytes:
+    """Changes bytes or JSON values, depending on the edits."""
+    if edits and isinstance(edits[0][0], list):
+        return swap_values(content, edits)
+    return change_bytes(content, edits)
 
 
-def fuzzed(target: str, strategy: st.SearchStrategy, attempt: Callable[..., object], count: int) -> None:
-    """Run the attempt on so many inputs; a RegardError is an answer, anything else is not."""
-    seen: Counter[str] = Counter()
+def fuzz(target: str, strategy: st.SearchStrategy, attempt: Callable[..., object], count: int) -> None:
+    """Runs the attempt on so many inputs; any exception but RegardError fails."""
+    outcomes: Counter[str] = Counter()
 
     @settings(
         max_examples=count, deadline=SECONDS * 1000, database=None, derandomize=True,
@@ -113,15 +113,15 @@ def fuzzed(target: str, strategy: st.SearchStrategy, attempt: Callable[..., obje
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 attempt(content)
-        except regard.RegardError as refused:
-            seen["refused" if str(refused).strip() else "refused without a word"] += 1
+        except regard.RegardError as error:
+            outcomes["refused" if str(error).strip() else "refused without a message"] += 1
         else:
-            seen["accepted"] += 1
+            outcomes["accepted"] += 1
 
     check()
-    assert seen["refused without a word"] == 0
+    assert outcomes["refused without a message"] == 0
     print(
-        f"\n{target}: {sum(seen.values()):,} inputs, {seen['refused']:,} refused in a sentence, {seen['accepted']:,} accepted"
+        f"\n{target}: {sum(outcomes.values()):,} inputs, {outcomes['refused']:,} refused with a message, {outcomes['accepted']:,} accepted"
     )
 
 
@@ -140,11 +140,11 @@ def fuzz_recipes(run: Path, count: int) -> None:
     path = run / "fuzz.toml"
 
     def attempt(content: tuple[str, list[Change]]) -> None:
-        name, made = content
-        path.write_bytes(changed((shipped / f"{name}.toml").read_bytes(), made))
+        name, edits = content
+        path.write_bytes(change_bytes((shipped / f"{name}.toml").read_bytes(), edits))
         load_recipe(str(path))
 
-    fuzzed("recipes", st.tuples(st.sampled_from(shipped_recipes()), changes), attempt, count)
+    fuzz("recipes", st.tuples(st.sampled_from(shipped_recipes()), changes), attempt, count)
     path.unlink(missing_ok=True)
 
 
@@ -153,14 +153,14 @@ def fuzz_corpora(run: Path, count: int) -> None:
     endings = st.sampled_from([".txt", ".gz", ".de"])
 
     def attempt(content: tuple[bytes, bytes, str]) -> None:
-        one, other, ending = content
+        source_bytes, target_bytes, ending = content
         source, target = run / f"s{ending}", run / f"t{ending}"
-        source.write_bytes(one)
-        target.write_bytes(other)
+        source.write_bytes(source_bytes)
+        target.write_bytes(target_bytes)
         for _ in read_pairs(source, target):
             pass
 
-    fuzzed("corpora", st.tuples(texts, texts, endings), attempt, count)
+    fuzz("corpora", st.tuples(texts, texts, endings), attempt, count)
 
 
 def fuzz_tokenizers(run: Path, count: int) -> None:
@@ -171,64 +171,64 @@ def fuzz_tokenizers(run: Path, count: int) -> None:
     path = run / "fuzz.json"
 
     def attempt(content: tuple[bytes, list[Change]]) -> None:
-        base, made = content
-        path.write_bytes(damaged(base, made))
-        opened = tokenization.load(path)
-        opened.decode(opened.encode("ein hund läuft ☃"))
+        base, edits = content
+        path.write_bytes(damage(base, edits))
+        tokenizer = tokenization.load(path)
+        tokenizer.decode(tokenizer.encode("ein hund läuft ☃"))
 
-    fuzzed(
-        "tokenizers", st.tuples(st.sampled_from([words, subwords]), st.one_of(changes, swaps)), attempt, count
-    )
+    fuzz("tokenizers", st.tuples(st.sampled_from([words, subwords]), st.one_of(changes, swaps)), attempt, count)
 
 
 def fuzz_weights(run: Path, count: int) -> None:
-    """The header and the first bytes after it."""
+    """Damages the header and the first bytes after it."""
     folder = RunFolder(run)
     weights = (run / "model.safetensors").read_bytes()
     model = regard.load(run).model
     head = 8 + int.from_bytes(weights[:8], "little")
 
     def attempt(content: list[Change]) -> None:
-        (run / "model.safetensors").write_bytes(changed(weights[: head + 8], content) + weights[head + 8 :])
+        (run / "model.safetensors").write_bytes(
+            change_bytes(weights[: head + 8], content) + weights[head + 8 :]
+        )
         folder.load_weights(model)
 
     try:
-        fuzzed("weights", changes, attempt, count)
+        fuzz("weights", changes, attempt, count)
     finally:
         (run / "model.safetensors").write_bytes(weights)
 
 
 def fuzz_folders(run: Path, count: int) -> None:
-    """Any file of a run, changed; what opens must translate."""
+    """Damages any file of a run; a run that opens must translate."""
     names = ("config.json", "tokenizer.json", "model.safetensors")
     whole = {name: (run / name).read_bytes() for name in names}
     compact = json.dumps(json.loads(whole["config.json"])).encode()
 
     def attempt(content: tuple[str, list[Change]]) -> None:
-        name, made = content
+        name, edits = content
         base = compact if name == "config.json" else whole[name]
-        (run / name).write_bytes(damaged(base, made))
+        (run / name).write_bytes(damage(base, edits))
         try:
-            opened = regard.load(run)
-            opened.translate(["drei vier"], beam=2)
+            loaded = regard.load(run)
+            loaded.translate(["drei vier"], beam=2)
         finally:
             (run / name).write_bytes(whole[name])
 
     either = st.one_of(st.tuples(st.sampled_from(names), changes), st.tuples(st.sampled_from(names[:2]), swaps))
-    fuzzed("run folders", either, attempt, count)
+    fuzz("run folders", either, attempt, count)
 
 
-EVERY = [fuzz_recipes, fuzz_corpora, fuzz_tokenizers, fuzz_weights, fuzz_folders]
+TARGETS = [fuzz_recipes, fuzz_corpora, fuzz_tokenizers, fuzz_weights, fuzz_folders]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fuzz", EVERY, ids=lambda each: each.__name__)
-def test_a_few_strange_files_are_answered(run: Path, fuzz) -> None:
-    fuzz(run, FEW)
+@pytest.mark.parametrize("fuzz_target", TARGETS, ids=lambda target: target.__name__)
+def test_a_few_damaged_files_never_crash(run: Path, fuzz_target) -> None:
+    fuzz_target(run, FEW)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("fuzz", EVERY, ids=lambda each: each.__name__)
-def test_many_strange_files_are_answered(run: Path, fuzz) -> None:
-    fuzz(run, MANY)
+@pytest.mark.parametrize("fuzz_target", TARGETS, ids=lambda target: target.__name__)
+def test_many_damaged_files_never_crash(run: Path, fuzz_target) -> None:
+    fuzz_target(run, MANY)

@@ -1,6 +1,7 @@
-"""Trainings that are killed, stopped and raced: what they leave, and what comes of going on."""
+"""Training runs that are killed, interrupted or started twice: resuming gives the same files."""
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -10,24 +11,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.numbers_corpus import write_numbers
 from support.quick_command import QuickProcess
-from support.undrawn import UNDRAWN
+from support.small_translation import write_numbers
+from support.without_figures import WITHOUT_FIGURES
 
 Begin = Callable[..., QuickProcess]
-DIES_WRITING = """
+KILL_AT_FSYNC = """
 import os, signal
-left, flush = {count}, os.fsync
-def dies(descriptor):
-    global left
+remaining, fsync = {count}, os.fsync
+def kill_at_fsync(descriptor):
+    global remaining
     path = os.readlink(f"/proc/self/fd/{{descriptor}}")
-    left -= "/{out}/" in path and ".part" in path
-    if left == 0:
+    remaining -= "/{out}/" in path and ".part" in path
+    if remaining == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    flush(descriptor)
-os.fsync = dies
+    fsync(descriptor)
+os.fsync = kill_at_fsync
 """
-"""Killed, as if from outside, when it is about to flush what it writes into the run for the so-many-th time."""
+"""Code that kills its process at the n-th fsync of a file in the run folder."""
 
 RECIPE = [
     "train", "translation", "data.source=n.de", "data.target=n.en", "tokenizer.kind=bpe", "tokenizer.vocab_size=300",
@@ -41,76 +42,74 @@ FILES = ("model.safetensors", "tokenizer.json", "recipe.toml", "config.json")
 
 @pytest.fixture(scope="module")
 def begin(programs: Path) -> Begin:
-    """Starts a training in a process of its own; with --resume once its folder is there, as an unattended machine would."""
+    """Starts a training run in its own process; with --resume if its folder exists, as a supervisor would."""
 
     def call(folder: Path, out: str, *more: str, first: str = "") -> QuickProcess:
-        surroundings = {**os.environ, "REGARD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, "REGARD_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
         resume = ["--resume"] if (folder / out).is_dir() else []
         return QuickProcess(
-            [str(programs / "regard"), *RECIPE, *more, *resume, "--out", out], cwd=folder, env=surroundings,
-            first=UNDRAWN + first, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [str(programs / "regard"), *RECIPE, *more, *resume, "--out", out], cwd=folder, env=environment,
+            first=WITHOUT_FIGURES + first, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     return call
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, begin: Begin) -> Path:
-    """A folder with a corpus, and `whole`, a run that was never interrupted."""
+def folder(tmp_path_factory: pytest.TempPathFactory, begin: Begin) -> Path:
+    """A folder with a corpus, and `whole`, a run that was not interrupted."""
     folder = tmp_path_factory.mktemp("killed")
     write_numbers(folder, 600)
     done = begin(folder, "whole")
-    told = done.communicate(timeout=200)[1]
-    assert done.returncode == 0, told
+    stderr = done.communicate(timeout=200)[1]
+    assert done.returncode == 0, stderr
     return folder
 
 
-def same_run(one: Path, other: Path) -> None:
+def assert_same_run(first: Path, second: Path) -> None:
     for name in FILES:
-        assert (one / name).read_bytes() == (other / name).read_bytes(), name
-    assert rows(one) == rows(other)
-    assert unfinished(other) == []
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    assert rows(first) == rows(second)
+    assert unfinished(second) == []
 
 
 def rows(run: Path) -> list[tuple]:
-    """The metrics without the times."""
-    import json
-
-    kept = []
+    """The metrics without times."""
+    metrics = []
     for line in (run / "metrics.jsonl").read_text("utf-8").splitlines():
         row = json.loads(line)
-        kept.append(
+        metrics.append(
             tuple((key, str(row[key])) for key in sorted(row) if key not in ("minutes", "tokens_per_second"))
         )
-    return kept
+    return metrics
 
 
-def killed_and_resumed(begin: Begin, place: Path, out: str, kills: int, seed: int) -> int:
-    """Kill -9 so many times, by turns at a random moment and inside a write; how many were inside one."""
+def killed_and_resumed(begin: Begin, folder: Path, out: str, kills: int, seed: int) -> int:
+    """Kills a run with SIGKILL, alternately at a random moment and inside a write; returns the number of the latter."""
     sampling = random.Random(seed)
     inside = 0
-    for hit in range(kills):
-        in_a_write = hit % 2 == 1
+    for number in range(kills):
+        in_a_write = number % 2 == 1
         if in_a_write:
             count = sampling.randint(1, 8)
-            process = begin(place, out, first=DIES_WRITING.format(count=count, out=out))
+            process = begin(folder, out, first=KILL_AT_FSYNC.format(count=count, out=out))
         else:
-            process = begin(place, out)
-            wait_until_training(place / out, process)
+            process = begin(folder, out)
+            wait_until_training(folder / out, process)
             time.sleep(sampling.uniform(0.0, 0.1))
             process.send_signal(signal.SIGKILL)
-        told = process.communicate(timeout=200)[1]
-        assert process.returncode == -signal.SIGKILL, told
-        assert not in_a_write or unfinished(place / out)
+        stderr = process.communicate(timeout=200)[1]
+        assert process.returncode == -signal.SIGKILL, stderr
+        assert not in_a_write or unfinished(folder / out)
         inside += in_a_write
-    process = begin(place, out)
-    told = process.communicate(timeout=200)[1]
-    assert process.returncode == 0, told
+    process = begin(folder, out)
+    stderr = process.communicate(timeout=200)[1]
+    assert process.returncode == 0, stderr
     return inside
 
 
 def unfinished(run: Path) -> list[str]:
-    """What is being written at this moment."""
+    """Names of files that are being written."""
     names: list[str] = []
     for folder in (run, run / "checkpoints"):
         with contextlib.suppress(OSError):
@@ -119,7 +118,7 @@ def unfinished(run: Path) -> list[str]:
 
 
 def wait_until_training(run: Path, process: QuickProcess) -> None:
-    """Until it has written something since it began."""
+    """Waits until the process has written a file."""
     before = newest(run)
     while process.poll() is None and newest(run) <= before:
         time.sleep(0.01)
@@ -128,91 +127,94 @@ def wait_until_training(run: Path, process: QuickProcess) -> None:
 def newest(run: Path) -> float:
     try:
         return max((path.stat().st_mtime for path in run.rglob("*")), default=0.0)
-    except FileNotFoundError:  # renamed while we looked
+    except FileNotFoundError:  # renamed meanwhile
         return 0.0
 
 
-def test_three_kills_change_nothing(place: Path, begin: Begin) -> None:
-    assert killed_and_resumed(begin, place, "three", kills=3, seed=1) == 1
-    same_run(place / "whole", place / "three")
+def test_a_run_killed_three_times_is_bit_identical(folder: Path, begin: Begin) -> None:
+    assert killed_and_resumed(begin, folder, "three", kills=3, seed=1) == 1
+    assert_same_run(folder / "whole", folder / "three")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_twenty_five_kills_change_nothing(place: Path, begin: Begin) -> None:
-    inside = killed_and_resumed(begin, place, "many", kills=25, seed=2)
-    same_run(place / "whole", place / "many")
-    print(f"\n25 kills, {inside} of them inside a write: every file the same as without")
+def test_a_run_killed_25_times_is_bit_identical(folder: Path, begin: Begin) -> None:
+    inside = killed_and_resumed(begin, folder, "many", kills=25, seed=2)
+    assert_same_run(folder / "whole", folder / "many")
+    print(f"\n25 kills, {inside} of them inside a write: all files bit-identical")
 
 
-@pytest.mark.parametrize("asked", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_saves_first(place: Path, begin: Begin, asked: signal.Signals) -> None:
-    out = f"asked-{asked.name}"
-    process = begin(place, out, "train.checkpoint_every=1000")  # nothing but the signal makes it save
-    while process.poll() is None and not (place / out / "metrics.jsonl").exists():
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_signal_saves_a_checkpoint(folder: Path, begin: Begin, number: signal.Signals) -> None:
+    out = f"signal-{number.name}"
+    process = begin(folder, out, "train.checkpoint_every=1000")  # only the signal triggers a checkpoint
+    while process.poll() is None and not (folder / out / "metrics.jsonl").exists():
         time.sleep(0.01)
-    process.send_signal(asked)
-    told = process.communicate(timeout=200)[1]
-    assert process.returncode == 128 + asked, told
-    assert "and saved; go on with --resume" in told
-    assert "Traceback" not in told
-    assert len(list((place / out / "checkpoints").iterdir())) == 1
-    done = begin(place, out, "train.checkpoint_every=1000")
-    told = done.communicate(timeout=200)[1]
-    assert done.returncode == 0, told
-    assert (place / out / "model.safetensors").read_bytes() == (
-        place / "whole" / "model.safetensors"
+    process.send_signal(number)
+    stderr = process.communicate(timeout=200)[1]
+    assert process.returncode == 128 + number, stderr
+    assert "the training state is saved; continue with --resume" in stderr
+    assert "Traceback" not in stderr
+    assert len(list((folder / out / "checkpoints").iterdir())) == 1
+    done = begin(folder, out, "train.checkpoint_every=1000")
+    stderr = done.communicate(timeout=200)[1]
+    assert done.returncode == 0, stderr
+    assert (folder / out / "model.safetensors").read_bytes() == (
+        folder / "whole" / "model.safetensors"
     ).read_bytes()
-    assert rows(place / out) == rows(place / "whole")
+    assert rows(folder / out) == rows(folder / "whole")
 
 
-def test_the_second_training_in_a_folder_is_refused(place: Path, begin: Begin) -> None:
-    first = begin(place, "shared")
-    while first.poll() is None and not (place / "shared" / "metrics.jsonl").exists():
+def test_a_second_training_run_in_a_folder_is_refused(folder: Path, begin: Begin) -> None:
+    first = begin(folder, "shared")
+    while first.poll() is None and not (folder / "shared" / "metrics.jsonl").exists():
         time.sleep(0.01)
-    first.send_signal(signal.SIGSTOP)  # it is not to be done before the second has tried
-    second = begin(place, "shared")
-    told = second.communicate(timeout=100)[1]
+    first.send_signal(signal.SIGSTOP)  # keep it running until the second has tried
+    second = begin(folder, "shared")
+    stderr = second.communicate(timeout=100)[1]
     first.send_signal(signal.SIGCONT)
     assert second.returncode == 2
-    assert told == f"regard: another training is writing into shared (process {first.number})\n"
+    assert stderr == f"regard: another training run writes into shared (process {first.number})\n"
     assert first.wait(200) == 0
-    same_run(place / "whole", place / "shared")
+    assert_same_run(folder / "whole", folder / "shared")
 
 
-def test_going_on_with_another_model_is_refused(place: Path, begin: Begin) -> None:
-    process = begin(place, "other")
-    while process.poll() is None and not (place / "other" / "recipe.toml").exists():
+def test_resuming_with_another_model_is_refused(folder: Path, begin: Begin) -> None:
+    process = begin(folder, "other")
+    while process.poll() is None and not (folder / "other" / "recipe.toml").exists():
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    refused = begin(place, "other", "model.d_ff=128")
-    told = refused.communicate(timeout=100)[1]
+    refused = begin(folder, "other", "model.d_ff=128")
+    stderr = refused.communicate(timeout=100)[1]
     assert refused.returncode == 2
     assert (
-        "regard: other was begun with model.d_ff = 64, not 128; for another one, take another folder\n" in told
+        "regard: other was begun with model.d_ff = 64, not 128; use another folder for other settings\n"
+        in stderr
     )
 
 
-def test_a_full_disk_ends_with_code_1_or_not_at_all(place: Path, begin: Begin) -> None:
-    """On a real file system with room for a checkpoint or two."""
-    full = place / "full"
+def test_a_full_disk_ends_with_code_1_or_is_ignored_on_request(folder: Path, begin: Begin) -> None:
+    """On a file system with space for one or two checkpoints."""
+    full = folder / "full"
     full.mkdir()
-    size = sum(path.stat().st_size for path in (place / "whole" / "checkpoints").rglob("*"))
+    size = sum(path.stat().st_size for path in (folder / "whole" / "checkpoints").rglob("*"))
     mounted = ["mount", "-t", "tmpfs", "-o", f"size={size * 5 // 4}", "tmpfs", str(full)]
     if subprocess.run(mounted, capture_output=True, check=False).returncode:
-        pytest.skip("a small file system cannot be mounted here (not root)")
+        pytest.skip("mounting a small file system needs root")
     try:
-        stopped = begin(place, "full/run")
-        told = stopped.communicate(timeout=200)[1]
-        assert stopped.returncode == 1, told
-        assert "cannot be written: the disk is full; the checkpoint of step" in told
-        assert "Traceback" not in told
-        kept = sorted(path.name for path in (full / "run" / "checkpoints").iterdir())
-        assert kept
-        assert all(name.isdecimal() for name in kept)
-        going = begin(place, "full/run", "train.unwritable=go-on", "train.keep=1", "train.steps=8")
-        told = going.communicate(timeout=200)[1]
-        assert "training goes on" in told
+        stopped = begin(folder, "full/run")
+        stderr = stopped.communicate(timeout=200)[1]
+        assert stopped.returncode == 1, stderr
+        assert "cannot be written: the disk is full; the checkpoint of step" in stderr
+        assert "Traceback" not in stderr
+        names = sorted(path.name for path in (full / "run" / "checkpoints").iterdir())
+        assert names
+        assert all(name.isdecimal() for name in names)
+        continued = begin(
+            folder, "full/run", "train.unwritable=go-on", "train.keep_checkpoints=1", "train.steps=8"
+        )
+        stderr = continued.communicate(timeout=200)[1]
+        assert "training goes on" in stderr
     finally:
         subprocess.run(["umount", str(full)], check=True)

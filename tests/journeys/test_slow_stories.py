@@ -1,4 +1,4 @@
-"""Stories that take minutes: run by `make test-slow`, which prints what they measured."""
+"""Tests that take minutes, run by `make test-slow`, which prints their measurements."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ needs_multi30k = pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason=f"t
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_memory_is_flat_while_a_long_file_is_translated(story: Path) -> None:
-    """A file of a million lines is fed in; memory is compared early and after many more windows."""
+    """Memory while translating a million lines, compared early and after many more windows."""
     lines = (story / "n.de").read_text("utf-8").splitlines()
     million = story / "million.de"
     with million.open("w", encoding="utf-8") as file:
@@ -30,17 +30,17 @@ def test_memory_is_flat_while_a_long_file_is_translated(story: Path) -> None:
         [sys.executable, "-c", program, "translate", "run", str(million), "--beam", "1", "-o", str(output)],
         cwd=story,
     )
-    seen: list[tuple[int, int]] = []
-    begun = time.time()
+    samples: list[tuple[int, int]] = []
+    start = time.time()
     try:
-        while process.poll() is None and time.time() - begun < 180:
+        while process.poll() is None and time.time() - start < 180:
             time.sleep(5)
             done = output.read_bytes().count(b"\n") if output.exists() else 0
-            seen.append((done, resident(process.pid)))
+            samples.append((done, resident(process.pid)))
     finally:
         process.kill()
-    working = [(done, memory) for done, memory in seen if done > 10_000]
-    print(f"\n{working[-1][0]:,} lines in {time.time() - begun:.0f} s; resident memory in MB by lines done:")
+    working = [(done, memory) for done, memory in samples if done > 10_000]
+    print(f"\n{working[-1][0]:,} lines in {time.time() - start:.0f} s; resident memory in MB by lines done:")
     print(
         "  ".join(f"{done:,}: {memory / 2**20:.0f}" for done, memory in working[:: max(1, len(working) // 8)])
     )
@@ -71,9 +71,9 @@ def test_multi30k_text_does_not_depend_on_the_batch(tmp_path: Path, regard: Comm
         "".join(line.split("\t")[0] + "\n" for line in shown.stdout.splitlines()), "utf-8"
     )
     for beam in (1, 5):
-        found = set()
+        outputs = set()
         for size in (1, 7, 64):
-            begun = time.time()
+            start = time.time()
             done = regard(
                 "translate",
                 "run",
@@ -86,6 +86,6 @@ def test_multi30k_text_does_not_depend_on_the_batch(tmp_path: Path, regard: Comm
                 timeout=900,
             )
             assert done.stdout.count("\n") == 1000
-            print(f"\nbeam {beam}, batch size {size}: {time.time() - begun:.1f} s", end="")
-            found.add(done.stdout)
-        assert len(found) == 1
+            print(f"\nbeam {beam}, batch size {size}: {time.time() - start:.1f} s", end="")
+            outputs.add(done.stdout)
+        assert len(outputs) == 1

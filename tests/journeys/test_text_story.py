@@ -1,4 +1,4 @@
-"""BERT's tasks through the command line: train, ask on files and on standard input, and be told what is wrong."""
+"""BERT's tasks through the command line: train, classify files and standard input, embed; mistakes."""
 
 import json
 import random
@@ -17,7 +17,7 @@ SMALL = [
 
 
 def write_reviews(path: Path, count: int, seed: int) -> None:
-    """Texts with one colour in them, which says the label."""
+    """Texts with one colour word, which decides the label."""
     sampling = random.Random(seed)
     lines = []
     for number in range(count):
@@ -35,34 +35,34 @@ def reviews(tmp_path_factory: pytest.TempPathFactory, regard: Command) -> Path:
     folder = tmp_path_factory.mktemp("reviews")
     write_reviews(folder / "train.tsv", 300, 0)
     write_reviews(folder / "dev.tsv", 60, 1)
-    told = regard(
+    done = regard(
         "train", "sentiment", "data.train=train.tsv", "data.valid=dev.tsv", *SMALL, "--out", "run", "--json", cwd=folder
     )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    assert json.loads(told.stdout)["scores"]["accuracy"] > 0.9
-    assert "labels: 150 x " in told.stderr
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["scores"]["accuracy"] > 0.9
+    assert "labels: 150 x " in done.stderr
     return folder
 
 
-def test_texts_are_labelled_from_standard_input_and_from_files(reviews: Path, regard: Command) -> None:
-    told = regard("classify", "run", input="a red house\nblack tree\n", cwd=reviews)
-    assert [line.split("\t")[0] for line in told.stdout.splitlines()] == ["good", "bad"]
+def test_texts_are_classified_from_standard_input_and_from_files(reviews: Path, regard: Command) -> None:
+    done = regard("classify", "run", input="a red house\nblack tree\n", cwd=reviews)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["good", "bad"]
     (reviews / "in.txt").write_text("a red house\n")
     regard("classify", "run", "in.txt", "--json", "-o", "out.jsonl", cwd=reviews)
-    found = json.loads((reviews / "out.jsonl").read_text())
-    assert (found["text"], found["label"]) == ("a red house", "good")
-    assert set(found["probabilities"]) == {"good", "bad"}
+    row = json.loads((reviews / "out.jsonl").read_text())
+    assert (row["text"], row["label"]) == ("a red house", "good")
+    assert set(row["probabilities"]) == {"good", "bad"}
 
 
-def test_vectors(reviews: Path, regard: Command) -> None:
-    told = regard("embed", "run", input="a red house\nblack\n", cwd=reviews)
-    rows = [[float(each) for each in line.split("\t")] for line in told.stdout.splitlines()]
+def test_embeddings_are_normalised(reviews: Path, regard: Command) -> None:
+    done = regard("embed", "run", input="a red house\nblack\n", cwd=reviews)
+    rows = [[float(value) for value in line.split("\t")] for line in done.stdout.splitlines()]
     assert [len(row) for row in rows] == [32, 32]
-    assert sum(each**2 for each in rows[0]) == pytest.approx(1, abs=1e-4)
+    assert sum(value**2 for value in rows[0]) == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("command", "given", "sentence"),
+    ("command", "text", "sentence"),
     [
         ("classify", "a\n\n", "standard input, line 2: the text is empty"),
         ("tag", "a\n", "holds a model for classification, not one that tags words"),
@@ -70,10 +70,10 @@ def test_vectors(reviews: Path, regard: Command) -> None:
         ("translate", "a\n", "holds a model for classification, not one that translates"),
     ],
 )
-def test_what_cannot_be_answered_is_one_sentence(
-    reviews: Path, here: Command, command: str, given: str, sentence: str
+def test_unsupported_commands_are_refused_in_one_line(
+    reviews: Path, here: Command, command: str, text: str, sentence: str
 ) -> None:
-    told = here(command, "run", input=given, cwd=reviews)
-    assert told.returncode == 2
-    assert sentence in told.stderr
-    assert len(told.stderr.splitlines()) == 1
+    done = here(command, "run", input=text, cwd=reviews)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1

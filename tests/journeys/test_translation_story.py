@@ -1,4 +1,4 @@
-"""Two files, three commands: train, translate, evaluate; and what happens when something is wrong."""
+"""Translation through the command line: train, translate, evaluate, compare, look; mistakes."""
 
 import gzip
 import json
@@ -15,13 +15,13 @@ import pytest
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_training_tells_what_it_does_and_prints_the_result(story: Path) -> None:
-    told, printed = (story / "train.err").read_text(), (story / "train.out").read_text()
-    assert re.search(r"pairs: 1,\d\d\d read, 1,\d\d\d kept; \d+ for validation, \d+ for the test", told)
-    assert "validation at step 400" in told
-    assert "tokens/s" in told
-    assert printed.startswith("BLEU ")
-    assert "signature: nrefs:1" in printed
+def test_training_logs_progress_and_prints_the_result(story: Path) -> None:
+    log, output = (story / "train.err").read_text(), (story / "train.out").read_text()
+    assert re.search(r"pairs: 1,\d\d\d read, 1,\d\d\d kept; \d+ for validation, \d+ for the test", log)
+    assert "validation at step 400" in log
+    assert "tokens/s" in log
+    assert output.startswith("BLEU ")
+    assert "signature: nrefs:1" in output
 
 
 def test_translate_a_file_line_for_line(story: Path, regard: Command) -> None:
@@ -44,21 +44,21 @@ def test_translate_standard_input_and_json(story: Path, regard: Command) -> None
 
 def test_evaluate_on_the_test_split_and_on_files(story: Path, regard: Command) -> None:
     done = regard("evaluate", "run", "--json", cwd=story)
-    found = json.loads(done.stdout)
-    assert found["bleu"] > 60
-    assert {"bleu", "chrf", "ter", "loss", "perplexity", "signature", "sentences", "by_length"} <= found.keys()
+    scores = json.loads(done.stdout)
+    assert scores["bleu"] > 60
+    assert {"bleu", "chrf", "ter", "loss", "perplexity", "signature", "sentences", "by_length"} <= scores.keys()
     (story / "t.de").write_text("drei vier\neins\n", "utf-8")
     (story / "t.en").write_text("three four\none\n", "utf-8")
     files = regard("evaluate", "run", "--source", "t.de", "--target", "t.en", cwd=story)
     assert files.stdout.startswith("BLEU ")
 
 
-def test_runs_translate_together(story: Path, regard: Command, here: Command) -> None:
-    """A run with its twin says what it says alone; with another one of the same words it is measured as one."""
+def test_an_ensemble_translates(story: Path, regard: Command, here: Command) -> None:
+    """An ensemble of a run and its copy translates and scores like the run alone."""
     shutil.copytree(story / "run", story / "twin")
     alone = regard("translate", "run", "--json", cwd=story, input="fünf acht\nzwei\n").stdout
     twins = regard("translate", "run", "--with", "twin", "--json", cwd=story, input="fünf acht\nzwei\n").stdout
-    rows = [[json.loads(row) for row in told.splitlines()] for told in (alone, twins)]
+    rows = [[json.loads(row) for row in output.splitlines()] for output in (alone, twins)]
     assert [row["text"] for row in rows[0]] == [row["text"] for row in rows[1]]
     assert [row["score"] for row in rows[0]] == pytest.approx([row["score"] for row in rows[1]], abs=1e-5)
     measured = json.loads(here("evaluate", "run", "--with", "twin", "--json", cwd=story).stdout)
@@ -67,7 +67,7 @@ def test_runs_translate_together(story: Path, regard: Command, here: Command) ->
     assert measured["loss"] == pytest.approx(expected["loss"])
 
 
-def test_runs_that_cannot_translate_together_are_told(story: Path, here: Command) -> None:
+def test_runs_with_different_vocabularies_form_no_ensemble(story: Path, here: Command) -> None:
     shutil.copytree(story / "run", story / "stranger")
     words = (story / "stranger" / "tokenizer.json").read_text("utf-8")
     (story / "stranger" / "tokenizer.json").write_text(words.replace("seven", "sevin"), "utf-8")
@@ -78,7 +78,7 @@ def test_runs_that_cannot_translate_together_are_told(story: Path, here: Command
     assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
     engine = here("translate", "run", "--with", "run", "--engine", "onnx", cwd=story, input="zwei\n")
     assert (engine.returncode, engine.stderr) == (
-        2, "regard: --with is for runs that regard itself runs, not for onnx\n",
+        2, "regard: --with combines runs that regard executes itself, not --engine onnx\n",
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_look_draws_the_alignment(story: Path, regard: Command, ending: str) -> 
     assert head.startswith(b"\x89PNG") or b"<?xml" in head
 
 
-def test_a_long_line_is_told_and_split_cut_or_refused(story: Path, regard: Command) -> None:
+def test_a_long_line_is_split_cut_or_refused(story: Path, regard: Command) -> None:
     line = "eins zwei drei vier. " * 10
     split = regard("translate", "run", cwd=story, input=line + "\n")
     assert split.stdout.count("\n") == 1
@@ -115,7 +115,7 @@ def test_a_long_line_is_told_and_split_cut_or_refused(story: Path, regard: Comma
     assert refused.returncode == 2
     assert (
         refused.stderr
-        == "regard: line 1 has 51 tokens, the model allows 24; split or cut, it could be translated\n"
+        == "regard: line 1 has 51 tokens, the model allows 24; choose split or cut to translate it\n"
     )
 
 
@@ -158,7 +158,7 @@ MISTAKES = [
 @pytest.mark.parametrize(
     ("arguments", "words"), MISTAKES, ids=[" ".join(arguments)[-60:] for arguments, _ in MISTAKES]
 )
-def test_a_mistake_is_one_sentence_and_exit_code_2(
+def test_a_mistake_is_one_line_and_exit_code_2(
     story: Path, here: Command, arguments: tuple[str, ...], words: list[str]
 ) -> None:
     wrong_files(story)
@@ -172,7 +172,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
         assert word.lower() in last.lower()
 
 
-def test_bytes_that_are_no_text_on_standard_input(story: Path, regard: Command) -> None:
+def test_invalid_utf8_on_standard_input(story: Path, regard: Command) -> None:
     done = regard("translate", "run", cwd=story, input=b"eins\n\xff\xfe\n", text=False, encoding=None)
     assert done.returncode == 2
     assert done.stderr == b"regard: standard input, line 2: not UTF-8 text\n"
@@ -186,7 +186,7 @@ def test_out_of_disk_while_writing(story: Path, regard: Command) -> None:
     assert done.stderr == "regard: writing failed: no space left on device\n"
 
 
-def test_a_reader_that_goes_away_is_no_error_message(story: Path) -> None:
+def test_a_closed_pipe_prints_no_error(story: Path) -> None:
     command = f'"{sys.executable}" -c "from regard.cli.main import main; main()" translate run n.de --beam 1 | head -n 1'
     done = subprocess.run(command, shell=True, cwd=story, capture_output=True, text=True, timeout=240)
     assert done.stdout.count("\n") == 1

@@ -7,10 +7,10 @@ from regard.lessons import bottleneck
 
 
 def test_lines_are_written_as_the_task_says() -> None:
-    chance = torch.Generator().manual_seed(0)
-    copied = bottleneck.batch_of("copy", 3, 5, chance)
+    generator = torch.Generator().manual_seed(0)
+    copied = bottleneck.batch_of("copy", 3, 5, generator)
     assert torch.equal(copied.source.values, copied.labels.values)
-    turned = bottleneck.batch_of("reverse", 3, 5, chance)
+    turned = bottleneck.batch_of("reverse", 3, 5, generator)
     source, target, labels = (
         each.padded(bottleneck.PADDING) for each in (turned.source, turned.target, turned.labels)
     )
@@ -21,7 +21,7 @@ def test_lines_are_written_as_the_task_says() -> None:
 
 
 def test_every_model_practises_on_the_same_lines() -> None:
-    one, other = (list(bottleneck.practice("copy", 4, 5, seed=3)) for _ in range(2))
+    one, other = (list(bottleneck.training_batches("copy", 4, 5, seed=3)) for _ in range(2))
     assert all(torch.equal(a.source.values, b.source.values) for a, b in zip(one, other, strict=True))
 
 
@@ -48,7 +48,7 @@ def test_exact_means_every_symbol() -> None:
             return Place(self.left[rows])
 
     test = bottleneck.batch_of("copy", 4, 6, torch.Generator().manual_seed(0))
-    assert bottleneck.share_exact(Parrot(), test) == 0.75
+    assert bottleneck.exact_accuracy(Parrot(), test) == 0.75
 
 
 @pytest.mark.slow

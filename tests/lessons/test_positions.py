@@ -1,4 +1,4 @@
-"""The claims of `regard show positions`: three equal ways, counting in bits, likeness by distance alone."""
+"""The claims of `regard show positions`: three equal ways, counting in bits, similarity by distance."""
 
 import pytest
 import torch
@@ -19,12 +19,12 @@ def test_the_encoding_is_the_one_models_use() -> None:
 
 
 def test_bits_spell_the_position() -> None:
-    bits = positions.counting(100)
+    bits = positions.binary_digits(100)
     assert bits.shape == (100, 7)
     assert torch.equal((bits << torch.arange(7)).sum(1), torch.arange(100))
 
 
-def test_likeness_depends_on_the_distance_alone() -> None:
+def test_similarity_depends_on_the_distance_only() -> None:
     result = positions.compute(200, 64)
     assert result.spread < 1e-12
     assert result.similarity[0] == pytest.approx(1.0)

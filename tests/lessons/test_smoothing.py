@@ -26,7 +26,7 @@ def test_loss_follows_the_formula() -> None:
 
 
 def test_without_smoothing_the_loss_never_turns() -> None:
-    result = smoothing.compute([0.0], shown=0.0)
+    result = smoothing.compute([0.0], target_smoothing=0.0)
     (curve,) = result.curves
     assert not curve.turns
     assert curve.best == pytest.approx(0.999)
@@ -35,7 +35,7 @@ def test_without_smoothing_the_loss_never_turns() -> None:
 
 
 def test_target_has_rows_of_one_and_a_padding_row_of_nothing() -> None:
-    target = smoothing.compute(shown=0.3).target
+    target = smoothing.compute(target_smoothing=0.3).target
     torch.testing.assert_close(target[:-1].sum(1), torch.ones(len(smoothing.SENTENCE) - 1))
     assert target[-1].count_nonzero() == 0
     assert target[:, smoothing.PADDING].count_nonzero() == 0

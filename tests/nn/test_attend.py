@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from regard.nn import Dot, ScaledDot, attend, causal_mask, masked_softmax
-from regard.nn.attention import fused, open_blind, plain
+from regard.nn.attention import fused_attention, plain_attention, unmask_empty_rows
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
 thorough = settings(max_examples=60, deadline=None, derandomize=True)
@@ -48,7 +48,7 @@ def test_lengths_and_a_mask_together_are_refused():
         masked_softmax(torch.zeros(1, 1, 2), torch.tensor([1]), mask=causal_mask(1, 2))
 
 
-def test_what_is_hidden_has_no_say_however_high_it_scores():
+def test_masked_keys_have_no_effect_whatever_their_scores():
     scores = torch.tensor([[[0.0, 1.0, 1e30]]])
     weights = masked_softmax(scores, torch.tensor([2]))
     assert weights[0, 0, 2].item() == 0.0
@@ -143,7 +143,7 @@ def test_the_fused_path_equals_the_plain_path_forward_and_backward(problem, trai
 
 @thorough
 @given(problem=problems())
-def test_queries_that_see_nothing_get_zeros_and_give_no_gradient(problem):
+def test_queries_without_keys_get_zeros_and_give_no_gradient(problem):
     query, keys, values, mask, bias = problem
     if mask is None:
         mask = torch.zeros(1, 1, query.size(-2), keys.size(-2), dtype=torch.bool)
@@ -160,15 +160,15 @@ def test_queries_that_see_nothing_get_zeros_and_give_no_gradient(problem):
 
 @thorough
 @given(problem=problems())
-def test_opening_blind_queries_and_hiding_their_result_equals_the_mask(problem):
+def test_unmasking_empty_rows_and_zeroing_their_result_equals_the_mask(problem):
     """What devices other than the CPU do, tried here."""
     query, keys, values, mask, bias = problem
     if mask is None:
         return
-    opened, blind = open_blind(mask)
+    opened, blind = unmask_empty_rows(mask)
     assert opened.any(-1).all()
-    there = fused(query, keys, values, mask=opened, bias=bias).masked_fill(blind, 0.0)
-    here = plain(ScaledDot()(query, keys), values, mask=mask, bias=bias)
+    there = fused_attention(query, keys, values, mask=opened, bias=bias).masked_fill(blind, 0.0)
+    here = plain_attention(ScaledDot()(query, keys), values, mask=mask, bias=bias)
     torch.testing.assert_close(there, here, rtol=0, atol=TOLERANCE[query.dtype])
 
 
@@ -188,7 +188,7 @@ def test_the_gradient_of_each_path_is_right(record):
 # Watching and dropping
 
 
-def test_the_watch_sees_the_weights_before_dropout():
+def test_weights_are_recorded_before_dropout():
     torch.manual_seed(0)
     seen = []
     query, keys, values = (torch.randn(1, n, 4) for n in (3, 6, 6))

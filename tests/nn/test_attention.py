@@ -22,7 +22,7 @@ from regard.nn import (
     Sinusoidal,
     causal_mask,
 )
-from regard.nn.attention import join, split
+from regard.nn.attention import join_heads, split_heads
 
 BATCH, QUERIES, KEYS = 3, 5, 7
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
@@ -186,8 +186,8 @@ def test_swapping_two_heads_throughout_changes_nothing_and_swapping_the_join_doe
 
 def test_split_makes_a_head_of_neighbours_and_join_undoes_it():
     x = torch.arange(24).view(1, 2, 12)
-    assert split(x, 3)[0, 1, 0].tolist() == [4, 5, 6, 7]
-    assert torch.equal(join(split(x, 3)), x)
+    assert split_heads(x, 3)[0, 1, 0].tolist() == [4, 5, 6, 7]
+    assert torch.equal(join_heads(split_heads(x, 3)), x)
 
 
 def test_the_four_projections_are_four_and_start_different():
@@ -237,9 +237,9 @@ def test_a_mask_of_two_axes_is_query_by_key_as_in_pytorch(shape, recorded):
     record = Recorder().under("a") if recorded else None
     found = attention(x, memory, mask=mask, record=record)
     assert torch.equal(found, attention(x, memory, mask=mask.expand(4, 4).unsqueeze(0), record=record))
-    query = split(attention.query(x), 2)
+    query = split_heads(attention.query(x), 2)
     by_torch = functional.scaled_dot_product_attention(query, memory.keys, memory.values, attn_mask=mask)
-    close(found, attention.output(join(by_torch)))
+    close(found, attention.output(join_heads(by_torch)))
 
 
 def test_a_mask_holds_for_all_heads_or_has_an_axis_for_them():
@@ -269,7 +269,7 @@ def test_a_mask_of_numbers_is_refused_by_heads(recorded):
 
 
 def test_heads_that_do_not_divide_the_size_are_refused():
-    with pytest.raises(ValueError, match="10 is not one of 3"):
+    with pytest.raises(ValueError, match="10 is not a multiple of 3"):
         MultiHead(10, 3)
 
 

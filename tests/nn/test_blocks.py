@@ -214,7 +214,7 @@ def test_a_decoder_block_step_by_step_equals_the_whole(scheme, cross, dtype, see
     block = DecoderBlock(shape("pre"), SCHEMES[scheme], cross=cross).to(dtype).eval()
     embed = block.self_attention.sublayer.attention.position.embed
     x, encoded = (torch.randn(2, n, D_MODEL, dtype=dtype) for n in (2 + sum(chunks), 4))
-    source_mask, index, cache = length_mask(torch.tensor([4, 2]), 4), torch.tensor(rows), KvCache(room=2)
+    source_mask, index, cache = length_mask(torch.tensor([4, 2]), 4), torch.tensor(rows), KvCache(capacity=2)
     with torch.no_grad():
         source = block.project_kv(encoded) if cross else None
         whole = block(embed(x), source, mask=causal_mask(x.size(1)), source_mask=source_mask)
@@ -306,7 +306,7 @@ def test_without_cross_attention_a_decoder_block_sees_itself_alone():
 
 
 def test_a_forgotten_source_is_refused():
-    with pytest.raises(ValueError, match="pass what `project_kv` gave"):
+    with pytest.raises(ValueError, match="pass the keys and values from `project_kv`"):
         DecoderBlock(shape())(torch.zeros(1, 2, D_MODEL))
 
 

@@ -9,7 +9,7 @@ import torch
 from regard.config.models import ConvS2SConfig
 from regard.config.schema import build as read
 from regard.errors import RecipeError, RegardError
-from regard.interop import marian, onnx_graphs
+from regard.interop import huggingface_marian, onnx_graphs
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.convs2s import ConvS2S
@@ -178,6 +178,6 @@ def test_the_recipe_and_what_it_refuses() -> None:
 
 def test_exports_it_has_no_format_for() -> None:
     with pytest.raises(RegardError, match="no such translation model"):
-        marian.check(ConvS2SConfig("convs2s"))
+        huggingface_marian.check(ConvS2SConfig("convs2s"))
     with pytest.raises(RegardError, match="not ConvS2S"):
-        onnx_graphs.graphs(small(), 20)
+        onnx_graphs.seq2seq_graphs(small(), 20)

@@ -118,7 +118,7 @@ def test_a_state_can_be_continued_by_different_tokens(model: Any) -> None:
 
 @torch.no_grad()
 def test_a_step_changes_nothing_in_the_old_state(model: Any) -> None:
-    """Also when rows of it are chosen, and the chosen ones go on longer than the room of a buffer."""
+    """Also for selected rows that continue beyond the capacity of a buffer."""
     prefix = tokens(0, 2)
     state = model.start(SOURCE)
     for column in prefix.unbind(1):

@@ -85,5 +85,7 @@ def test_dropout_falls_on_the_wide_layer_while_training():
 
 
 def test_another_activation_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'tanh' is none of relu, gelu, gelu-tanh, silu, swiglu"):
+    with pytest.raises(
+        ValueError, match="unknown activation 'tanh'; allowed: relu, gelu, gelu-tanh, silu, swiglu"
+    ):
         FeedForward(4, 6, "tanh")

@@ -9,7 +9,7 @@ from regard.config.schema import build, parse_assignments
 from regard.engine.forward import gpt_hidden
 from regard.errors import RecipeError
 from regard.nn import Packed, Recorder
-from regard.nn.build import build_bert, build_gpt, build_reader
+from regard.nn.build import build_bert, build_gpt, build_text_model
 from regard.nn.gpt import PADDING, Gpt, GptClassifier, GptLanguageModel
 from regard.tasks.registry import load_recipe
 
@@ -117,7 +117,7 @@ def test_a_state_can_be_chosen_from() -> None:
 
 def test_a_label_is_read_at_the_last_token_and_symbols_have_vectors_of_their_own() -> None:
     torch.manual_seed(0)
-    model = build_reader(small(), "classes", 43, PADDING, 3).eval()
+    model = build_text_model(small(), "classes", 43, PADDING, 3).eval()
     assert isinstance(model, GptClassifier)
     assert model.gpt.token_embedding.num_embeddings == 40
     text = torch.tensor([[40, 5, 6, 42, PADDING], [40, 5, 41, 7, 42]])
@@ -158,9 +158,9 @@ def test_fresh_weights_guess_nearly_evenly() -> None:
         ("model.heads=5", "model.heads: 5 heads do not divide d_model 192"),
         (
             "model.max_length=1",
-            "model.max_length: a window of one token has nothing to guess the next one from",
+            "model.max_length: a context window of one token leaves nothing to predict the next one from",
         ),
-        ("train.smoothing=0.1", "train.smoothing: the next token is the one that stands there"),
+        ("train.smoothing=0.1", "train.smoothing: label smoothing is not supported for language models"),
         ("tokenizer.kind=letters", 'tokenizer.kind: "letters" is not a choice'),
     ],
 )

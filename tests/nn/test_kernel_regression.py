@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.data.curve import curve
+from regard.data.regression_points import curve
 from regard.nn.kernel_regression import KernelRegression
 
 
@@ -25,7 +25,7 @@ def nadaraya_watson(query: float, x: list[float], y: list[float], w: float) -> f
 @pytest.mark.parametrize(("kernel", "w"), [("average", 0.0), ("fixed", 1.0), ("fixed", 2.5), ("learned", 2.5)])
 def test_prediction_is_the_formula(sample: tuple[Tensor, Tensor], kernel: str, w: float) -> None:
     x, y = sample
-    model = KernelRegression.on(x, y, kernel, w or 1.0)
+    model = KernelRegression.from_points(x, y, kernel, w or 1.0)
     places = [0.0, 1.3, 4.9, 7.0]
     expected = [nadaraya_watson(place, x.tolist(), y.tolist(), w) for place in places]
     assert model(torch.tensor(places)).tolist() == pytest.approx(expected, abs=1e-5)
@@ -33,12 +33,12 @@ def test_prediction_is_the_formula(sample: tuple[Tensor, Tensor], kernel: str, w
 
 def test_average_is_the_mean_everywhere(sample: tuple[Tensor, Tensor]) -> None:
     x, y = sample
-    assert torch.allclose(KernelRegression.on(x, y, "average")(x), y.mean().expand(50), atol=1e-6)
+    assert torch.allclose(KernelRegression.from_points(x, y, "average")(x), y.mean().expand(50), atol=1e-6)
 
 
 def test_leaving_one_out_never_sees_its_own_point(sample: tuple[Tensor, Tensor]) -> None:
     x, y = sample
-    model = KernelRegression.on(x, y, "fixed", 3.0)
+    model = KernelRegression.from_points(x, y, "fixed", 3.0)
     expected = [
         nadaraya_watson(float(x[i]), [*x[:i].tolist(), *x[i + 1 :].tolist()], [*y[:i].tolist(), *y[i + 1 :].tolist()], 3.0)
         for i in range(50)
@@ -50,6 +50,7 @@ def test_leaving_one_out_never_sees_its_own_point(sample: tuple[Tensor, Tensor])
 
 def test_only_the_learned_kernel_has_something_to_learn(sample: tuple[Tensor, Tensor]) -> None:
     counts = {
-        k: len(list(KernelRegression.on(*sample, k).parameters())) for k in ("average", "fixed", "learned")
+        k: len(list(KernelRegression.from_points(*sample, k).parameters()))
+        for k in ("average", "fixed", "learned")
     }
     assert counts == {"average": 0, "fixed": 0, "learned": 1}

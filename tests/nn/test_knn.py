@@ -73,11 +73,11 @@ def test_a_query_has_the_same_neighbours_and_bits_in_any_company() -> None:
 
 def test_what_cannot_be_asked_is_refused() -> None:
     keys, words = torch.randn(3, WIDTH), torch.zeros(3)
-    with pytest.raises(ValueError, match="3 keys and 3 tokens cannot give 4 neighbours"):
+    with pytest.raises(ValueError, match="3 keys and 3 tokens cannot return 4 neighbours"):
         Datastore(keys, words, count=4, weight=0.5, sharpness=1.0)
     with pytest.raises(ValueError, match="3 keys and 2 tokens"):
         Datastore(keys, words[:2], count=1, weight=0.5, sharpness=1.0)
-    with pytest.raises(ValueError, match="keys of 16 numbers"):
+    with pytest.raises(ValueError, match="keys have 16 components"):
         KnnModel(model("rnn"), Datastore(keys, words, count=1, weight=0.5, sharpness=1.0))
 
 

@@ -18,7 +18,7 @@ def entry(start: int, length: int, batch: int = 3, heads: int = 2, size: int = 4
 
 
 def test_what_is_appended_is_all_there_in_order():
-    cache = KvCache(room=4).extend(entry(0, 2)).extend(entry(2, 1))
+    cache = KvCache(capacity=4).extend(entry(0, 2)).extend(entry(2, 1))
     memory = cache.memory
     whole = entry(0, 3)
     assert cache.length == memory.length == 3
@@ -27,10 +27,10 @@ def test_what_is_appended_is_all_there_in_order():
     assert memory.positions.tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("room", [1, 2, 3, 64])
+@pytest.mark.parametrize("capacity", [1, 2, 3, 64])
 @pytest.mark.parametrize("lengths", [[1] * 9, [5, 1, 20], [70, 1], [3, 60, 2]])
-def test_it_grows_beyond_its_room(room, lengths):
-    cache, start = KvCache(room=room), 0
+def test_it_grows_beyond_its_capacity(capacity, lengths):
+    cache, start = KvCache(capacity=capacity), 0
     for length in lengths:
         cache = cache.extend(entry(start, length))
         start += length
@@ -40,8 +40,8 @@ def test_it_grows_beyond_its_room(room, lengths):
     assert torch.equal(memory.values, whole.values)
 
 
-def test_within_its_room_new_keys_are_written_in_place():
-    first = KvCache(room=8).extend(entry(0, 2))
+def test_within_its_capacity_new_keys_are_written_in_place():
+    first = KvCache(capacity=8).extend(entry(0, 2))
     second = first.extend(entry(2, 3))
     assert first.memory.keys.data_ptr() == second.memory.keys.data_ptr()
     assert torch.equal(first.memory.keys, entry(0, 2).keys)  # the old cache stays valid
@@ -51,10 +51,10 @@ def shifted(kv: KeyValue, by: float) -> KeyValue:
     return KeyValue(kv.keys + by, kv.values - by, kv.positions)
 
 
-@pytest.mark.parametrize("room", [1, 2, 3, 4, 64])
-def test_an_old_cache_can_be_extended_again_by_other_tokens(room):
+@pytest.mark.parametrize("capacity", [1, 2, 3, 4, 64])
+def test_an_old_cache_can_be_extended_again_by_other_tokens(capacity):
     """Three branches from one prefix, and one from a branch: each holds its own tokens, whoever wrote last."""
-    old = KvCache(room=room).extend(entry(0, 2))
+    old = KvCache(capacity=capacity).extend(entry(0, 2))
     branches = {by: old.extend(shifted(entry(2, 1), by)) for by in (0.0, 5.0, 7.0)}
     longer = branches[5.0].extend(entry(3, 1))
     other = branches[5.0].extend(shifted(entry(3, 1), 9.0))
@@ -85,7 +85,7 @@ def test_an_empty_cache_has_no_memory():
 
 @pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 1], [2], [0, 2, 2, 1, 0]], ids=str)
 def test_select_reorders_repeats_and_drops(rows):
-    cache = KvCache(room=4).extend(entry(0, 3))
+    cache = KvCache(capacity=4).extend(entry(0, 3))
     index = torch.tensor(rows)
     chosen = cache.select(index)
     assert chosen.length == 3
@@ -97,7 +97,7 @@ def test_select_reorders_repeats_and_drops(rows):
 
 
 def test_a_selected_cache_and_its_origin_go_their_own_ways():
-    cache = KvCache(room=8).extend(entry(0, 2))
+    cache = KvCache(capacity=8).extend(entry(0, 2))
     chosen = cache.select(torch.tensor([0, 1, 2]))
     ours = cache.extend(entry(2, 1))
     theirs = chosen.extend(shifted(entry(2, 1), 5))
@@ -122,7 +122,7 @@ def test_a_memory_is_selected_the_same_way():
 def test_gradients_are_refused():
     attention, x = MultiHead(8, 2), torch.randn(1, 2, 8)
     cache = KvCache()
-    with pytest.raises(ValueError, match=r"keeps no gradients: decode under torch\.no_grad\(\)"):
+    with pytest.raises(ValueError, match=r"stores no gradients; decode under torch\.no_grad\(\)"):
         cache.extend(attention.project_kv(x))
     assert cache.length == 0
     with torch.no_grad():
@@ -130,21 +130,21 @@ def test_gradients_are_refused():
 
 
 @pytest.mark.parametrize(("held", "given"), [(0, 1), (2, 0), (2, 1), (2, 5)])
-def test_keys_at_the_wrong_place_are_refused_by_both_places(held, given):
+def test_keys_at_a_wrong_position_are_refused_naming_both_positions(held, given):
     cache = KvCache()
     if held:
         cache = cache.extend(entry(0, held))
-    with pytest.raises(ValueError, match=f"next key is at {held}, not at {given}"):
+    with pytest.raises(ValueError, match=f"next key has position {held}, not {given}"):
         cache.extend(entry(given, 1))
     assert cache.length == held
 
 
-@pytest.mark.parametrize("room", [2, 64], ids=["full", "with room"])
+@pytest.mark.parametrize("capacity", [2, 64], ids=["full", "with capacity"])
 @pytest.mark.parametrize(("held", "given"), [(3, 1), (1, 3), (3, 2)])
-def test_keys_of_another_number_of_sentences_are_refused(room, held, given):
+def test_keys_of_another_number_of_sequences_are_refused(capacity, held, given):
     """One sentence's keys written to all would be a silent mistake: `select` was forgotten."""
-    cache = KvCache(room=room).extend(entry(0, 2, batch=held))
-    with pytest.raises(ValueError, match=f"holds {held} sentences, the new keys are of {given}"):
+    cache = KvCache(capacity=capacity).extend(entry(0, 2, batch=held))
+    with pytest.raises(ValueError, match=f"holds {held} sequences, the new keys are of {given}"):
         cache.extend(entry(2, 1, batch=given))
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.nn import causal_mask, combine, length_mask, padding_mask
+from regard.nn import causal_mask, combine_masks, length_mask, padding_mask
 
 
 def test_padding_is_hidden_from_every_query():
@@ -49,7 +49,7 @@ def test_fewer_keys_than_queries_are_refused():
 
 def test_combined_masks_show_what_all_of_them_show():
     padding = length_mask(torch.tensor([1, 3]), 3)
-    both = combine(padding, None, causal_mask(3))
+    both = combine_masks(padding, None, causal_mask(3))
     assert both.shape == (2, 3, 3)
     for sentence in range(2):
         for query in range(3):
@@ -59,7 +59,7 @@ def test_combined_masks_show_what_all_of_them_show():
 
 
 def test_nothing_combined_hides_nothing():
-    assert combine() is None
-    assert combine(None, None) is None
+    assert combine_masks() is None
+    assert combine_masks(None, None) is None
     one = causal_mask(2)
-    assert torch.equal(combine(None, one), one)
+    assert torch.equal(combine_masks(None, one), one)

@@ -19,7 +19,7 @@ from regard.nn.gpt import GptLanguageModel
 from regard.nn.scores import SCORES
 from regard.nn.transformer import Transformer
 from regard.tasks.registry import load_recipe
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 
 NAMES = list(get_args(ScoreName))
 OTHERS = [name for name in NAMES if name != "scaled-dot"]
@@ -94,7 +94,7 @@ def test_a_training_step_reaches_every_parameter_and_lowers_the_loss(score: str,
     packed = Packed.from_padded(source, source != PAD)
     shifted, labels = (Packed.from_padded(each, gold != PAD) for each in (target, gold))
     batch = Batch(packed, shifted, labels, len(labels.values), ())
-    objective = PairObjective(model, PAD, smoothing=0.1)
+    objective = Seq2SeqObjective(model, PAD, smoothing=0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
     for _ in range(8):

@@ -295,12 +295,15 @@ class Line:
 
 @quick
 @given(
-    dtype=dtypes, seed=seeds, chunks=st.lists(st.integers(1, 5), min_size=1, max_size=6), room=st.integers(1, 9)
+    dtype=dtypes,
+    seed=seeds,
+    chunks=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    capacity=st.integers(1, 9),
 )
-def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed, chunks, room):
+def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed, chunks, capacity):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), KvCache(room=room)
+    x, cache = noise(seed, 2, sum(chunks), 8, dtype=dtype), KvCache(capacity=capacity)
     with torch.no_grad():
         close(line.steps(x.split(chunks, dim=1), cache), line.whole(x))
 
@@ -309,7 +312,7 @@ def test_chunk_by_chunk_equals_the_whole_causal_pass(make_position, dtype, seed,
 def test_token_by_token_equals_the_whole_causal_pass(make_position, dtype):
     torch.manual_seed(0)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
-    x, cache = torch.randn(2, 40, 8, dtype=dtype), KvCache(room=4)
+    x, cache = torch.randn(2, 40, 8, dtype=dtype), KvCache(capacity=4)
     with torch.no_grad():
         steps = line.steps(x.split(1, dim=1), cache)
         torch.testing.assert_close(steps, line.whole(x), rtol=0, atol=TOLERANCE[dtype])
@@ -322,17 +325,17 @@ def test_token_by_token_equals_the_whole_causal_pass(make_position, dtype):
     before=st.integers(1, 5),
     after=st.lists(st.integers(1, 3), min_size=1, max_size=3),
     rows=st.lists(st.integers(0, 2), min_size=1, max_size=5),
-    room=st.integers(1, 9),
+    capacity=st.integers(1, 9),
 )
 def test_selected_rows_go_on_as_if_they_had_been_there_from_the_start(
-    make_position, dtype, seed, before, after, rows, room
+    make_position, dtype, seed, before, after, rows, capacity
 ):
     torch.manual_seed(seed)
     line = Line(MultiHead(8, 2, position=make_position(8, 2)).to(dtype))
     x, index, cache = (
         noise(seed, 3, before + sum(after), 8, dtype=dtype),
         torch.tensor(rows),
-        KvCache(room=room),
+        KvCache(capacity=capacity),
     )
     with torch.no_grad():
         _, cache = line.step(x[:, :before], cache)

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.config.models import RnnConfig, TransformerConfig
 from regard.nn import Attention, Recorder, causal_mask
-from regard.nn.attention import split
+from regard.nn.attention import split_heads
 from regard.nn.build import build
 from regard.nn.kernel_regression import KernelRegression
 
@@ -43,7 +43,7 @@ class Watched:
             assert named.get("record") is None
             query, memory = given
             places = memory.positions[max(0, memory.length - query.size(-2)) :]
-            asked = attention.position.rotate(split(attention.query(query), attention.heads), places)
+            asked = attention.position.rotate(split_heads(attention.query(query), attention.heads), places)
             scores = attention.score.compare(asked, memory.keys)
             bias = attention.position.bias(asked, places, memory.positions)
             scores = scores if bias is None else scores + bias
@@ -95,7 +95,7 @@ def test_a_model_of_pairs(config) -> None:
 def test_kernel_regression() -> None:
     torch.manual_seed(0)
     model, places, record = (
-        KernelRegression.on(torch.rand(9), torch.rand(9), "fixed", 2.0),
+        KernelRegression.from_points(torch.rand(9), torch.rand(9), "fixed", 2.0),
         torch.rand(4),
         Recorder(),
     )

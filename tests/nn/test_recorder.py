@@ -49,7 +49,7 @@ def decode(
     return x
 
 
-def test_layers_are_named_by_their_path_in_the_order_in_which_they_looked(decoder):
+def test_layers_are_named_by_their_path_in_the_order_of_computation(decoder):
     record = Recorder()
     decode(decoder, torch.randn(2, 3, 16), torch.randn(2, 5, 16), record)
     assert record.names == [f"decoder.{n}.{kind}" for n in range(3) for kind in ("self", "cross")]

@@ -36,7 +36,7 @@ def test_pre_norm_leaves_the_path_itself_alone():
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_dropout_falls_on_what_the_sublayer_says(placement):
+def test_dropout_is_applied_to_the_output_of_the_sublayer(placement):
     linear, norm, x = parts()
     residual, dropout = Residual(linear, norm, placement, dropout=0.5), nn.Dropout(0.5)
     torch.manual_seed(1)
@@ -51,11 +51,11 @@ def test_dropout_falls_on_what_the_sublayer_says(placement):
 
 @pytest.mark.parametrize("placement", ["", "Pre", "before", None])
 def test_another_placement_is_refused_by_name(placement):
-    with pytest.raises(ValueError, match=f"'pre' or 'post' its sublayer, not {placement!r}"):
+    with pytest.raises(ValueError, match=f"norm placement is 'pre' or 'post', not {placement!r}"):
         Residual(nn.Identity(), nn.Identity(), placement)
 
 
-def test_what_else_is_given_goes_to_the_sublayer():
+def test_other_arguments_are_passed_to_the_sublayer():
     class Scale(nn.Module):
         def forward(self, x: Tensor, factor: float, *, shift: float) -> Tensor:
             return factor * x + shift

@@ -232,7 +232,7 @@ def test_padding_reaches_no_state(kind: dict, cell: str) -> None:
 
 
 @every_kind
-def test_a_selected_state_goes_on_as_its_sentence(kind: dict) -> None:
+def test_a_selected_state_continues_its_sentence(kind: dict) -> None:
     model = small(**kind)
     source, target = ids(3, 6), ids(3, 4)
     source[2, 4:] = PAD
@@ -327,9 +327,12 @@ def test_tables_can_be_shared() -> None:
             {"reverse": True, "bidirectional": True},
             "model.reverse: a bidirectional encoder reads the source from both ends already",
         ),
-        ({"score": "general"}, 'model.score: this belongs to attention, and attention is "none"'),
-        ({"score_size": 64}, 'model.score_size: this belongs to attention, and attention is "none"'),
-        ({"input_feeding": True}, 'model.input_feeding: this belongs to attention, and attention is "none"'),
+        ({"score": "general"}, 'model.score: this is an option of attention, and attention is "none"'),
+        ({"score_size": 64}, 'model.score_size: this is an option of attention, and attention is "none"'),
+        (
+            {"input_feeding": True},
+            'model.input_feeding: this is an option of attention, and attention is "none"',
+        ),
         (
             {"attention": "bahdanau", "score": "dot"},
             "bahdanau attention has no dot score; allowed: additive, concat",
@@ -338,7 +341,10 @@ def test_tables_can_be_shared() -> None:
             {"attention": "luong", "score": "additive"},
             "luong attention has no additive score; allowed: general, dot",
         ),
-        ({"attention": "bahdanau", "input_feeding": True}, "Bahdanau's decoder is fed the context already"),
+        (
+            {"attention": "bahdanau", "input_feeding": True},
+            "Bahdanau's decoder gets the context as input already",
+        ),
         ({"attention": "luong", "score": "general", "score_size": 9}, "a general score has no network inside"),
         ({"tie_embeddings": "all", "embedding": 128}, "embedding is 128, hidden is 512"),
         ({"cell": "rnn"}, 'model.cell: "rnn" is not a choice; allowed: gru, lstm'),

@@ -221,7 +221,7 @@ def test_gaussian_of_sharpness_0_is_plain_averaging():
     close(mixed, keys.mean(-2, keepdim=True).expand_as(mixed))
 
 
-def test_gaussian_sharpness_is_trained_only_when_asked():
+def test_gaussian_sharpness_is_trained_only_if_requested():
     assert [name for name, _ in Gaussian(learned=True).named_parameters()] == ["sharpness"]
     assert not list(Gaussian().parameters())
     assert "sharpness" in Gaussian().state_dict()
@@ -254,14 +254,16 @@ def test_cosine_of_a_vector_of_zeros_is_0_and_its_gradient_is_finite():
     assert query.grad.isfinite().all()
 
 
-def test_cosine_scale_is_trained_only_when_asked():
+def test_cosine_scale_is_trained_only_if_requested():
     assert [name for name, _ in Cosine(learned=True).named_parameters()] == ["scale"]
     assert not list(Cosine().parameters())
     assert "scale" in Cosine().state_dict()
 
 
 def test_cosine_refuses_unequal_sizes():
-    with pytest.raises(ValueError, match="a cosine score needs queries and keys of equal size; queries have 3"):
+    with pytest.raises(
+        ValueError, match="a cosine score needs queries and keys of the same size; queries have 3"
+    ):
         Cosine()(torch.randn(1, 3), torch.randn(1, 4))
 
 

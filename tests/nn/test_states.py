@@ -12,7 +12,7 @@ from regard.config.models import GptConfig, RnnConfig, TransformerConfig
 from regard.nn.build import build, build_gpt
 from regard.nn.ensemble import Ensemble
 from regard.nn.knn import Datastore, KnnModel
-from regard.nn.ngram import counted
+from regard.nn.ngram import count_ngrams
 
 VOCABULARY = 30
 
@@ -33,7 +33,7 @@ def gpt(max_length: int = 64) -> nn.Module:
 
 def ngram() -> nn.Module:
     chance = np.random.default_rng(1)
-    return counted([chance.integers(0, VOCABULARY, 300)], VOCABULARY, 3)
+    return count_ngrams([chance.integers(0, VOCABULARY, 300)], VOCABULARY, 3)
 
 
 MODELS: dict[str, Callable[[], nn.Module]] = {

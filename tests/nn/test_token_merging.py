@@ -11,7 +11,7 @@ from regard.config.models import BertConfig, VitConfig
 from regard.engine import run
 from regard.nn import AttentionStats, Merging, Packed, ReducedTokens, reduce_tokens
 from regard.nn.build import build_bert, build_vit
-from regard.nn.token_reduction import match, merge, operations
+from regard.nn.token_reduction import match, matmul_flops, merge
 
 VIT = VitConfig(layers=3, d_model=32, heads=4, d_ff=48, patch=2, height=8, width=8, channels=1)
 BERT = BertConfig(layers=3, d_model=32, heads=4, d_ff=48, max_length=30)
@@ -104,7 +104,7 @@ def test_pairs_are_the_most_alike_and_order_is_kept(first_stays: bool) -> None:
     lengths, many = [9, 4, 12, 2, 1], [3, 1, 4, 0, 0]
     packed = Packed(torch.randn(sum(lengths), 8, generator=chance), torch.tensor(lengths))
     keys = packed.padded(1e3)  # what stands at padding must not be chosen
-    target = match(keys, packed.nonpad, torch.tensor(many), near=False, first_stays=first_stays)
+    target = match(keys, packed.nonpad, torch.tensor(many), neighbors_only=False, first_stays=first_stays)
     for number, (length, gone) in enumerate(zip(lengths, many, strict=True)):
         own = target[number].tolist()
         assert own[length:] == [0] * (12 - length)
@@ -114,7 +114,7 @@ def test_pairs_are_the_most_alike_and_order_is_kept(first_stays: bool) -> None:
 
 def test_near_merges_stretches_only() -> None:
     model = bert().bert
-    model.reduction = Merging((0.4,), near=True)
+    model.reduction = Merging((0.4,), neighbors_only=True)
     ids, segments = texts(25, 14, 3)
     left = model.reduced(ids, segments, first_only=False)
     for index, length, first in zip(left.index, left.lengths.tolist(), (25, 14, 3), strict=True):
@@ -149,7 +149,7 @@ def test_tagging_still_gives_a_label_for_each_token() -> None:
     ids, segments = texts(20, 7)
     with torch.no_grad():
         plain = model(ids, segments)
-        model.bert.reduction = Merging((0.3,), near=True)
+        model.bert.reduction = Merging((0.3,), neighbors_only=True)
         found = model(ids, segments)
         alone = model(ids[1:, :7], segments[1:, :7])
     assert found.shape == plain.shape
@@ -166,10 +166,10 @@ def test_amounts_are_shares_or_numbers() -> None:
     assert counted == {(0.25,): [13, 10, 1], (4.0,): [13, 9, 1], (0.25, 3.0): [13, 10, 1], (100.0,): [9, 5, 1]}
 
 
-@pytest.mark.parametrize("read", ["class", "mean"])
-def test_kernels_and_plain_path_agree(read: str) -> None:
-    model = vit(replace(VIT, read=read))
-    model.vit.reduction = Merging((0.3,), first_stays=read == "class")
+@pytest.mark.parametrize("pooling", ["class", "mean"])
+def test_kernels_and_plain_path_agree(pooling: str) -> None:
+    model = vit(replace(VIT, pooling=pooling))
+    model.vit.reduction = Merging((0.3,), first_stays=pooling == "class")
     with torch.no_grad():
         fast = run(model, images())
         assert torch.allclose(model(images()), fast, atol=2e-5)
@@ -189,7 +189,7 @@ def test_gradients_reach_every_weight_and_fit_the_plain_path() -> None:
 
 def test_the_class_token_is_never_merged() -> None:
     keys, nonpad = torch.ones(1, 8, 4), torch.ones(1, 8, dtype=torch.bool)  # all alike
-    target = match(keys, nonpad, torch.tensor([3]), near=False, first_stays=True)
+    target = match(keys, nonpad, torch.tensor([3]), neighbors_only=False, first_stays=True)
     assert (target == target[0, 0]).sum() == 1
 
 
@@ -197,10 +197,10 @@ def test_operations_are_counted() -> None:
     tokens, d, d_ff = 10, 4, 8
     all_of_it = ((torch.tensor([tokens]), torch.tensor([tokens])),)
     expected = 2 * (4 * tokens * d * d + 2 * tokens * tokens * d + 2 * tokens * d * d_ff)
-    assert operations(all_of_it, d, d_ff, first_only=False) == expected
+    assert matmul_flops(all_of_it, d, d_ff, first_only=False) == expected
     one = ((torch.tensor([tokens]), torch.tensor([1])),)
     expected = 2 * (2 * tokens * d * d + 2 * d * d + 2 * tokens * d + 2 * d * d_ff)
-    assert operations(one, d, d_ff, first_only=True) == expected
+    assert matmul_flops(one, d, d_ff, first_only=True) == expected
 
 
 def test_statistics_of_keys_and_attention() -> None:

@@ -11,7 +11,7 @@ from regard.engine.stack import StackSpec, run_stack
 from regard.nn import AttentionStats, Packed
 from regard.nn.build import build_bert
 from regard.training.optimizers import make_optimizer
-from regard.training.update import update
+from regard.training.update import optimizer_step
 
 BERT = BertConfig(layers=3, d_model=32, heads=4, d_ff=48, max_length=30, dropout=0.0, attention_dropout=0.0)
 
@@ -107,7 +107,7 @@ def test_thresholds_learn_to_keep_less() -> None:
         loss = nn.functional.cross_entropy(scores, gold) + penalty
         optimizer.zero_grad()
         loss.backward()
-        update(optimizer, 1e-4)
+        optimizer_step(optimizer, 1e-4)
         kept.append(float(penalty.detach()) / 5 + 0.5)
     assert kept[0] > 0.9
     assert kept[-1] < 0.6

@@ -30,7 +30,7 @@ REDUCTIONS: dict[str, Callable[[], Merging | Pruning]] = {
     "merge 2, then 0.5": lambda: Merging((2.0, 0.5)),
     "merge all": lambda: Merging((100.0,)),
     "merge the first too": lambda: Merging((0.4,), first_stays=False),
-    "merge neighbours": lambda: Merging((0.4,), near=True),
+    "merge neighbours": lambda: Merging((0.4,), neighbors_only=True),
     "merge nothing": lambda: Merging((0.0,)),
     "prune": lambda: pruning(0.95),
     "prune all but the first": lambda: pruning(100.0),
@@ -50,9 +50,9 @@ def bert(head: str) -> nn.Module:
     return shaken(build_bert(BertConfig(**SHAPE, max_length=30), head, 50, 0, 3))  # type: ignore[arg-type]
 
 
-def vit(read: str) -> nn.Module:
+def vit(pooling: str) -> nn.Module:
     torch.manual_seed(0)
-    config = VitConfig(**SHAPE, patch=2, height=8, width=8, channels=1, read=read)  # type: ignore[arg-type]
+    config = VitConfig(**SHAPE, patch=2, height=8, width=8, channels=1, pooling=pooling)  # type: ignore[arg-type]
     return shaken(build_vit(config, 5))
 
 
@@ -159,9 +159,9 @@ def test_heads_of_bert(head: str, reduction: str) -> None:
 
 
 @pytest.mark.parametrize("reduction", list(REDUCTIONS))
-@pytest.mark.parametrize("read", ["class", "mean"])
-def test_vits_values_and_gradients(read: str, reduction: str) -> None:
-    model = vit(read)
+@pytest.mark.parametrize("pooling", ["class", "mean"])
+def test_vits_values_and_gradients(pooling: str, reduction: str) -> None:
+    model = vit(pooling)
     model.vit.reduction = REDUCTIONS[reduction]()
     pixels = images()
     agree(lambda: run(model, pixels), lambda: model(pixels), model)

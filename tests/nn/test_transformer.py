@@ -59,7 +59,7 @@ def test_padding_changes_nothing(position: str) -> None:
         assert torch.allclose(narrow, wide, atol=1e-10)
 
 
-def test_no_token_sees_what_comes_after_it() -> None:
+def test_no_token_attends_to_later_tokens() -> None:
     model = small()
     source, target = ids(1, 6), ids(1, 8)
     changed = target.clone()
@@ -70,7 +70,7 @@ def test_no_token_sees_what_comes_after_it() -> None:
     assert not torch.allclose(before[:, 5:], after[:, 5:])
 
 
-def test_a_selected_state_goes_on_as_its_sentence() -> None:
+def test_a_selected_state_continues_its_sentence() -> None:
     model = small().double()
     source, target = ids(3, 6), ids(3, 4)
     rows = torch.tensor([2, 0, 2])
@@ -112,7 +112,7 @@ def test_every_parameter_learns(position: str) -> None:
     assert [name for name, each in model.named_parameters() if each.grad is None or not each.grad.any()] == []
 
 
-def test_rows_are_the_hidden_vectors_of_the_places_asked_for() -> None:
+def test_packed_hidden_states_are_those_of_the_tokens() -> None:
     """Packed by the engine or padded, also where the gold text is shorter than the target given."""
     torch.manual_seed(0)
     made = Transformer(

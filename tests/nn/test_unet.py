@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.small_painter import END, PADDING, SIDE, small_unet
+from support.small_diffusion import END, PADDING, SIDE, small_unet
 
 from regard.config.models import UnetConfig
 from regard.nn import MultiHead, Recorder
@@ -15,7 +15,7 @@ def told(model, prompts=PROMPTS, **options):
     torch.manual_seed(1)
     pictures = torch.randn(len(prompts), 1, model.side, model.side)
     with torch.no_grad():
-        return model(pictures, torch.tensor([3, 17])[: len(prompts)], model.read(prompts), **options)
+        return model(pictures, torch.tensor([3, 17])[: len(prompts)], model.encode_prompt(prompts), **options)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_noise_has_the_shape_of_the_picture(changed) -> None:
     assert torch.isfinite(found).all()
 
 
-def test_a_fresh_model_tells_no_noise() -> None:
+def test_a_fresh_model_predicts_zeros() -> None:
     model = Unet(UnetConfig(), 10, PADDING)
     assert float(told(model).abs().max()) == 0
 
@@ -48,23 +48,23 @@ def test_prompt_and_time_count_and_padding_does_not() -> None:
     assert torch.allclose(told(model, wider), found, atol=1e-5)
     assert not torch.allclose(told(model, PROMPTS.flip(0)), found, atol=1e-3)
     pictures = torch.randn(1, 1, SIDE, SIDE)
-    read = model.read(PROMPTS[:1])
+    read = model.encode_prompt(PROMPTS[:1])
     early, late = (model(pictures, torch.tensor([time]), read) for time in (0, 19))
     assert not torch.allclose(early, late, atol=1e-3)
 
 
-def test_prompts_are_read_once_and_chosen_by_row() -> None:
+def test_prompts_are_encoded_once_and_selected_by_row() -> None:
     model = small_unet()
     pictures, times = torch.randn(2, 1, SIDE, SIDE), torch.tensor([3, 17])
-    turned = model.read(PROMPTS).select(torch.tensor([1, 0]))
+    turned = model.encode_prompt(PROMPTS).select(torch.tensor([1, 0]))
     assert torch.allclose(
-        model(pictures, times, turned), model(pictures, times, model.read(PROMPTS.flip(0))), atol=1e-5
+        model(pictures, times, turned), model(pictures, times, model.encode_prompt(PROMPTS.flip(0))), atol=1e-5
     )
 
 
 def test_everything_learns() -> None:
     model = small_unet().train()
-    read = model.read(PROMPTS)
+    read = model.encode_prompt(PROMPTS)
     model(torch.randn(2, 1, SIDE, SIDE), torch.tensor([3, 17]), read).square().sum().backward()
     still = [
         name for name, each in model.named_parameters() if each.grad is None or not each.grad.abs().max() > 0
@@ -72,7 +72,7 @@ def test_everything_learns() -> None:
     assert still == []
 
 
-def test_who_looks_where_is_recorded_by_resolution() -> None:
+def test_attention_is_recorded_by_resolution() -> None:
     model, record = small_unet(), Recorder()
     plain = told(model)
     assert torch.allclose(told(model, record=record), plain, atol=1e-5)
@@ -89,7 +89,7 @@ def test_who_looks_where_is_recorded_by_resolution() -> None:
     assert float(record["up.4.0.cross"][1, :, :, 2].max()) == 0  # nobody looks at padding
 
 
-def test_nothing_merged_changes_nothing_to_the_bit() -> None:
+def test_merging_no_tokens_is_bit_identical() -> None:
     model = small_unet()
     assert torch.equal(told(model, merge=0.0), told(model))
 

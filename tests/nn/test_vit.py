@@ -80,7 +80,7 @@ def test_it_is_pytorchs_pre_norm_encoder(native: bool) -> None:
         assert torch.allclose(found, reference(model, images()), atol=2e-5)
 
 
-@pytest.mark.parametrize("changes", [{}, {"read": "mean"}, {"position": "sinusoidal"}])
+@pytest.mark.parametrize("changes", [{}, {"pooling": "mean"}, {"position": "sinusoidal"}])
 def test_packed_is_padded(changes: dict[str, str]) -> None:
     model = small(**changes)
     with torch.no_grad():
@@ -89,7 +89,7 @@ def test_packed_is_padded(changes: dict[str, str]) -> None:
         record = Recorder()
         assert torch.allclose(model(images(), record), fast, atol=2e-5)
         assert torch.allclose(model(images()), fast, atol=2e-5)
-    tokens = 6 + (changes.get("read") != "mean")
+    tokens = 6 + (changes.get("pooling") != "mean")
     assert record.names == ["encoder.0.self", "encoder.1.self"]
     assert record["encoder.1.self"].shape == (3, 4, tokens, tokens)
 
@@ -111,7 +111,7 @@ def test_sinusoidal_positions_tell_rows_and_columns_apart() -> None:
     assert len({tuple(each.tolist()) for each in table[1:]}) == 6
 
 
-@pytest.mark.parametrize("changes", [{}, {"read": "mean", "position": "sinusoidal"}])
+@pytest.mark.parametrize("changes", [{}, {"pooling": "mean", "position": "sinusoidal"}])
 def test_every_parameter_learns(changes: dict[str, str]) -> None:
     model = small(**changes).train()
     model(images()).square().sum().backward()
@@ -119,7 +119,7 @@ def test_every_parameter_learns(changes: dict[str, str]) -> None:
 
 
 def test_images_of_another_size_are_refused() -> None:
-    with pytest.raises(ValueError, match="an image is 3 x 8 x 12 for this model, not 3 x 8 x 8"):
+    with pytest.raises(ValueError, match="images of this model are 3 x 8 x 12, not 3 x 8 x 8"):
         small()(torch.rand(1, 3, 8, 8))
 
 

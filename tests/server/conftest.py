@@ -5,16 +5,16 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.served import Served, served
-from support.small_readers import train_readers
-from support.undrawn import undrawn
+from support.live_server import LiveServer, run_server
+from support.small_text_tasks import train_text_tasks
+from support.without_figures import without_figures
 
 import regard
 
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder; the words are those of tests/journeys/numbers_corpus.py, in random order."""
+    """A run folder; the words are those of tests/support/small_translation.py, in random order."""
     import random
 
     german = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben"]
@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, words in (("n.de", german), ("n.en", english)):
         text = "".join(" ".join(words[number] for number in row) + "\n" for row in rows)
         (folder / name).write_text(text, "utf-8")
-    with undrawn(), pytest.MonkeyPatch.context() as patch:
+    with without_figures(), pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(folder / "cache"))
         patch.chdir(folder)
         regard.train("translation", folder / "numbers", overrides={
@@ -42,17 +42,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Run folders of encoders, by recipe."""
-    with undrawn():
-        return train_readers(tmp_path_factory.mktemp("encoders"))
+    with without_figures():
+        return train_text_tasks(tmp_path_factory.mktemp("encoders"))
 
 
 @pytest.fixture(scope="session")
-def server(run: Path) -> Iterator[Served]:
-    with served({"numbers": run}) as server:
+def server(run: Path) -> Iterator[LiveServer]:
+    with run_server({"numbers": run}) as server:
         yield server
 
 
 @pytest.fixture
-def client(server: Served) -> Iterator[httpx.Client]:
+def client(server: LiveServer) -> Iterator[httpx.Client]:
     with server.client() as client:
         yield client

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.served import Served, served
+from support.live_server import LiveServer, run_server
 
 expect.set_options(timeout=15_000)  # a machine may be busy with other tests
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 
 
 @pytest.fixture(scope="module")
-def server(encoders: dict[str, Path], run: Path) -> Iterator[Served]:
-    with served({**encoders, "numbers": run}) as server:
+def server(encoders: dict[str, Path], run: Path) -> Iterator[LiveServer]:
+    with run_server({**encoders, "numbers": run}) as server:
         yield server
 
 
 @pytest.fixture
-def page(browser: Browser, server: Served) -> Iterator[Page]:
+def page(browser: Browser, server: LiveServer) -> Iterator[Page]:
     """The page; it must print nothing on its console, and send requests to its server only."""
     opened, console, requests = browser.new_page(), [], []
     opened.set_default_timeout(15_000)
@@ -109,7 +109,7 @@ def test_switching_between_a_translator_and_an_encoder(page: Page) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_nothing_is_wider_than_the_screen(browser: Browser, server: Served, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(browser: Browser, server: LiveServer, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 844})
     page.goto(server.address)
     for model, text in (
@@ -131,7 +131,7 @@ def test_an_encoder_without_head_compares_lines(
 ) -> None:
     encoder = tmp_path / "encoder"
     write_encoder(encoders["sentiment"], encoder)
-    with served({"encoder": encoder}) as server:
+    with run_server({"encoder": encoder}) as server:
         page = browser.new_page()
         page.goto(server.address)
         page.fill("#input-text", "a red house\na red house\ngrey tree")
@@ -145,9 +145,9 @@ def write_encoder(run: Path, out: Path) -> None:
     """The BERT of a run, without its head."""
     from regard.nn.build import build_bert
     from regard.tasks.encoder.config import EncoderRecipe
-    from regard.tasks.encoder.run_folder import open_texts, write_texts
+    from regard.tasks.encoder.run_folder import open_text_run, write_texts
 
-    opened = open_texts(run)
+    opened = open_text_run(run)
     tokenizer = opened.tokenizer()
     bare = build_bert(opened.recipe.model, "none", tokenizer.size, tokenizer.padding)
     bare.bert.load_state_dict(opened.model().bert.state_dict())

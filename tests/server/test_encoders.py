@@ -7,8 +7,8 @@ import httpx
 import numpy as np
 import pytest
 import torch
+from support.live_server import LiveServer, run_server
 from support.prometheus_text import read
-from support.served import Served, served
 
 import regard
 from regard import tokenization
@@ -16,19 +16,19 @@ from regard.config.models import BertConfig, EmbedConfig
 from regard.nn.build import build_bert
 from regard.tasks.encoder.config import EncoderRecipe
 from regard.tasks.encoder.run_folder import write_texts
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 TEXTS = ["a very green house", "grey tree", "a tall old black house is very old"]
 
 
 @pytest.fixture(scope="module")
-def encoder_server(encoders: dict[str, Path], run: Path) -> Iterator[Served]:
-    with served({**encoders, "numbers": run}) as server:
+def encoder_server(encoders: dict[str, Path], run: Path) -> Iterator[LiveServer]:
+    with run_server({**encoders, "numbers": run}) as server:
         yield server
 
 
 @pytest.fixture
-def client(encoder_server: Served) -> Iterator[httpx.Client]:
+def client(encoder_server: LiveServer) -> Iterator[httpx.Client]:
     with encoder_server.client() as client:
         yield client
 
@@ -89,12 +89,12 @@ def test_embed_equals_the_run(client: httpx.Client, encoders: dict[str, Path]) -
 def test_embed_uses_the_pooling_of_the_run(tmp_path: Path) -> None:
     tokenizer = tokenization.train("bert", TEXTS, size=80, min_count=1)
     config = BertConfig(layers=1, d_model=16, heads=2, d_ff=24, max_length=24)
-    recipe = EncoderRecipe("encoder", config, EmbedConfig("cls", normal=False))
+    recipe = EncoderRecipe("encoder", config, EmbedConfig("cls", normalize=False))
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
     write_texts(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
-    with served({"encoder": tmp_path / "run"}) as server, server.client() as client:
+    with run_server({"encoder": tmp_path / "run"}) as server, server.client() as client:
         embeddings = post(client, "/embed", text=TEXTS)["embeddings"]
-    example = torch.tensor([tokenizer.joined(tokenizer.encode(TEXTS[1]))])
+    example = torch.tensor([tokenizer.with_special_tokens(tokenizer.encode(TEXTS[1]))])
     with torch.no_grad():
         expected = model.eval().bert(example, torch.zeros_like(example))[0, 0]
     assert np.allclose(embeddings[1]["vector"], expected, atol=1e-5)
@@ -135,7 +135,7 @@ def test_invalid_requests(client: httpx.Client, path: str, body: dict, status: i
     assert response.json()["error"].startswith(message)
 
 
-def test_routes_are_those_of_the_models(encoder_server: Served, client: httpx.Client, run: Path) -> None:
+def test_routes_are_those_of_the_models(encoder_server: LiveServer, client: httpx.Client, run: Path) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     assert {"/translate", "/classify", "/tag", "/answer", "/embed", "/attention"} <= paths.keys()
     assert {"413", "429", "504"} <= paths["/tag"]["post"]["responses"].keys()
@@ -147,7 +147,7 @@ def test_routes_are_those_of_the_models(encoder_server: Served, client: httpx.Cl
     assert samples["regard_sentences_total", (("model", "ner"),)] > 0
 
 
-def test_without_encoders_there_are_no_encoder_routes(server: Served) -> None:
+def test_without_encoders_there_are_no_encoder_routes(server: LiveServer) -> None:
     with server.client() as client:
         assert not {"/classify", "/embed"} & client.get("/openapi.json").json()["paths"].keys()
         assert client.post("/classify", json={"text": "a"}).status_code == 404

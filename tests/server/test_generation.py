@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
-from support.served import Served, served
+from support.live_server import LiveServer, run_server
 
 import regard
 from regard.config.schema import parse_assignments
@@ -31,16 +31,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def server(runs: dict[str, Path]) -> Iterator[Served]:
-    with served(runs) as server:
+def server(runs: dict[str, Path]) -> Iterator[LiveServer]:
+    with run_server(runs) as server:
         yield server
 
 
-def test_texts_equal_the_run_at_once_and_streamed(server: Served, runs: dict[str, Path]) -> None:
+def test_texts_equal_the_run_at_once_and_streamed(server: LiveServer, runs: dict[str, Path]) -> None:
     prompts = ["line 3", "small", "of"]
     for name, folder in runs.items():
         config = GenerationConfig(30, SamplingConfig(5, 0.8, top_k=9), stop=("xx",))
-        whole = regard.load(folder).write(prompts, config)
+        whole = regard.load(folder).complete(prompts, config)
         expected = [completion.text for completion in whole]
         body = {"model": name, "tokens": 30, "seed": 5, "temperature": 0.8, "top_k": 9, "stop": ["xx"]}
         with server.client() as client:
@@ -59,23 +59,23 @@ def test_texts_equal_the_run_at_once_and_streamed(server: Served, runs: dict[str
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        ({"prompt": "Ä"}, "the prompt has 'Ä', a character that the model never saw"),
+        ({"prompt": "Ä"}, "the prompt has 'Ä', a character that is not in the model's vocabulary"),
         ({"prompt": ""}, "prompt"),
         ({"prompt": "line", "tokens": 0}, "tokens"),
         ({"prompt": "line", "stop": ["Ä"]}, "cannot occur"),
-        ({"prompt": "a" * 65}, "the model's window 64"),
+        ({"prompt": "a" * 65}, "more than the model's window of 64"),
         ({"prompt": "line", "top_p": 0.0}, "top_p"),
         ({"prompt": "line", "model": "nobody"}, "there is no model of this name"),
     ],
 )
-def test_invalid_requests(server: Served, body: dict, sentence: str) -> None:
+def test_invalid_requests(server: LiveServer, body: dict, sentence: str) -> None:
     with server.client() as client:
         answer = client.post("/generate", json=body)
     assert answer.status_code in (404, 422)
     assert sentence in answer.json()["error"]
 
 
-def test_models_and_attention(server: Served) -> None:
+def test_models_and_attention(server: LiveServer) -> None:
     with server.client() as client:
         models = client.get("/models").json()["models"]
         assert [model["does"] for model in models] == [["/generate"], ["/generate"]]
@@ -84,7 +84,7 @@ def test_models_and_attention(server: Served) -> None:
         assert client.post("/attention", json={"text": "line", "model": "counts"}).status_code == 422
 
 
-def test_the_page_continues_prompts(server: Served, runs: dict[str, Path], browser: Browser) -> None:
+def test_the_page_continues_prompts(server: LiveServer, runs: dict[str, Path], browser: Browser) -> None:
     prompts = ["line 3", "small"]
     expected = regard.load(runs["gpt"]).generate(prompts, GenerationConfig(100))
     page, errors = browser.new_page(), []
@@ -103,6 +103,8 @@ def test_the_page_continues_prompts(server: Served, runs: dict[str, Path], brows
     )
     page.click("#attention-close")
     page.fill("#input-text", "Ä")
-    expect(page.locator("main")).to_contain_text("a character that the model never saw", timeout=15_000)
+    expect(page.locator("main")).to_contain_text(
+        "a character that is not in the model's vocabulary", timeout=15_000
+    )
     assert errors == []
     page.close()

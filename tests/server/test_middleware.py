@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.served import Held, Served, served, until
+from support.live_server import LiveServer, PausedModel, run_server, wait_until
 
 from regard.server.schemas import INTERNAL_ERROR
 
@@ -17,18 +17,18 @@ def fail(batch_key: object, items: list[str]) -> None:
     raise KeyError(items[0])
 
 
-def translate(server: Served, text: object, **options) -> httpx.Response:
+def translate(server: LiveServer, text: object, **options) -> httpx.Response:
     with server.client(**options) as client:
         return client.post("/translate", json={"text": text})
 
 
 def test_a_full_queue_answers_429_and_recovers(run: Path) -> None:
-    with served({"numbers": run}, queue=4) as server, ThreadPoolExecutor(8) as pool:
-        with Held(server.model) as held:
+    with run_server({"numbers": run}, queue=4) as server, ThreadPoolExecutor(8) as pool:
+        with PausedModel(server.model) as held:
             first = pool.submit(translate, server, "eins")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             waiting = [pool.submit(translate, server, text) for text in ("zwei", ["drei", "vier", "fünf"])]
-            until(lambda: server.model.queue.waiting == 4)
+            wait_until(lambda: server.model.queue.waiting == 4)
             refused = translate(server, "sechs")
             assert refused.status_code == 429
             assert int(refused.headers["retry-after"]) >= 1
@@ -44,47 +44,51 @@ def test_a_full_queue_answers_429_and_recovers(run: Path) -> None:
 
 
 def test_a_request_times_out(run: Path) -> None:
-    with served({"numbers": run}, timeout=0.3) as server:
-        with ThreadPoolExecutor(2) as pool, Held(server.model) as held:
+    with run_server({"numbers": run}, timeout=0.3) as server:
+        with ThreadPoolExecutor(2) as pool, PausedModel(server.model) as held:
             first = pool.submit(translate, server, "eins")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             late = translate(server, "zwei")
             assert late.status_code == 504
             assert late.json()["error"].startswith("the answer took longer than 0.3 s")
             assert first.result(10).status_code == 504
             assert server.model.queue.waiting == 0
-        until(lambda: translate(server, "drei").status_code == 200)
+        wait_until(lambda: translate(server, "drei").status_code == 200)
         assert held.batches == [["eins"]]  # "zwei" was cancelled by its timeout
 
 
 def test_a_streamed_response_ends_with_the_error(run: Path) -> None:
-    with served({"numbers": run}, timeout=0.3) as server, server.client() as client, Held(server.model):
+    with (
+        run_server({"numbers": run}, timeout=0.3) as server,
+        server.client() as client,
+        PausedModel(server.model),
+    ):
         answer = client.post("/translate", json={"text": "eins"}, headers={"Accept": LINES})
         assert answer.json()["error"].startswith("the answer took longer than 0.3 s")
 
 
 def test_a_disconnected_clients_request_is_not_run(run: Path) -> None:
-    with served({"numbers": run}) as server:
-        with ThreadPoolExecutor(2) as pool, Held(server.model) as held:
+    with run_server({"numbers": run}) as server:
+        with ThreadPoolExecutor(2) as pool, PausedModel(server.model) as held:
             first = pool.submit(translate, server, "eins")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             with pytest.raises(httpx.ReadTimeout):
                 translate(server, ["zwei", "drei"], timeout=0.3)
-            until(lambda: server.model.queue.waiting == 0)
+            wait_until(lambda: server.model.queue.waiting == 0)
         assert first.result(10).status_code == 200
         assert translate(server, "vier").status_code == 200
         assert held.batches == [["eins"]]
-        until(lambda: "POST /translate 499" in " ".join(server.log))
+        wait_until(lambda: "POST /translate 499" in " ".join(server.log))
 
 
 def test_an_internal_error_is_logged_without_the_text(run: Path) -> None:
-    with served({"numbers": run}) as server, server.client() as client:
+    with run_server({"numbers": run}) as server, server.client() as client:
         run_batch, server.model.queue.run_batch = server.model.queue.run_batch, fail
         for kind, status in (("*/*", 500), (LINES, 200)):  # the status of a stream is sent before the error
             answer = client.post("/translate", json={"text": "geheim"}, headers={"Accept": kind})
             assert answer.status_code == status
             assert answer.json() == {"error": INTERNAL_ERROR}
-        until(lambda: sum(line.endswith("KeyError") for line in server.log) == 2)
+        wait_until(lambda: sum(line.endswith("KeyError") for line in server.log) == 2)
         assert "geheim" not in "".join(server.log)
         server.model.queue.run_batch = run_batch
         assert translate(server, "eins").status_code == 200
@@ -92,7 +96,7 @@ def test_an_internal_error_is_logged_without_the_text(run: Path) -> None:
 
 @pytest.fixture(scope="module")
 def locked(run: Path):
-    with served({"numbers": run}, token=TOKEN, origins=("https://allowed.example",)) as server:
+    with run_server({"numbers": run}, token=TOKEN, origins=("https://allowed.example",)) as server:
         yield server
 
 
@@ -100,7 +104,7 @@ def locked(run: Path):
 @pytest.mark.parametrize(
     "header", [None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer", f"Bearer {TOKEN}ä"]
 )
-def test_without_the_token_requests_are_refused(locked: Served, path: str, header: str | None) -> None:
+def test_without_the_token_requests_are_refused(locked: LiveServer, path: str, header: str | None) -> None:
     headers = {} if header is None else {"Authorization": header.encode("latin-1")}
     with locked.client() as client:
         answer = client.get(path, headers=headers)
@@ -109,7 +113,7 @@ def test_without_the_token_requests_are_refused(locked: Served, path: str, heade
     assert answer.json()["error"].startswith("this server requires an access token")
 
 
-def test_with_the_token_requests_are_answered_and_it_is_not_logged(locked: Served) -> None:
+def test_with_the_token_requests_are_answered_and_it_is_not_logged(locked: LiveServer) -> None:
     with locked.client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         answer = client.post("/translate", json={"text": "eins zwei"})
         assert answer.json()["translations"][0]["text"] == "one two"
@@ -119,7 +123,7 @@ def test_with_the_token_requests_are_answered_and_it_is_not_logged(locked: Serve
     with locked.client() as client:
         for path in ("/", "/page/main.js", "/health", view.headers["content-location"]):
             assert client.get(path).status_code == 200
-    until(lambda: any(line.startswith("GET /attention/{view} 200") for line in locked.log))
+    wait_until(lambda: any(line.startswith("GET /attention/{view} 200") for line in locked.log))
     log = "\n".join(locked.log)
     assert "POST /translate 200" in log
     assert TOKEN not in log
@@ -128,7 +132,7 @@ def test_with_the_token_requests_are_answered_and_it_is_not_logged(locked: Serve
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "8.8.8.8", ""])
-def test_other_host_names_are_refused(locked: Served, host: str) -> None:
+def test_other_host_names_are_refused(locked: LiveServer, host: str) -> None:
     with locked.client() as client:
         answer = client.get("/health", headers={"Host": host})
     assert answer.status_code == 421
@@ -136,12 +140,12 @@ def test_other_host_names_are_refused(locked: Served, host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:1234", "127.0.0.1", "[::1]:80", "LOCALHOST"])
-def test_own_host_names_are_accepted(locked: Served, host: str) -> None:
+def test_own_host_names_are_accepted(locked: LiveServer, host: str) -> None:
     with locked.client() as client:
         assert client.get("/health", headers={"Host": host}).status_code == 200
 
 
-def test_only_allowed_origins_may_send_requests(locked: Served) -> None:
+def test_only_allowed_origins_may_send_requests(locked: LiveServer) -> None:
     with locked.client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
         for origin in ("https://evil.example", "null", "http://[", "http://127.0.0.1:1"):
             answer = client.post("/translate", json={"text": "eins"}, headers={"Origin": origin})
@@ -196,12 +200,12 @@ def test_attention_pages_expire() -> None:
 
 
 def test_shutdown_answers_accepted_requests(run: Path) -> None:
-    with served({"numbers": run}) as server, ThreadPoolExecutor(4) as pool, server.client() as client:
+    with run_server({"numbers": run}) as server, ThreadPoolExecutor(4) as pool, server.client() as client:
         client.get("/health")  # a connection that is kept alive
-        with Held(server.model) as held:
+        with PausedModel(server.model) as held:
             accepted = [pool.submit(translate, server, text) for text in ("eins", "zwei drei")]
-            assert held.holds.wait(10)
-            until(lambda: len(held.batches[0]) + server.model.queue.waiting == 2)  # both are accepted
+            assert held.started.wait(10)
+            wait_until(lambda: len(held.batches[0]) + server.model.queue.waiting == 2)  # both are accepted
             assert server.app.log.active == 2
             server.app.close()
             late = client.post("/translate", json={"text": "vier"})

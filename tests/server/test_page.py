@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from support.served import Held, Served, served, until
+from support.live_server import LiveServer, PausedModel, run_server, wait_until
 
 expect.set_options(timeout=15_000)  # a machine may be busy with other tests
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
@@ -17,7 +17,7 @@ HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 class Opened:
     """A page, its console output and its requests."""
 
-    def __init__(self, browser: Browser, server: Served, **options) -> None:
+    def __init__(self, browser: Browser, server: LiveServer, **options) -> None:
         self.page: Page = browser.new_page(**options)
         self.page.set_default_timeout(15_000)
         self.console: list[str] = []
@@ -48,7 +48,7 @@ class Opened:
 
 
 @pytest.fixture
-def opened(browser: Browser, server: Served) -> Iterator[Opened]:
+def opened(browser: Browser, server: LiveServer) -> Iterator[Opened]:
     """The page; it must print nothing on its console, and send requests to its server only."""
     opened = Opened(browser, server)
     yield opened
@@ -174,10 +174,10 @@ def test_an_invalid_file_shows_an_error(opened: Opened, tmp_path: Path) -> None:
         expect(page.locator("#download")).to_be_hidden()
 
 
-def test_a_file_can_be_cancelled(opened: Opened, server: Served, tmp_path: Path) -> None:
+def test_a_file_can_be_cancelled(opened: Opened, server: LiveServer, tmp_path: Path) -> None:
     page = opened.page
     (tmp_path / "long.txt").write_text("eins\n" * 300)
-    with Held(server.model):
+    with PausedModel(server.model):
         page.set_input_files("#file-input", tmp_path / "long.txt")
         page.click("#cancel")
         expect(page.locator("#file-problem")).to_have_text("Cancelled; nothing was kept.")
@@ -208,7 +208,7 @@ def test_card_and_examples_of_an_untrusted_run_are_text(browser: Browser, run: P
         "samples": [{"source": HOSTILE}, {"source": "half \ud800"}, {"source": 5}, 6],
     }
     (untrusted / "metrics.jsonl").write_text(json.dumps(row) + "\n{torn")
-    with served({HOSTILE: untrusted}) as server:
+    with run_server({HOSTILE: untrusted}) as server:
         opened = Opened(browser, server)
         page = opened.page
         page.click("#card summary")
@@ -225,7 +225,7 @@ def test_card_and_examples_of_an_untrusted_run_are_text(browser: Browser, run: P
 
 
 def test_errors_are_shown_in_the_panel_they_concern(browser: Browser, run: Path) -> None:
-    with served({"numbers": run}, queue=1) as server:
+    with run_server({"numbers": run}, queue=1) as server:
         page = Opened(browser, server).page
         page.fill("#source-text", "eins\n" + "x" * 5001)
         expect(page.locator("#translation-problem")).to_have_text("Line 2 has more than 5000 characters.")
@@ -235,15 +235,15 @@ def test_errors_are_shown_in_the_panel_they_concern(browser: Browser, run: Path)
         expect(page.locator("#translation-problem")).to_contain_text(
             "the queue's capacity is 1; send it in pieces."
         )
-        with Held(server.model) as held:
+        with PausedModel(server.model) as held:
             post = (
                 "text => void fetch('/translate', {method: 'POST', headers: {'Content-Type': 'application/json'},"
                 " body: JSON.stringify({text})})"
             )
             page.evaluate(post, "drei")
-            assert held.holds.wait(10)
+            assert held.started.wait(10)
             page.evaluate(post, "vier")
-            until(lambda: server.model.queue.waiting == 1)
+            wait_until(lambda: server.model.queue.waiting == 1)
             page.fill("#source-text", "fünf")
             expect(page.locator("#translation-problem")).to_have_text(
                 "The server is busy; trying again in 1 s."
@@ -258,7 +258,7 @@ def test_errors_are_shown_in_the_panel_they_concern(browser: Browser, run: Path)
 
 
 def test_the_token_is_requested_and_not_stored(browser: Browser, run: Path) -> None:
-    with served({"numbers": run}, token="sesame") as server:
+    with run_server({"numbers": run}, token="sesame") as server:
         page = Opened(browser, server).page
         expect(page.locator("#token")).to_be_visible()
         expect(page.locator("#main")).to_be_hidden()
@@ -278,7 +278,7 @@ def test_the_token_is_requested_and_not_stored(browser: Browser, run: Path) -> N
         page.close()
 
 
-def test_light_and_dark(browser: Browser, server: Served) -> None:
+def test_light_and_dark(browser: Browser, server: LiveServer) -> None:
     page = Opened(browser, server, color_scheme="dark").page
     colour = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(colour)
@@ -293,7 +293,7 @@ def test_light_and_dark(browser: Browser, server: Served) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 390, 1280])
-def test_nothing_is_wider_than_the_screen(browser: Browser, server: Served, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(browser: Browser, server: LiveServer, width: int) -> None:
     page = Opened(browser, server, viewport={"width": width, "height": 844}).page
     page.fill(
         "#source-text", "eins zwei drei " * 6 + "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen" * 3

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.live_server import run_server
 from support.prometheus_text import read
-from support.served import served
 
 import regard
 from regard.server.middleware import MAX_BODY_BYTES
 from regard.server.schemas import MAX_CHARACTERS, MAX_TEXTS
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 SENTENCES = ["eins zwei drei", "vier", "", "sieben sechs fünf vier", "zwei zwei", "drei eins sechs"]
 
@@ -35,7 +35,7 @@ def test_translations_do_not_depend_on_the_batch(threads: int, run: Path) -> Non
     texts = [" ".join(SENTENCES[number % 6].split()[: 1 + number % 3]) for number in range(40)]
     expected = regard.load(run).translate(texts)
     with (
-        served({"numbers": run}, threads=threads) as server,
+        run_server({"numbers": run}, threads=threads) as server,
         server.client(limits=httpx.Limits(max_connections=40)) as client,
         ThreadPoolExecutor(40) as pool,
     ):
@@ -104,14 +104,14 @@ def test_a_long_text_is_split_cut_or_refused(client: httpx.Client) -> None:
     refused = translate(long="refuse")
     assert refused.status_code == 422
     assert refused.json() == {
-        "error": "line 2 has 51 tokens, the model allows 24; split or cut, it could be translated"
+        "error": "line 2 has 51 tokens, the model allows 24; choose split or cut to translate it"
     }
 
 
 def test_attention_as_payload_and_as_page(client: httpx.Client) -> None:
     body = {"text": "drei vier", "target": "three four"}
     payload = AttentionMaps.from_json(client.post("/attention", json=body).json())
-    assert payload.read.words[:2] == ("drei", "vier")
+    assert payload.input.words[:2] == ("drei", "vier")
     assert payload.alignment().shape == (3, 3)
     page = client.post("/attention", json=body, headers={"Accept": "text/html"})
     assert page.headers["content-type"].startswith("text/html")
@@ -205,7 +205,7 @@ def test_unknown_paths_and_methods(client: httpx.Client) -> None:
 
 
 def test_several_models_by_name(run: Path) -> None:
-    with served({"one": run, "two": run}) as server, server.client() as client:
+    with run_server({"one": run, "two": run}) as server, server.client() as client:
         assert [model["name"] for model in client.get("/models").json()["models"]] == ["one", "two"]
         for name, model in (("one", {}), ("two", {"model": "two"})):
             answer = client.post("/translate", json={"text": "vier", **model}).json()

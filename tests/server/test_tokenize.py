@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from support.served import served
+from support.live_server import run_server
 from support.small_models import transformer, write_run
 
 import regard
@@ -17,7 +17,7 @@ TEXT = "drei vier zwei"
 def test_a_translators_tokens_end_with_its_end_token(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", transformer())
     source = regard.Translator.load(run).vocabulary.source
-    with served({"run": run}) as server, server.client() as client:
+    with run_server({"run": run}) as server, server.client() as client:
         body = client.post("/tokenize", json={"text": [TEXT, ""]}).json()
         one = client.post("/tokenize", json={"text": TEXT, "model": "run"}).json()
     ids = [*source.encode(TEXT), source.end]
@@ -32,11 +32,11 @@ def test_a_translators_tokens_end_with_its_end_token(tmp_path: Path) -> None:
 
 
 def test_a_berts_tokens_have_its_special_tokens(encoders: dict[str, Path]) -> None:
-    with served(encoders) as server, server.client() as client:
+    with run_server(encoders) as server, server.client() as client:
         for name, kind in (("sentiment", regard.Classifier), ("ner", regard.Tagger)):
             [tokenized] = client.post("/tokenize", json={"text": "a dull film", "model": name}).json()["texts"]
             tokenizer = kind.load(encoders[name]).tokenizer
-            assert tokenized["ids"] == tokenizer.joined(tokenizer.encode("a dull film"), None)
+            assert tokenized["ids"] == tokenizer.with_special_tokens(tokenizer.encode("a dull film"), None)
             assert (tokenized["pieces"][0], tokenized["pieces"][-1]) == ("[CLS]", "[SEP]")
             assert tokenized["count"] == len(tokenized["ids"]) == len(tokenized["pieces"])
 
@@ -66,7 +66,7 @@ def test_invalid_requests(client: httpx.Client, body: object, status: int, messa
 
 def test_it_is_in_the_schema_and_requires_the_token(run: Path, client: httpx.Client) -> None:
     assert "/tokenize" in client.get("/openapi.json").json()["paths"]
-    with served({"numbers": run}, token="a-word") as server, server.client() as anonymous:
+    with run_server({"numbers": run}, token="a-word") as server, server.client() as anonymous:
         assert anonymous.post("/tokenize", json={"text": "eins"}).status_code == 401
         headers = {"Authorization": "Bearer a-word"}
         assert anonymous.post("/tokenize", json={"text": "eins"}, headers=headers).status_code == 200

@@ -1,4 +1,4 @@
-"""Compiles csrc_tests.c, with or without sanitizers."""
+"""Compiles the C unit tests (csrc_tests.c), with or without sanitizers."""
 
 import shutil
 import subprocess
@@ -16,10 +16,10 @@ def c_compiler() -> str:
     return compiler
 
 
-def compile_units(program: Path, *more: str) -> Path:
-    """The unit tests in C, with the engine's flags; arrays of variable length are errors."""
-    flags = [each for each in FLAGS if each not in ("-O3", "-fPIC")]
+def compile_units(program: Path, *options: str) -> Path:
+    """Compiles with the engine's flags; variable-length arrays are errors."""
+    flags = [flag for flag in FLAGS if flag not in ("-O3", "-fPIC")]
     source = Path(__file__).parents[1] / "engine" / "csrc_tests.c"
-    options = [*flags, "-march=native", "-Wall", "-Werror=vla", *more, f"-I{CSRC}"]
-    subprocess.run([c_compiler(), "-O1", *options, str(source), "-lm", "-o", str(program)], check=True)
+    arguments = [*flags, "-march=native", "-Wall", "-Werror=vla", *options, f"-I{CSRC}"]
+    subprocess.run([c_compiler(), "-O1", *arguments, str(source), "-lm", "-o", str(program)], check=True)
     return program

@@ -1,54 +1,54 @@
-"""Pages opened from disk with the network off, every complaint kept."""
+"""Pages opened from disk in Chromium, offline; all errors are recorded."""
 
 from pathlib import Path
 
 
-class Opened:
-    """A page from disk in a context of its own; what it complained about, a policy's violations among it."""
+class OpenedPage:
+    """A page from disk in its own browser context, and its errors, policy violations included."""
 
     def __init__(self, browser, html: str, path: Path, **context) -> None:
         path.write_text(html, "utf-8")
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self.page = browser.new_context(
             offline=True, **{"viewport": {"width": 1200, "height": 900}, **context}
         ).new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
-        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
-        self.page.on("request", lambda request: self.asked_for(request.url))
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.errors.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", lambda request: self.record_request(request.url))
         self.inspector = self.page.context.new_cdp_session(self.page)
         self.inspector.send("Performance.enable", {"timeDomain": "threadTicks"})
         self.page.goto(path.as_uri())
 
-    def asked_for(self, address: str) -> None:
-        if not address.startswith(("file:", "data:", "about:")):
-            self.complaints.append(f"asked the network for {address}")
+    def record_request(self, url: str) -> None:
+        if not url.startswith(("file:", "data:", "about:")):
+            self.errors.append(f"network request for {url}")
 
-    def wait_until(self, true: str) -> None:
-        """Ask again and again, from outside: within the page, its policy forbids to evaluate anything."""
+    def wait_until(self, expression: str) -> None:
+        """Polls an expression from outside: the page's own policy forbids `wait_for_function`."""
         for _ in range(500):
-            if self.page.evaluate(true):
+            if self.page.evaluate(expression):
                 return
             self.page.wait_for_timeout(20)
-        raise AssertionError(f"{true} did not become true")
+        raise AssertionError(f"{expression} did not become true")
 
-    def worked(self) -> float:
-        """Seconds the page has computed so far: not those in which the machine did something else."""
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the page so far."""
         metrics = self.inspector.send("Performance.getMetrics")["metrics"]
-        return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+        return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
 
-    def told(self, part: str) -> str:
-        """What a screen reader hears of a part of the page."""
-        line = self.page.locator(f"#{part}-told")
+    def status(self, part: str) -> str:
+        """The live status text of a section, as a screen reader announces it."""
+        line = self.page.locator(f"#{part}-status")
         assert line.get_attribute("aria-live") == "polite"
         return line.text_content()
 
     def word(self, side: str, text: str):
-        """A word of the text block of a side, the first of that spelling."""
+        """The first word of that spelling in the text of a side: left (queries) or right (keys)."""
         return self.page.locator(f"[aria-labelledby=text-{side}] .word").filter(has_text=text).first
 
-    def lit(self) -> dict[str, float]:
-        """The words lit up, and how strongly."""
+    def highlighted(self) -> dict[str, float]:
+        """The highlighted words and their weights."""
         return dict(
             self.page.eval_on_selector_all(
                 ".word.lit",
@@ -57,13 +57,13 @@ class Opened:
         )
 
     def fits(self) -> bool:
-        """Whether nothing makes the page scroll sideways."""
+        """Whether the page does not scroll horizontally."""
         return self.page.evaluate(
             "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         )
 
-    def ink(self, canvas: str) -> int:
-        """How many pixels of a canvas are drawn."""
+    def drawn_pixels(self, canvas: str) -> int:
+        """Number of non-transparent pixels of a canvas."""
         return self.page.eval_on_selector(
             canvas,
             """c => {

@@ -1,4 +1,4 @@
-"""The console script in the process of the test."""
+"""The `regard` command in the process of the test."""
 
 import sys
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Command = Callable[..., Ended]
 def run_command(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Ended:
-    """`regard ARGUMENTS` without the seconds that another process spends on imports."""
+    """Runs `regard ARGUMENTS` in this process, which saves the imports of a new one."""
     monkeypatch.setattr(sys, "argv", ["regard", *arguments])
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:

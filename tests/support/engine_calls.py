@@ -1,4 +1,4 @@
-"""Calls of every exported function that allocates, each with fresh buffers: what they return can be compared."""
+"""Calls of every exported C function that allocates, with fresh buffers, so that results can be compared."""
 
 import ctypes
 import os
@@ -12,12 +12,12 @@ import regard
 from regard.config.models import BertConfig, GptConfig, TransformerConfig
 from regard.data.batches import Batch, Batches
 from regard.engine.forward import bert_hidden_at
-from regard.engine.gemm import prepack, weight_gradient
 from regard.engine.generate import native_gpt
 from regard.engine.header import header
 from regard.engine.library import kernels
 from regard.engine.loss import linear_cross_entropy
 from regard.engine.ops import orthogonalize as native_orthogonalize
+from regard.engine.ops import prepack, weight_gradient
 from regard.engine.search import SearchSettings, native_search
 from regard.engine.token_reduction import match
 from regard.nn import Packed
@@ -26,7 +26,7 @@ from regard.nn.ensemble import Ensemble
 from regard.nn.knn import Datastore, KnnModel
 from regard.nn.transformer import Transformer
 from regard.tokenization import Tokenizer
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 
 Result = list[Tensor]
 Call = Callable[[], Result]
@@ -43,7 +43,7 @@ def native() -> ctypes.CDLL:
 
 
 def child_environment(**changes: str) -> dict[str, str]:
-    """For a child process that imports this package and this file."""
+    """Environment of a child process that imports this package and this file."""
     folders = (Path(regard.__file__).parents[1], Path(__file__).parents[1])
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), **changes}
 
@@ -63,10 +63,10 @@ def token_loss_of_rows(r_drop: float = 0.0) -> Result:
     """smoothed_cross_entropy, or r_drop_cross_entropy."""
     passes = 2 if r_drop else 1
     hidden, weight, bias = random(300 * passes, WIDTH), random(WORDS, WIDTH, seed=1), random(WORDS, seed=2)
-    given = [each.requires_grad_() for each in (hidden, weight, bias)]
+    inputs = [tensor.requires_grad_() for tensor in (hidden, weight, bias)]
     labels = torch.arange(300) % (WORDS - 4) + 4
-    loss = linear_cross_entropy(*given, labels, padding=0, smoothing=0.1, r_drop=r_drop)
-    return [loss.detach(), *torch.autograd.grad(loss, given)]
+    loss = linear_cross_entropy(*inputs, labels, padding=0, smoothing=0.1, r_drop=r_drop)
+    return [loss.detach(), *torch.autograd.grad(loss, inputs)]
 
 
 def token_loss_of_two_passes() -> Result:
@@ -86,15 +86,15 @@ def nearest_keys() -> Result:
     keys, query = random(1500, WIDTH), random(80, WIDTH, seed=1)
     packed, half, tokens = prepack(keys), -keys.square().sum(1) / 2, torch.zeros(1500, dtype=torch.int32)
     store = header().structs["Datastore"](ptr(packed), ptr(half), ptr(tokens), 1500, 4, 1.0, 0.5)
-    fits, places = torch.empty(80, 4), torch.empty(80, 4, dtype=torch.int64)
-    native().nearest_keys(ctypes.byref(store), ptr(query), 80, WIDTH, 4, ptr(fits), ptr(places))
-    return [fits, places]
+    scores, positions = torch.empty(80, 4), torch.empty(80, 4, dtype=torch.int64)
+    native().nearest_keys(ctypes.byref(store), ptr(query), 80, WIDTH, 4, ptr(scores), ptr(positions))
+    return [scores, positions]
 
 
 def match_tokens() -> Result:
     lengths = torch.tensor([query for query, _ in LENGTHS])
     keys = random(int(lengths.sum()), 16)
-    return [match(keys, Packed(keys, lengths), lengths // 3, near=False, first_stays=True)]
+    return [match(keys, Packed(keys, lengths), lengths // 3, neighbors_only=False, first_stays=True)]
 
 
 KERNELS: list[Call] = [
@@ -111,18 +111,18 @@ def transformer(seed: int = 2, **settings: object) -> Transformer:
     config = {"encoder_layers": 2, "decoder_layers": 1, "d_model": 32, "heads": 2, "d_ff": 48, **settings}
     model = build(TransformerConfig(**config), WORDS, WORDS, Tokenizer.padding)  # type: ignore[arg-type]
     assert isinstance(model, Transformer)
-    for each in model.parameters():
-        torch.nn.init.normal_(each, std=0.3)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
     with torch.no_grad():
-        model.output_bias[Tokenizer.end] = 2.0  # some end soon, some are cut off
+        model.output_bias[Tokenizer.end] = 2.0  # some sentences end early, others are cut off
     return model
 
 
 def training_batch() -> Batch:
     generator = torch.Generator().manual_seed(4)
     pairs = [
-        tuple(torch.randint(4, WORDS, (length,), generator=generator).tolist() for length in both)
-        for both in [*LENGTHS, (150, 120), (130, 100)]
+        tuple(torch.randint(4, WORDS, (length,), generator=generator).tolist() for length in pair_lengths)
+        for pair_lengths in [*LENGTHS, (150, 120), (130, 100)]
     ]
     (batch,) = Batches.of_pairs(pairs, 100_000, 400)  # type: ignore[arg-type]
     return batch
@@ -132,9 +132,9 @@ def train_step(r_drop: float = 0.0, **settings: object) -> Result:
     """token_loss: the loss and the gradient of each parameter."""
     model = transformer(encoder_layers=1, dropout=0.2, **settings).train()
     torch.manual_seed(6)
-    loss = PairObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
+    loss = Seq2SeqObjective(model, Tokenizer.padding, 0.1, r_drop)(training_batch())
     loss.backward()  # type: ignore[no-untyped-call]
-    return [loss.detach(), *(each.grad for each in model.parameters() if each.grad is not None)]
+    return [loss.detach(), *(weight.grad for weight in model.parameters() if weight.grad is not None)]
 
 
 def train_step_with_two_passes() -> Result:
@@ -147,11 +147,11 @@ def train_step_of_a_gated_post_norm_model() -> Result:
 
 def loss_without_gradient() -> Result:
     with torch.no_grad():
-        return [PairObjective(transformer().eval(), Tokenizer.padding, 0.1)(training_batch())]
+        return [Seq2SeqObjective(transformer().eval(), Tokenizer.padding, 0.1)(training_batch())]
 
 
 def hidden_states() -> Result:
-    """stack_forward and stack_backward, for some tokens of a BERT."""
+    """stack_forward and stack_backward, for the first tokens of a BERT's texts."""
     torch.manual_seed(1)
     config = BertConfig(
         layers=2, d_model=32, heads=2, d_ff=48, max_length=256, dropout=0.2, attention_dropout=0.2
@@ -162,26 +162,29 @@ def hidden_states() -> Result:
     torch.manual_seed(6)
     packed = Packed.from_padded(ids, ids != 0)
     segments, firsts = torch.zeros_like(packed.values), packed.offsets[:-1].long()
-    found = bert_hidden_at(bert, packed, segments, firsts)  # type: ignore[arg-type]
-    loss = found.square().sum()
+    hidden = bert_hidden_at(bert, packed, segments, firsts)  # type: ignore[arg-type]
+    loss = hidden.square().sum()
     loss.backward()  # type: ignore[no-untyped-call]
-    gradients = (each.grad for name, each in bert.named_parameters() if each.grad is not None)
-    return [found.detach(), *gradients]
+    gradients = (weight.grad for weight in bert.parameters() if weight.grad is not None)
+    return [hidden.detach(), *gradients]
 
 
 def beam_search(count: int = 1, beam: int = 4, nbest: int = 2) -> Result:
-    """beam_search: the ids and scores of some sentences."""
+    """beam_search: the ids and scores of the hypotheses."""
     models = [transformer(seed).eval() for seed in range(2, 2 + count)]
     datastore = Datastore(random(40, 32), torch.arange(40) % WORDS, count=4, weight=0.3, sharpness=0.1)
     search = native_search(Ensemble([KnnModel(models[0], datastore), *models[1:]]).eval(), 64)
     assert search is not None
-    never = (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown)
-    found = search.translate(
+    forbidden = (Tokenizer.begin, Tokenizer.padding, Tokenizer.unknown)
+    translations = search.translate(
         [[5, 6, 7, 8, 1], [9, 1], [20, 30, 40, 50, 60, 70, 74, 4, 5, 1], [33, 44, 55, 1]],
-        SearchSettings(beam, nbest, 40, Tokenizer.begin, Tokenizer.end, never, 1.0),
+        SearchSettings(beam, nbest, 40, Tokenizer.begin, Tokenizer.end, forbidden, 1.0),
     )
-    ids = [number for hypotheses in found for each in hypotheses for number in (*each.ids, -1)]
-    return [torch.tensor(ids), torch.tensor([each.score for hypotheses in found for each in hypotheses])]
+    ids = [token for hypotheses in translations for hypothesis in hypotheses for token in (*hypothesis.ids, -1)]
+    return [
+        torch.tensor(ids),
+        torch.tensor([hypothesis.score for hypotheses in translations for hypothesis in hypotheses]),
+    ]
 
 
 def beam_search_of_an_ensemble() -> Result:

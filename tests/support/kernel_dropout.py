@@ -1,4 +1,4 @@
-"""The kernels' dropout masks in plain PyTorch, so that a model run by modules drops the same elements."""
+"""The kernels' dropout masks in plain PyTorch, so that a model run as modules drops the same elements."""
 
 import math
 import sys
@@ -17,7 +17,7 @@ ATTEND = sys.modules["regard.nn.attention"]  # the package has a function of tha
 
 
 def dropout_bytes(numbers: Tensor, seed: int) -> Tensor:
-    """Byte number e of a seed's endless sequence, for every e."""
+    """Random bytes of a seed at the positions `numbers`."""
 
     def mix(h: Tensor) -> Tensor:
         h = h ^ (h >> 16)
@@ -34,19 +34,19 @@ def dropout_bytes(numbers: Tensor, seed: int) -> Tensor:
 
 
 def kept(numbers: Tensor, threshold: int, seed: int) -> Tensor:
-    """0 where element number e is dropped, the scale elsewhere."""
+    """0 for dropped elements, the scale for the others."""
     return (dropout_bytes(numbers, seed) >= threshold).float() * (256 / (256 - threshold))
 
 
 def row_mask(rows: int, columns: int, threshold: int, seed: int) -> Tensor:
-    """A mask (rows, columns); every row begins with a block of its own."""
+    """A mask (rows, columns); every row starts a new block of random bytes."""
     width = math.ceil(columns / 32) * 32
     numbers = torch.arange(rows).unsqueeze(1) * width + torch.arange(columns)
     return kept(numbers, threshold, seed)
 
 
 def weight_mask(tokens: Tensor, heads: int, keys: int, threshold: int, seed: int) -> Tensor:
-    """For attention weights of queries at packed `tokens` (rows,): (rows, heads, keys)."""
+    """A mask (rows, heads, keys) for the attention weights of the queries at packed `tokens` (rows,)."""
     block = (tokens.view(-1, 1, 1) * heads + torch.arange(heads).view(1, -1, 1)) << 12
     key = torch.arange(keys)
     return kept((block + key // 32) * 32 + key % 32, threshold, seed)
@@ -54,37 +54,37 @@ def weight_mask(tokens: Tensor, heads: int, keys: int, threshold: int, seed: int
 
 @contextmanager
 def kernel_dropout(model: nn.Module, *nonpad: Tensor) -> Iterator[None]:
-    """Modules drop what the kernels would: `nonpad` (batch, length) are the real tokens of each side.
+    """Patches modules to drop what the kernels drop; `nonpad` (batch, length) marks the tokens of each side.
 
     The sides must differ in length. Seeds are drawn from PyTorch's generator in the order of the layers.
     """
-    sides = {tuple(each.shape): each for each in nonpad}
+    sides = {tuple(mask.shape): mask for mask in nonpad}
     assert len(sides) == len(nonpad)
 
     def dropout(self: nn.Dropout, x: Tensor) -> Tensor:
         if not self.training or not self.p:
             return x
         threshold = dropout_threshold(self.p)
-        real = sides[tuple(x.shape[:2])]
-        packed = row_mask(int(real.sum()), x.size(-1), threshold, draw_seed(threshold))
+        tokens = sides[tuple(x.shape[:2])]
+        packed = row_mask(int(tokens.sum()), x.size(-1), threshold, draw_seed(threshold))
         mask = torch.ones(x.shape, dtype=x.dtype)
-        mask[real] = packed.to(x.dtype)
+        mask[tokens] = packed.to(x.dtype)
         return x * mask
 
     def dropped_weights(weights: Tensor, p: float) -> Tensor:
         threshold = dropout_threshold(p)
         batch, heads, queries, keys = weights.shape
-        (real,) = (each for shape, each in sides.items() if shape == (batch, queries))
-        packed = weight_mask(torch.arange(int(real.sum())), heads, keys, threshold, draw_seed(threshold))
+        (tokens,) = (side for shape, side in sides.items() if shape == (batch, queries))
+        packed = weight_mask(torch.arange(int(tokens.sum())), heads, keys, threshold, draw_seed(threshold))
         mask = torch.ones(batch, queries, heads, keys, dtype=weights.dtype)
-        mask[real] = packed.to(weights.dtype)
+        mask[tokens] = packed.to(weights.dtype)
         return weights * mask.transpose(1, 2)
 
     def fused(query: Tensor, keys: Tensor, values: Tensor, **options: object) -> Tensor:
-        return ATTEND.plain(ScaledDot().compare(query, keys), values, **options)  # type: ignore[arg-type]
+        return ATTEND.plain_attention(ScaledDot().compare(query, keys), values, **options)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nn.Dropout, "forward", dropout)
         patch.setattr("torch.nn.functional.dropout", dropped_weights)
-        patch.setattr(ATTEND, "fused", fused)
+        patch.setattr(ATTEND, "fused_attention", fused)
         yield

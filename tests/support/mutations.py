@@ -1,4 +1,4 @@
-"""Changes that a user makes to a model or its surroundings, each of which the engine must honour or refuse.
+"""Changes that users make to a model or its environment, which the engine must honour or refuse.
 
 `python tests/support/mutations.py` prints what happens to each of them.
 """
@@ -29,8 +29,8 @@ def small(**settings: Any) -> Transformer:
     torch.manual_seed(2)
     config = {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "heads": 2, "d_ff": 48, "dropout": 0.0}
     model = build(TransformerConfig(**{**config, **settings}), WORDS, WORDS, PADDING)
-    for each in model.parameters():
-        each.data += (0.3 if each.dim() == 1 else 0.2) * torch.randn_like(each)
+    for weight in model.parameters():
+        weight.data += (0.3 if weight.dim() == 1 else 0.2) * torch.randn_like(weight)
     assert isinstance(model, Transformer)
     model.output_bias.data[Tokenizer.end] += 2.0
     return model
@@ -41,11 +41,11 @@ class LoraLinear(nn.Linear):
 
     @classmethod
     def of(cls, layer: nn.Linear) -> "LoraLinear":
-        made = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
-        made.load_state_dict(layer.state_dict())
-        made.lora_a = nn.Parameter(torch.randn(2, layer.in_features) * 0.3)
-        made.lora_b = nn.Parameter(torch.randn(layer.out_features, 2) * 0.3)
-        return made
+        lora = cls(layer.in_features, layer.out_features, bias=layer.bias is not None)
+        lora.load_state_dict(layer.state_dict())
+        lora.lora_a = nn.Parameter(torch.randn(2, layer.in_features) * 0.3)
+        lora.lora_b = nn.Parameter(torch.randn(layer.out_features, 2) * 0.3)
+        return lora
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) + x @ self.lora_a.T @ self.lora_b.T
@@ -94,10 +94,10 @@ def network(model: Transformer, side: str = "encoder", number: int = 0) -> Any:
 
 
 def shrunk(layer: nn.Linear, out: int, size: int) -> nn.Linear:
-    made = nn.Linear(size, out)
+    smaller = nn.Linear(size, out)
     with torch.no_grad():
-        made.weight.copy_(layer.weight.repeat(2, 2)[:out, :size])
-    return made
+        smaller.weight.copy_(layer.weight.repeat(2, 2)[:out, :size])
+    return smaller
 
 
 def resize(model: Transformer, d_ff: int) -> None:
@@ -107,9 +107,9 @@ def resize(model: Transformer, d_ff: int) -> None:
 
 def without_bias(module: Any, name: str) -> None:
     layer = getattr(module, name)
-    made = nn.Linear(layer.in_features, layer.out_features, bias=False)
-    made.weight = layer.weight
-    setattr(module, name, made)
+    replacement = nn.Linear(layer.in_features, layer.out_features, bias=False)
+    replacement.weight = layer.weight
+    setattr(module, name, replacement)
 
 
 def patched_forward(model: Transformer) -> None:
@@ -132,8 +132,8 @@ def swapped_data(model: Transformer) -> None:
 
 
 def ema_swap(model: Transformer) -> None:
-    for each in model.parameters():
-        each.data.lerp_(torch.ones_like(each), 0.1)
+    for weight in model.parameters():
+        weight.data.lerp_(torch.ones_like(weight), 0.1)
 
 
 def doubled_module(model: nn.Module) -> nn.Module:
@@ -174,11 +174,11 @@ def hook_on(find: Callable[[Transformer], nn.Module], register: str) -> Change:
             case "register_forward_hook":
                 module.register_forward_hook(lambda _, __, out: out * 1.5)
             case "register_forward_pre_hook":
-                module.register_forward_pre_hook(lambda _, given: (given[0] * 1.5, *given[1:]))
+                module.register_forward_pre_hook(lambda _, inputs: (inputs[0] * 1.5, *inputs[1:]))
             case "register_full_backward_hook":
-                module.register_full_backward_hook(lambda _, into, __: tuple(each * 1.5 for each in into))
+                module.register_full_backward_hook(lambda _, into, __: tuple(tensor * 1.5 for tensor in into))
             case "register_full_backward_pre_hook":
-                module.register_full_backward_pre_hook(lambda _, out: tuple(each * 1.5 for each in out))
+                module.register_full_backward_pre_hook(lambda _, out: tuple(tensor * 1.5 for tensor in out))
 
     return change
 
@@ -334,7 +334,7 @@ MUTATIONS = [
         lambda _: None,
         during=lambda _: global_hook(
             nn.modules.module.register_module_forward_pre_hook,
-            lambda module, given: (given[0] * 1.1,) if type(module) is nn.Linear else None,
+            lambda module, inputs: (inputs[0] * 1.1,) if type(module) is nn.Linear else None,
         ),
     ),
     Mutation(
@@ -342,7 +342,9 @@ MUTATIONS = [
         lambda _: None,
         during=lambda _: global_hook(
             nn.modules.module.register_module_full_backward_hook,
-            lambda module, into, _: tuple(each * 1.1 for each in into) if type(module) is nn.Linear else None,
+            lambda module, into, _: (
+                tuple(tensor * 1.1 for tensor in into) if type(module) is nn.Linear else None
+            ),
         ),
         both=False,
     ),
@@ -364,7 +366,7 @@ MUTATIONS = [
     Mutation(
         "weights written in place", lambda m: torch.no_grad()(network(m).fc1.weight.mul_)(1.5), honoured=True
     ),
-    Mutation("parameter given other data", swapped_data, honoured=True),
+    Mutation("parameter with swapped data", swapped_data, honoured=True),
     Mutation(
         "parameter replaced",
         lambda m: setattr(attention(m).key, "weight", nn.Parameter(attention(m).key.weight.detach() * 2)),
@@ -373,7 +375,7 @@ MUTATIONS = [
     Mutation("EMA swap of all parameters", ema_swap, honoured=True),
     Mutation(
         "load_state_dict",
-        lambda m: m.load_state_dict({name: 1.1 * each for name, each in m.state_dict().items()}),
+        lambda m: m.load_state_dict({name: 1.1 * tensor for name, tensor in m.state_dict().items()}),
         honoured=True,
     ),
     Mutation(

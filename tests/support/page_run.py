@@ -1,4 +1,4 @@
-"""A page, run from its top as a reader would: files are written, commands and code are run, output is compared."""
+"""Runs a documentation page from top to bottom: writes files, runs commands and code, compares output."""
 
 import contextlib
 import io
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 from blocks import RUN, SHOWN, Block, blocks, commands
@@ -17,7 +18,7 @@ from blocks import RUN, SHOWN, Block, blocks, commands
 ROOT = Path(__file__).parents[2]
 SEPARATOR = "\x1e"
 QUICK, SLOW = 200, 20 * 60
-"""Seconds a block may take."""
+"""Timeout of a block in seconds."""
 
 
 class PageFailed(AssertionError):
@@ -25,7 +26,7 @@ class PageFailed(AssertionError):
 
 
 class PageRun:
-    """One reading of a page in a folder; without `slow`, what takes minutes is left out."""
+    """Runs a page in a folder; without `slow`, blocks that take minutes are skipped."""
 
     def __init__(self, page: Path, folder: Path, environment: dict[str, str], *, slow: bool) -> None:
         self.page, self.folder, self.slow = page, folder, slow
@@ -34,18 +35,17 @@ class PageRun:
         self.ran = 0
 
     def run(self) -> None:
-        found = list(blocks(self.page.read_text("utf-8")))
-        here = Path.cwd()
+        page_blocks = list(blocks(self.page.read_text("utf-8")))
+        cwd = Path.cwd()
         os.chdir(self.folder)
         try:
-            for place, block in enumerate(found):
-                after = found[place + 1] if place + 1 < len(found) else None
-                self.take(block, after if after is not None and after.kind == "output" else None)
+            for block, following in zip_longest(page_blocks, page_blocks[1:]):
+                self.run_block(block, following if following and following.kind == "output" else None)
         finally:
-            os.chdir(here)
+            os.chdir(cwd)
 
-    def take(self, block: Block, output: Block | None) -> None:
-        """Do what a block asks for."""
+    def run_block(self, block: Block, output: Block | None) -> None:
+        """Writes the file of a block, or runs it, or skips it."""
         if block.kind in SHOWN or block.why_not is not None:
             if block.why_not == "":
                 raise PageFailed(f"{self.where(block)}: not-run must say why")
@@ -63,25 +63,29 @@ class PageRun:
             return
         self.ran += 1
         if block.kind == "console":
-            self.take_commands(block)
+            self.run_commands(block)
         else:
-            self.take_python(block, output)
+            self.run_python(block, output)
 
-    def take_commands(self, block: Block) -> None:
-        """All commands of a block in one shell, what each prints compared with what stands under it."""
-        found = commands(block.text)
-        script = "".join(f'{each.text}\nprintf "{SEPARATOR}%s{SEPARATOR}" "$?"\n' for each in found)
+    def run_commands(self, block: Block) -> None:
+        """Runs all commands of a block in one shell, and compares the output of each."""
+        block_commands = commands(block.text)
+        script = "".join(
+            f'{command.text}\nprintf "{SEPARATOR}%s{SEPARATOR}" "$?"\n' for command in block_commands
+        )
         parts = self.shell(script).split(SEPARATOR)
-        for number, each in enumerate(found):
+        for number, command in enumerate(block_commands):
             if 2 * number + 1 >= len(parts):
-                raise PageFailed(f"{self.where(block)}: the shell ended before `{each.text}` did:\n{parts[-1]}")
+                raise PageFailed(
+                    f"{self.where(block)}: the shell ended before `{command.text}` did:\n{parts[-1]}"
+                )
             printed, code = parts[2 * number], int(parts[2 * number + 1])
             if (code != 0) != block.fails:
-                raise PageFailed(f"{self.where(block)}: `{each.text}` ended with {code}:\n{printed}")
-            self.compare(block, each.text, each.expected, printed)
+                raise PageFailed(f"{self.where(block)}: `{command.text}` ended with {code}:\n{printed}")
+            self.compare(block, command.text, command.expected, printed)
 
     def shell(self, script: str) -> str:
-        """All that a script prints; what it started does not outlive it."""
+        """Runs a script and returns its output; its child processes are terminated."""
         process = subprocess.Popen(
             ["bash", "-c", script],
             cwd=self.folder,
@@ -100,14 +104,14 @@ class PageRun:
                 os.killpg(process.pid, signal.SIGTERM)
         return printed.decode("utf-8", "replace")
 
-    def take_python(self, block: Block, output: Block | None) -> None:
+    def run_python(self, block: Block, output: Block | None) -> None:
         printed = io.StringIO()
         code = compile("\n" * block.line + block.text, str(self.page), "exec")
         try:
             with contextlib.redirect_stdout(printed), warnings_as_lines():
                 exec(code, self.names)
-        except Exception as problem:
-            raise PageFailed(f"{self.where(block)}:\n{traceback.format_exc()}") from problem
+        except Exception as error:
+            raise PageFailed(f"{self.where(block)}:\n{traceback.format_exc()}") from error
         if output is not None:
             self.compare(block, "the code", output.text, printed.getvalue())
 
@@ -124,31 +128,31 @@ class PageRun:
 
 
 def matches(expected: str, printed: str, *, varying: bool = False) -> bool:
-    """Whether a page's output is what was printed; `...` stands for anything, blanks at ends of lines do not count.
+    """Whether a page's output matches what was printed; `...` matches anything, trailing blanks are ignored.
 
-    With `varying`, any number stands for any other, and any run of blanks.
+    With `varying`, any number matches any other, and so does any run of blanks.
     """
-    wanted = "\n".join(line.rstrip() for line in expected.strip("\n").splitlines())
-    got = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
-    pattern = re.escape(wanted).replace(re.escape("..."), ".*?")
+    page_text = "\n".join(line.rstrip() for line in expected.strip("\n").splitlines())
+    output = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
+    pattern = re.escape(page_text).replace(re.escape("..."), ".*?")
     if varying:
         pattern = re.sub(r"(\\ )+", r"\\s+", re.sub(r"\d(\d|,|\\\.(?=\d))*", lambda _: r"\d[\d.,]*", pattern))
-    return re.fullmatch(pattern, got, re.DOTALL) is not None
+    return re.fullmatch(pattern, output, re.DOTALL) is not None
 
 
 @contextlib.contextmanager
 def warnings_as_lines():
-    """Progress that Python code prints to standard error is not compared."""
+    """Discards standard error: progress is not compared."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield
 
 
 def environment(folder: Path, programs: Path) -> dict[str, str]:
-    """What a reader's shell has: the commands on its path, a width, no colours."""
-    places = f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    """Environment of a reader's shell: the commands on PATH, a fixed width, no colours."""
+    path = f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return {
         **os.environ,
-        "PATH": places,
+        "PATH": path,
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "TERM": "dumb",
@@ -158,14 +162,14 @@ def environment(folder: Path, programs: Path) -> dict[str, str]:
 
 
 STAND_INS = re.compile(r"<!-- stand-ins: (.+?) -->")
-"""What the slow blocks of the page make, and which small run stands for it: `runs/mine=picturebook`."""
+"""Outputs of slow blocks, and the small runs that replace them: `runs/mine=picturebook`."""
 
 
 def prepare(page: Path, folder: Path, made: Callable[[str], Path], pattern: re.Pattern[str]) -> None:
-    """Lay the runs that a page names where it looks for them, and the files of an example beside it."""
-    for found in pattern.findall(page.read_text("utf-8")):
-        for wanted in found.split():
-            place, _, name = wanted.partition("=")
-            shutil.copytree(made(name or Path(place).name), folder / place, dirs_exist_ok=True)
+    """Copies the runs that a page names, and the files of an example, into the folder."""
+    for names in pattern.findall(page.read_text("utf-8")):
+        for item in names.split():
+            target, _, name = item.partition("=")
+            shutil.copytree(made(name or Path(target).name), folder / target, dirs_exist_ok=True)
     if page.is_relative_to(ROOT / "examples"):
         shutil.copytree(page.parent, folder, dirs_exist_ok=True)

@@ -1,7 +1,7 @@
-"""`regard` without waiting for torch: one process imports it, and each command is a fork of that process.
+"""`regard` without the import time of torch: a server process imports it, and each command is a fork of it.
 
-`python quick_command.py serve SOCKET` is that process; `write_commands` makes programs called `regard` and `torchrun`
-that ask it. The command's own code runs, with the caller's files, folder and environment.
+`python quick_command.py serve SOCKET` is the server; `write_commands` writes programs called `regard` and `torchrun`
+that connect to it. The real command runs, with the caller's files, working directory and environment.
 """
 
 import contextlib
@@ -15,20 +15,20 @@ from pathlib import Path
 
 CLIENT = """#!{python} -SE
 import json, os, signal, socket, sys
-asked = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-asked.connect({address!r})
-surroundings = dict(os.environ)
-tell = surroundings.pop("QUICK_TELL", None)
-request = {{"arguments": [{name!r}, *sys.argv[1:]], "folder": os.getcwd(), "environment": surroundings}}
-socket.send_fds(asked, [json.dumps(request).encode()], [0, 1, 2])
-process = int(asked.recv(64))
-if tell:
-    os.write(int(tell), str(process).encode())
-    os.close(int(tell))
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect({address!r})
+environment = dict(os.environ)
+pid_pipe = environment.pop("QUICK_PID_PIPE", None)
+request = {{"arguments": [{name!r}, *sys.argv[1:]], "folder": os.getcwd(), "environment": environment}}
+socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2])
+process = int(connection.recv(64))
+if pid_pipe:
+    os.write(int(pid_pipe), str(process).encode())
+    os.close(int(pid_pipe))
 for number in (signal.SIGTERM, signal.SIGINT):
     signal.signal(number, lambda number, frame: os.kill(process, number))
-code = int(asked.recv(64) or 70)
-if code < 0:  # what ended the command ends this
+code = int(connection.recv(64) or 70)
+if code < 0:  # exit by the same signal as the command
     if -code in (signal.SIGTERM, signal.SIGINT):
         signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
@@ -45,18 +45,18 @@ def write_commands(folder: Path, address: Path) -> None:
 
 
 class QuickProcess(subprocess.Popen[str]):
-    """A command of `write_commands` that can be signalled as one started anew: also killed, and stopped.
+    """A command of `write_commands` that can be signalled like a normal process, also with SIGKILL and SIGSTOP.
 
     `first` is code that the command runs before its own.
     """
 
     def __init__(self, command: list[str], env: dict[str, str], first: str = "", **options) -> None:
         read, write = os.pipe()
-        surroundings = {**env, "QUICK_TELL": str(write), "QUICK_FIRST": first}
-        super().__init__(command, env=surroundings, pass_fds=[write], encoding="utf-8", **options)
+        environment = {**env, "QUICK_PID_PIPE": str(write), "QUICK_FIRST": first}
+        super().__init__(command, env=environment, pass_fds=[write], encoding="utf-8", **options)
         os.close(write)
-        with os.fdopen(read) as told:
-            self.number = int(told.read())  # of the command; `pid` is that of the program which asked for it
+        with os.fdopen(read) as pipe:
+            self.number = int(pipe.read())  # process id of the command; `pid` is that of the client program
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -64,7 +64,7 @@ class QuickProcess(subprocess.Popen[str]):
 
 
 def serve(address: str) -> None:
-    # What commands import is imported once; nothing is computed here, for threads do not live through a fork.
+    # Import what commands need, but compute nothing: threads do not survive a fork.
     import matplotlib.figure  # noqa: F401
     import sacrebleu  # noqa: F401
     import torch
@@ -73,53 +73,53 @@ def serve(address: str) -> None:
     import regard.cli.main
     import regard.cli.terminal
     import regard.tasks.diffusion.model
-    import regard.tasks.engines
     import regard.tasks.image_classification.export
     import regard.tasks.language_modeling.export
     import regard.tasks.question_answering.model
     import regard.tasks.tagging.model
     import regard.tasks.translation.export
-    import regard.viz.choice
-    import regard.viz.heads
-    import regard.viz.images
-    import regard.viz.page
+    import regard.tasks.translation.exported_translator
+    import regard.viz.analysis
+    import regard.viz.heatmaps
+    import regard.viz.html_page
+    import regard.viz.image_attention
     import regard.viz.terminal  # noqa: F401
 
     with torch.device("meta"):
-        torch.empty(1).normal_()  # what opening a run asks for first; PyTorch imports 800 modules to answer
+        torch.empty(1).normal_()  # imports 800 modules of PyTorch that opening a run needs
 
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
-        door.bind(address)
-        door.listen()
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever asked is told by the child itself
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(address)
+        server.listen()
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children report their exit codes themselves
         print("ready", flush=True)
         while True:
-            asked, _ = door.accept()
+            connection, _ = server.accept()
             if os.fork() == 0:
-                door.close()
-                answer(asked)
-            asked.close()
+                server.close()
+                serve_command(connection)
+            connection.close()
 
 
-def answer(asked: socket.socket) -> None:
-    """Run one command in a process of its own, and tell its number and how it ended."""
+def serve_command(connection: socket.socket) -> None:
+    """Runs one command in a child process; sends its process id and its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    message, files, _, _ = socket.recv_fds(asked, 1 << 20, 3)
+    message, files, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     process = os.fork()
     if process == 0:
-        asked.close()
+        connection.close()
         run(json.loads(message), files)
     for file in files:
-        os.close(file)  # whoever reads what the command prints is told when it ends
-    asked.send(str(process).encode())
+        os.close(file)  # so that readers of the output see its end
+    connection.send(str(process).encode())
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    with contextlib.suppress(OSError):  # who asked may be gone
-        asked.send(str(code).encode())
+    with contextlib.suppress(OSError):  # the client may have exited
+        connection.send(str(code).encode())
     os._exit(0)
 
 
 def run(request: dict, files: list[int]) -> None:
-    """Become the command."""
+    """Runs the command in this process."""
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -130,7 +130,7 @@ def run(request: dict, files: list[int]) -> None:
     sys.argv = request["arguments"]
     import torch
 
-    if threads := os.environ.get("OMP_NUM_THREADS"):  # OpenMP read that of the process which was forked
+    if threads := os.environ.get("OMP_NUM_THREADS"):  # OpenMP read the value of the parent process
         torch.set_num_threads(int(threads))
     exec(os.environ.get("QUICK_FIRST", ""), {})
     from torch.distributed.run import main as torchrun

@@ -1,4 +1,4 @@
-"""Images small enough to learn in seconds: a bright bar that lies or stands, somewhere on a dim ground."""
+"""Images for tests that train in seconds: a bright horizontal or vertical bar on a dark background."""
 
 import gzip
 from pathlib import Path
@@ -8,25 +8,25 @@ from PIL import Image
 
 SMALL = [
     "model.layers=2", "model.d_model=32", "model.heads=2", "model.d_ff=64", "model.patch=4", "train.lr=0.003",
-    "train.optimizer=adamw", "train.warmup=10", "train.batch_sentences=32", "train.log_every=20", "train.average=none",
+    "train.optimizer=adamw", "train.warmup=10", "train.batch_sentences=32", "train.log_every=20", "train.averaging=none",
     "data.held_out=0.2",
 ]  # fmt: skip
 
 
 def bars(count: int, seed: int, size: int = 12) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes (count, size, size), and 1 where the bar stands."""
-    chance = np.random.default_rng(seed)
-    pixels = chance.integers(0, 60, (count, size, size)).astype(np.uint8)
-    stands = np.arange(count) % 2
-    for image, upright in zip(pixels, stands, strict=True):
-        place, first = chance.integers(1, size - 1), chance.integers(0, size - 7)
-        bar = (slice(first, first + 7), place) if upright else (place, slice(first, first + 7))
+    """uint8 images (count, size, size), and labels: 1 for a vertical bar."""
+    generator = np.random.default_rng(seed)
+    pixels = generator.integers(0, 60, (count, size, size)).astype(np.uint8)
+    labels = np.arange(count) % 2
+    for image, upright in zip(pixels, labels, strict=True):
+        line, first = generator.integers(1, size - 1), generator.integers(0, size - 7)
+        bar = (slice(first, first + 7), line) if upright else (line, slice(first, first + 7))
         image[bar] = 250
-    return pixels, stands
+    return pixels, labels
 
 
 def idx(content: np.ndarray) -> bytes:
-    """As MNIST's files have it."""
+    """An array in MNIST's IDX format."""
     return bytes((0, 0, 8, content.ndim)) + np.array(content.shape, ">u4").tobytes() + content.tobytes()
 
 
@@ -41,11 +41,11 @@ def write_idx(folder: Path, train: int = 300, test: int = 60, *, packed: bool = 
 
 def write_folders(folder: Path, count: int = 120, *, colour: bool = False) -> Path:
     """lying/ and standing/ with PNG and JPEG files."""
-    pixels, stands = bars(count, 2)
-    for number, (image, upright) in enumerate(zip(pixels, stands, strict=True)):
-        place = folder / ("standing" if upright else "lying")
-        place.mkdir(parents=True, exist_ok=True)
+    pixels, labels = bars(count, 2)
+    for number, (image, upright) in enumerate(zip(pixels, labels, strict=True)):
+        label_folder = folder / ("standing" if upright else "lying")
+        label_folder.mkdir(parents=True, exist_ok=True)
         picture = Image.fromarray(image)
         picture = picture.convert("RGB") if colour else picture
-        picture.save(place / f"{number:04}.{'jpg' if number % 3 == 0 else 'png'}")
+        picture.save(label_folder / f"{number:04}.{'jpg' if number % 3 == 0 else 'png'}")
     return folder

@@ -1,4 +1,4 @@
-"""Runs small enough to exchange in a test: weights by chance, numbers for a language."""
+"""Small run folders with random weights and a vocabulary of number words, for import and export tests."""
 
 import json
 from pathlib import Path
@@ -14,9 +14,8 @@ from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.config import TranslationRecipe, TranslationTrainConfig
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
+from support.small_translation import ENGLISH, GERMAN
 
-GERMAN = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
-ENGLISH = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 SENTENCES = [
     "drei vier",
     "eins",
@@ -27,20 +26,20 @@ SENTENCES = [
 ]
 
 
-def transformer(**others: Any) -> TransformerConfig:
+def transformer(**settings: Any) -> TransformerConfig:
     sizes = {"encoder_layers": 1, "decoder_layers": 2, "d_model": 16, "heads": 2, "d_ff": 32, "max_length": 40}
-    return TransformerConfig(**{**sizes, **others})
+    return TransformerConfig(**{**sizes, **settings})
 
 
-def rnn(**others: Any) -> RnnConfig:
-    return RnnConfig(**{"kind": "rnn", "embedding": 8, "hidden": 12, "max_length": 40, **others})
+def rnn(**settings: Any) -> RnnConfig:
+    return RnnConfig(**{"kind": "rnn", "embedding": 8, "hidden": 12, "max_length": 40, **settings})
 
 
 def vocabulary(joint: bool = True, kind: str = "bpe") -> Vocabulary:
     sizes = {"size": 80, "unseen": "unknown"} if kind == "bpe" else {}
     if joint:
-        both = tokenization.train(kind, [" ".join(GERMAN + ENGLISH)] * 3, **sizes)
-        return Vocabulary(both, both)
+        shared = tokenization.train(kind, [" ".join(GERMAN + ENGLISH)] * 3, **sizes)
+        return Vocabulary(shared, shared)
     return Vocabulary(
         *(tokenization.train(kind, [" ".join(words)] * 3, **sizes) for words in (GERMAN, ENGLISH))
     )
@@ -49,14 +48,14 @@ def vocabulary(joint: bool = True, kind: str = "bpe") -> Vocabulary:
 def write_run(
     folder: Path, model: TransformerConfig | RnnConfig, *, joint: bool = True, kind: str = "bpe", seed: int = 0
 ) -> Path:
-    """A finished run that no training made; its journal holds sentences as a training's does."""
+    """A run folder without training; its metrics hold sample sentences as after training."""
     torch.manual_seed(seed)
     words = vocabulary(joint, kind)
-    made = build(model, words.source.size, words.target.size, Tokenizer.padding)
+    network = build(model, words.source.size, words.target.size, Tokenizer.padding)
     with torch.no_grad():
-        for each in made.parameters():
-            each.add_(torch.randn_like(each) * 0.3)  # also what begins with zeros or ones
-        made.output_bias[Tokenizer.end] += 7.0  # sentences end now and then
+        for weight in network.parameters():
+            weight.add_(torch.randn_like(weight) * 0.3)  # also biases and norms
+        network.output_bias[Tokenizer.end] += 7.0  # sentences end after a few tokens
     recipe = TranslationRecipe(
         "translation",
         PairDataConfig(source="n.de", target="n.en"),
@@ -65,8 +64,8 @@ def write_run(
     )
     run = RunFolder.create(folder)
     words.save(folder)
-    run.write_weights(made)
-    samples = [{"source": each, "translation": ""} for each in SENTENCES]
+    run.write_weights(network)
+    samples = [{"source": sentence, "translation": ""} for sentence in SENTENCES]
     run.write_metrics([{"kind": "valid", "step": 1, "samples": samples}])
     run.write_recipe(recipe)
     run.write_config(recipe)
@@ -74,6 +73,6 @@ def write_run(
 
 
 def rewrite(path: Path, **changes: object) -> None:
-    """Change keys of a JSON file; None takes one out."""
+    """Changes keys of a JSON file; None removes a key."""
     content = {**json.loads(path.read_text("utf-8")), **changes}
     path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}), "utf-8")

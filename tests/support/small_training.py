@@ -1,4 +1,4 @@
-"""A training small enough for a second: words of letters, to be written backwards."""
+"""A training run of about a second on words of letters."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ import torch
 
 from regard.config.models import TransformerConfig
 from regard.data.batches import Batches
-from regard.data.store import TokenStore
+from regard.data.token_store import TokenStore
 from regard.nn.transformer import Transformer
 from regard.tasks.translation.config import TranslationTrainConfig
 from regard.training import checkpoint
-from regard.training.loop import run
-from regard.training.objective import PairObjective
+from regard.training.loop import training_loop
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.state import Training
 
 PAD = 2
@@ -51,38 +51,44 @@ def training(store: TokenStore, dropout: float = 0.1, resample=None, **settings)
     return Training(model, train, batches, 16)
 
 
-class Notes:
+class RecordingListener:
+    """Records the progress of a training run."""
+
     def __init__(self) -> None:
         self.steps: list[tuple[int, float]] = []
-        self.checks: list[tuple[int, bool]] = []
-        self.left_out: list[tuple[int, str]] = []
+        self.validations: list[tuple[int, bool]] = []
+        self.skipped_steps: list[tuple[int, str]] = []
 
     def progress(self, progress) -> None:
         self.steps.append((progress.step, progress.loss))
 
     def validated(self, step, minutes, scores, best) -> None:
-        self.checks.append((step, best))
+        self.validations.append((step, best))
 
-    def skipped(self, step, why) -> None:
-        self.left_out.append((step, why))
+    def skipped(self, step, reason) -> None:
+        self.skipped_steps.append((step, reason))
 
 
-def go(made: Training, folder: Path | None = None, r_drop: float = 0.0, stop=lambda: None) -> Notes:
-    notes = Notes()
-    made.model.train()
-    objective = PairObjective(made.model, PAD, 0.1, r_drop)
+def run_training(
+    training: Training, folder: Path | None = None, r_drop: float = 0.0, stop=lambda: None
+) -> RecordingListener:
+    notes = RecordingListener()
+    training.model.train()
+    objective = Seq2SeqObjective(training.model, PAD, 0.1, r_drop)
 
     def validate(model, step):
-        batch = next(iter(made.batches.stream()))[0]
+        batch = next(iter(training.batches.stream()))[0]
         with torch.no_grad():
             return {"loss": float(objective(batch)) / batch.tokens, "bleu": float(step % 8)}
 
-    run(
-        made, objective, validate, notes, keep_best=lambda model: None,
-        checkpoint=lambda: checkpoint.save(made, folder, made.settings.keep) if folder else None, asked_to_stop=stop,
+    training_loop(
+        training, objective, validate, notes, keep_best=lambda model: None,
+        checkpoint=lambda: checkpoint.save(training, folder, training.settings.keep_checkpoints) if folder else None, stop_signal=stop,
     )  # fmt: skip
     return notes
 
 
-def same(one: Training, other: Training) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(one.model.parameters(), other.model.parameters(), strict=True))
+def same_weights(first: Training, second: Training) -> bool:
+    return all(
+        torch.equal(a, b) for a, b in zip(first.model.parameters(), second.model.parameters(), strict=True)
+    )

@@ -1,11 +1,11 @@
-"""A corpus and a cache for the tests of whole jobs."""
+"""A corpus and a cache for the tests of whole runs."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.small_corpus import write_corpus
-from support.undrawn import undrawn
+from support.small_translation import write_corpus
+from support.without_figures import without_figures
 
 
 @pytest.fixture(scope="module")
@@ -25,5 +25,5 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def only_shared_runs_are_drawn() -> Iterator[None]:
     """A module's own runs are made before this, and their pictures looked for; those of single tests are not."""
-    with undrawn():
+    with without_figures():
         yield

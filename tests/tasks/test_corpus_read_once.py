@@ -1,4 +1,4 @@
-"""A corpus is read once before the first step, whatever it is read for; the splits are those of the definition."""
+"""A corpus is read once before the first step; the splits follow their definition."""
 
 import gzip
 import shutil
@@ -12,7 +12,7 @@ import pytest
 import regard
 from regard.config.data import PairDataConfig
 from regard.config.schema import parse_assignments
-from regard.data import lines
+from regard.data import text_files
 from regard.data.parallel import ParallelCorpus
 
 SMALL = [
@@ -26,13 +26,13 @@ SMALL = [
 def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file of a corpus is opened."""
     counts: Counter[str] = Counter()
-    open_file = lines._open
+    open_file = text_files._open
 
-    def counted(path: Path):  # type: ignore[no-untyped-def]
+    def counting_open(path: Path):  # type: ignore[no-untyped-def]
         counts[path.name] += 1
         return open_file(path)
 
-    monkeypatch.setattr(lines, "_open", counted)
+    monkeypatch.setattr(text_files, "_open", counting_open)
     return counts
 
 
@@ -42,7 +42,7 @@ def write(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     numbers = ["eins", "zwei", "drei", "vier", "fünf", "sechs"]
     pairs = [(f"{numbers[n % 6]} {numbers[n // 6 % 6]} Satz {n}", f"sentence number {n}") for n in range(900)]
     write(tmp_path, "all", pairs)
@@ -53,8 +53,10 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-GIVEN = ["valid.de", "valid.en", "test.de", "test.en"]
-KEYS = [f"data.{name.split('.')[0]}_{'source' if name.endswith('de') else 'target'}={name}" for name in GIVEN]
+OWN_FILES = ["valid.de", "valid.en", "test.de", "test.en"]
+KEYS = [
+    f"data.{name.split('.')[0]}_{'source' if name.endswith('de') else 'target'}={name}" for name in OWN_FILES
+]
 
 
 @pytest.mark.parametrize(
@@ -65,30 +67,30 @@ KEYS = [f"data.{name.split('.')[0]}_{'source' if name.endswith('de') else 'targe
          ["all.de.gz", "all.en"]),
         (["data.source=all.tsv", "data.source_column=de", "data.target_column=en", "tokenizer.kind=words"],
          ["all.tsv"]),
-        (["data.source=all.de", "data.target=all.en", *KEYS], ["all.de", "all.en", *GIVEN]),
-        (["data.source=all.de", "data.target=all.en", *KEYS[2:]], ["all.de", "all.en", *GIVEN[2:]]),
+        (["data.source=all.de", "data.target=all.en", *KEYS], ["all.de", "all.en", *OWN_FILES]),
+        (["data.source=all.de", "data.target=all.en", *KEYS[2:]], ["all.de", "all.en", *OWN_FILES[2:]]),
     ],
     ids=["two files", "gzip, two vocabularies", "a table of words", "files for all", "a file for the test"],
 )  # fmt: skip
 def test_every_file_is_opened_once(
-    place: Path, opened: Counter[str], data: list[str], files: list[str]
+    folder: Path, opened: Counter[str], data: list[str], files: list[str]
 ) -> None:
-    keys = [f"data.path={place}", *data, *SMALL]
-    run = regard.train("translation", place / "run", overrides=parse_assignments(keys))
+    keys = [f"data.path={folder}", *data, *SMALL]
+    run = regard.train("translation", folder / "run", overrides=parse_assignments(keys))
     assert opened == dict.fromkeys(files, 1)
     opened.clear()
     assert run is not None
-    (place / "run" / "config.json").unlink()  # as if it were not finished
-    shutil.rmtree(place / "run" / "checkpoints" / "4")
-    regard.train("translation", place / "run", overrides=parse_assignments(keys), resume=True)
+    (folder / "run" / "config.json").unlink()  # as if it were not finished
+    shutil.rmtree(folder / "run" / "checkpoints" / "4")
+    regard.train("translation", folder / "run", overrides=parse_assignments(keys), resume=True)
     assert opened == dict.fromkeys(files, 1)
 
 
-def test_to_evaluate_reads_once_too(place: Path, opened: Counter[str]) -> None:
-    keys = [f"data.path={place}", "data.source=all.de", "data.target=all.en", *SMALL]
-    regard.train("translation", place / "run", overrides=parse_assignments(keys))
+def test_evaluation_reads_the_corpus_once(folder: Path, opened: Counter[str]) -> None:
+    keys = [f"data.path={folder}", "data.source=all.de", "data.target=all.en", *SMALL]
+    regard.train("translation", folder / "run", overrides=parse_assignments(keys))
     opened.clear()
-    assert regard.load(place / "run").test_pairs()
+    assert regard.load(folder / "run").test_pairs()
     assert opened == {"all.de": 1, "all.en": 1}
 
 
@@ -105,8 +107,8 @@ def test_splits_report_and_fingerprint_are_those_of_the_definition(
     names = {0: "valid", 1: "test"}
     split: dict[str, list[tuple[str, str]]] = {"train": [], "valid": [], "test": []}
     for pair in tidied:
-        place = int(zlib.crc32(pair[0].encode()) % (1 << 20) / (1 << 20) / share)
-        split[names.get(place, "train")].append(pair)
+        bucket = int(zlib.crc32(pair[0].encode()) % (1 << 20) / (1 << 20) / share)
+        split[names.get(bucket, "train")].append(pair)
     kept = [(a, b) for a, b in split["train"] if a and len(a.split()) <= 8]
     data = PairDataConfig(
         path=str(tmp_path),
@@ -128,10 +130,10 @@ def test_splits_report_and_fingerprint_are_those_of_the_definition(
     assert corpus.report.long == sum(1 for a, _ in read if len(a.split()) > 8)
 
 
-def test_a_process_that_is_told_the_count_reads_the_same_training_pairs_and_nothing_else(
-    place: Path, opened: Counter[str]
+def test_with_a_known_count_a_process_reads_only_the_same_training_pairs(
+    folder: Path, opened: Counter[str]
 ) -> None:
-    data = PairDataConfig(path=str(place), source="all.de", target="all.en", held_out=30, pairs=700)
+    data = PairDataConfig(path=str(folder), source="all.de", target="all.en", held_out=30, pairs=700)
     first = ParallelCorpus(data)
     assert first.count == 900
     opened.clear()

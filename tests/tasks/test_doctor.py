@@ -1,4 +1,4 @@
-"""The doctor finds nothing where all is well, and each defect that is planted."""
+"""`regard doctor` passes on a working installation and finds each planted defect."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,19 +11,19 @@ from regard.metrics import bleu
 from regard.nn import KvCacheStep, Residual
 from regard.tasks import doctor
 from regard.tasks import run_folder as folder
-from regard.training import checkpoint, objective
+from regard.training import checkpoint, objectives
 from regard.training.state import Training
 
 
-def crosses() -> list[str]:
-    return [each.check for each in doctor.examine() if not each.well]
+def failed_checks() -> list[str]:
+    return [result.check for result in doctor.run_checks() if not result.passed]
 
 
-def test_all_is_well_here() -> None:
-    findings = list(doctor.examine())
-    assert [each.told for each in findings if not each.well] == []
-    assert sum(each.seconds for each in findings) < 60
-    assert len(findings) == 12
+def test_all_checks_pass() -> None:
+    results = list(doctor.run_checks())
+    assert [result.message for result in results if not result.passed] == []
+    assert sum(result.seconds for result in results) < 60
+    assert len(results) == 12
 
 
 def no_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def broken_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks() -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(doctor, "trouble_with_bfloat16", breaks)
+    monkeypatch.setattr(doctor, "bfloat16_problem", breaks)
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +50,9 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gradients_over_each_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean of every batch by itself, then added up: the mistake accumulation is known for."""
-    honest = objective.PairObjective.__call__
+    honest = objectives.Seq2SeqObjective.__call__
     monkeypatch.setattr(
-        objective.PairObjective, "__call__", lambda self, batch: honest(self, batch) * (10 / batch.tokens)
+        objectives.Seq2SeqObjective, "__call__", lambda self, batch: honest(self, batch) * (10 / batch.tokens)
     )
 
 
@@ -86,8 +86,8 @@ def norm_in_the_wrong_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def smoothing_without_padding_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("translation_loss", "linear_cross_entropy"):
-        honest = getattr(objective, name)
-        monkeypatch.setattr(objective, name, partial(with_padding_5, honest))
+        honest = getattr(objectives, name)
+        monkeypatch.setattr(objectives, name, partial(with_padding_5, honest))
 
 
 def with_padding_5(honest: Any, *args: Any, padding: int, **options: Any) -> Any:
@@ -101,11 +101,13 @@ def other_tokens_for_bleu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_weight_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = folder.unique
+    honest = folder.unique_weights
     monkeypatch.setattr(
         folder,
-        "unique",
-        lambda model: {name: each * 0 if "bias" in name else each for name, each in honest(model).items()},
+        "unique_weights",
+        lambda model: {
+            name: weight * 0 if "bias" in name else weight for name, weight in honest(model).items()
+        },
     )
 
 
@@ -134,9 +136,9 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("plant", "check"), PLANTED, ids=lambda each: getattr(each, "__name__", ""))
+@pytest.mark.parametrize(("plant", "check"), PLANTED, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_planted_defect_is_found(plant, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "CHECKS", {check: doctor.CHECKS[check]})
-    assert crosses() == []
+    assert failed_checks() == []
     plant(monkeypatch)
-    assert crosses() == [check]
+    assert failed_checks() == [check]

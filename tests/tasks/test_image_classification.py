@@ -1,4 +1,4 @@
-"""Images from a folder to a run folder that labels others, on bars that lie or stand."""
+"""Image classification from a folder to a run folder, on horizontal and vertical bars."""
 
 import json
 import shutil
@@ -34,14 +34,14 @@ def run(folders: Path, tmp_path_factory: pytest.TempPathFactory):
     return train(folders, tmp_path_factory.mktemp("runs") / "bars", *more)
 
 
-def test_bars_are_told_apart(run, folders: Path) -> None:
+def test_bars_are_classified(run, folders: Path) -> None:
     assert run.measured.scores["accuracy"] > 0.9
     assert run.on == "validation"
     model = regard.load(run.folder)
     lying, standing = (sorted((folders / name).glob("*.png"))[0] for name in ("lying", "standing"))
-    found = model.classify([lying, standing])
-    assert [each.label for each in found] == ["lying", "standing"]
-    assert sum(found[0].probabilities.values()) == pytest.approx(1, abs=1e-5)
+    predictions = model.classify([lying, standing])
+    assert [prediction.label for prediction in predictions] == ["lying", "standing"]
+    assert sum(predictions[0].probabilities.values()) == pytest.approx(1, abs=1e-5)
 
 
 def test_the_run_folder_is_complete_and_opens_elsewhere(run, folders: Path, tmp_path: Path) -> None:
@@ -56,7 +56,9 @@ def test_the_run_folder_is_complete_and_opens_elsewhere(run, folders: Path, tmp_
     assert moved.classify([image]) == regard.load(run.folder).classify([image])
 
 
-def test_asking_and_measuring(run, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_classify_and_evaluate_commands(
+    run, folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     image, other = sorted((folders / "standing").iterdir())[:2]
     classify(run.folder, [image])
     assert capsys.readouterr().out.startswith("standing\t")
@@ -85,23 +87,23 @@ def test_the_same_seed_gives_the_same_weights_and_so_does_a_resumed_run(tmp_path
 
 
 @pytest.mark.parametrize("prune", ["soft", "hard"])
-def test_a_run_learns_with_fewer_tokens_from_another(run, folders: Path, tmp_path: Path, prune: str) -> None:
+def test_fine_tuning_a_run_with_token_pruning(run, folders: Path, tmp_path: Path, prune: str) -> None:
     more = [f"model.start={run.folder}", f"reduce.prune={prune}", "reduce.keep=0.6", "train.epochs=3"]
-    found = train(folders, tmp_path / prune, *more, "train.lr=0.0005", "data.rotate=0", "data.crop=0")
-    assert found.measured.scores["accuracy"] > 0.85
-    again = regard.load(found.folder)
-    assert again.model.vit.reduction is not None
-    thresholds = again.model.vit.reduction.thresholds
+    pruned = train(folders, tmp_path / prune, *more, "train.lr=0.0005", "data.rotate=0", "data.crop=0")
+    assert pruned.measured.scores["accuracy"] > 0.85
+    loaded = regard.load(pruned.folder)
+    assert loaded.model.vit.reduction is not None
+    thresholds = loaded.model.vit.reduction.thresholds
     assert bool(thresholds.any()) == (prune == "soft")
 
 
-def test_a_run_learns_with_merged_tokens_from_another(run, folders: Path, tmp_path: Path) -> None:
+def test_fine_tuning_a_run_with_token_merging(run, folders: Path, tmp_path: Path) -> None:
     more = [f"model.start={run.folder}", "reduce.merge=[0.2]", "train.steps=5"]
     merged = train(folders, tmp_path / "merged", *more)
     assert regard.load(merged.folder).model.vit.reduction.amounts == (0.2,)
 
 
-def test_looking_into_an_image(run, folders: Path, tmp_path: Path) -> None:
+def test_attention_maps_of_an_image(run, folders: Path, tmp_path: Path) -> None:
     image = next((folders / "standing").iterdir())
     maps = regard.load(run.folder).attention(image)
     assert maps.layers["encoder.1.self"].shape == (2, 10, 10)
@@ -114,9 +116,9 @@ def refused(path: Path, out: Path, *more: str) -> str:
     return str(caught.value)
 
 
-def test_what_is_wrong_is_told_in_a_sentence(run, folders: Path, tmp_path: Path) -> None:
+def test_mistakes_are_refused_with_a_message(run, folders: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert refused(tmp_path / "nowhere", out).startswith("there is no folder")
+    assert refused(tmp_path / "nowhere", out).startswith("no such folder")
     assert refused(folders, out, "model.patch=5") == "model.patch: patches of 5 do not divide the height of 12"
     one = tmp_path / "one" / "lying"
     one.mkdir(parents=True)
@@ -130,7 +132,7 @@ def test_what_is_wrong_is_told_in_a_sentence(run, folders: Path, tmp_path: Path)
     broken.write_bytes(image.read_bytes()[:80])
     with pytest.raises(RegardError, match=r"broken.png is a broken image"):
         regard.load(run.folder).classify([broken])
-    with pytest.raises(RegardError, match=r"there is no file"):
+    with pytest.raises(RegardError, match=r"no such file"):
         regard.load(run.folder).classify([tmp_path / "none.png"])
     with pytest.raises(RegardError, match=r"give an image"):
         look(run.folder, "")

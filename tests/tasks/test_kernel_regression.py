@@ -1,4 +1,4 @@
-"""`train` and `load` for kernel regression: what is learned, written, and read back."""
+"""`train` and `load` for kernel regression: what is learned, written and read back."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import torch
 import regard
 from regard.config.data import CurveDataConfig
 from regard.config.schema import parse_assignments
-from regard.data.curve import curve, points
+from regard.data.regression_points import curve, load_points
 from regard.errors import RegardError
 from regard.tasks.kernel_regression import task as kernel
 from regard.tasks.spec import EvaluateOptions, ExportOptions
@@ -21,17 +21,17 @@ def run(tmp_path_factory: pytest.TempPathFactory):
     return regard.train("kernel", out=tmp_path_factory.mktemp("kernel") / "run")
 
 
-def test_data_are_the_texts() -> None:
-    x, y = points(CurveDataConfig(samples=20000), seed=0)
+def test_the_points_follow_the_formula() -> None:
+    x, y = load_points(CurveDataConfig(samples=20000), seed=0)
     assert float(x.min()) >= 0
     assert float(x.max()) < 5
     noise = y - (2 * torch.sin(x) + x**0.8)
     assert float(noise.mean()) == pytest.approx(0, abs=0.02)
     assert float(noise.std()) == pytest.approx(0.5, abs=0.02)
-    assert torch.equal(y, points(CurveDataConfig(samples=20000), seed=0)[1])
+    assert torch.equal(y, load_points(CurveDataConfig(samples=20000), seed=0)[1])
 
 
-def test_learning_beats_the_fixed_kernel_and_that_beats_averaging(run) -> None:
+def test_the_learned_kernel_beats_the_fixed_one_and_averaging(run) -> None:
     average, fixed, learned = run.fits
     assert (average.kernel, fixed.kernel, learned.kernel) == ("average", "fixed", "learned")
     assert learned.left_out_error < 0.6 * fixed.left_out_error < 0.6 * average.left_out_error
@@ -39,7 +39,7 @@ def test_learning_beats_the_fixed_kernel_and_that_beats_averaging(run) -> None:
     assert learned.sharpness > 1.5
 
 
-def test_heat_map_sharpens(run) -> None:
+def test_learning_sharpens_the_weights(run) -> None:
     model = regard.load(run.folder)
     x = model.model.x.tolist()
     after = model.attention(x)
@@ -60,11 +60,11 @@ def test_the_run_folder_is_complete_and_moves(run, tmp_path: Path) -> None:
     steps = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in steps] == list(range(1, 201))
     assert steps[-1]["loss"] < steps[0]["loss"]
-    places = [0.5, 2.0, 4.5]
-    before = regard.load(run.folder).predict(places)
+    inputs = [0.5, 2.0, 4.5]
+    before = regard.load(run.folder).predict(inputs)
     moved = run.folder.rename(tmp_path / "moved")
-    assert regard.load(moved).predict(places) == before
-    assert before == pytest.approx(curve(torch.tensor(places)).tolist(), abs=0.8)
+    assert regard.load(moved).predict(inputs) == before
+    assert before == pytest.approx(curve(torch.tensor(inputs)).tolist(), abs=0.8)
     moved.rename(run.folder)
 
 
@@ -76,7 +76,7 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
     assert (folders[0] / "curves.svg").read_bytes() == (folders[1] / "curves.svg").read_bytes()
 
 
-def test_a_users_own_points(tmp_path: Path) -> None:
+def test_points_from_a_file(tmp_path: Path) -> None:
     table = tmp_path / "points.csv"
     table.write_text("x,y\n" + "".join(f"{i / 10},{(i / 10) ** 2}\n" for i in range(40)))
     run = regard.train("kernel", out=tmp_path / "run", overrides=parse_assignments([f"data.path={table}"]))
@@ -95,10 +95,10 @@ def damaged(folder: Path, name: str, content: bytes | None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("name", "content", "message"),
     [
-        ("model.safetensors", None, "is not a finished run: it has no model.safetensors"),
-        ("config.json", None, "is not a finished run: it has no config.json"),
+        ("model.safetensors", None, "is not a finished run; it has no model.safetensors"),
+        ("config.json", None, "is not a finished run; it has no config.json"),
         ("model.safetensors", b"not a tensor", "model.safetensors is damaged"),
         ("config.json", b"{", "config.json is damaged"),
         ("config.json", b"\xff\xfe", "config.json is damaged"),
@@ -107,11 +107,9 @@ def damaged(folder: Path, name: str, content: bytes | None) -> str:
         ("config.json", b'{"task": "kernel-regression", "model": {"kernel": "fixed", "size": 3}}', "model.size"),
     ],
 )  # fmt: skip
-def test_a_damaged_run_is_refused_in_a_sentence(
-    run, tmp_path: Path, name: str, content: bytes | None, sentence: str
-) -> None:
+def test_a_damaged_run_is_refused(run, tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
     folder = shutil.copytree(run.folder, tmp_path / "run")
-    assert sentence in damaged(folder, name, content)
+    assert message in damaged(folder, name, content)
 
 
 def test_weights_of_another_shape_are_refused(run, tmp_path: Path) -> None:
@@ -123,7 +121,7 @@ def test_weights_of_another_shape_are_refused(run, tmp_path: Path) -> None:
         regard.load(folder)
 
 
-def test_a_run_is_never_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_never_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kernel, "save", lambda figure, stem: [])  # pictures are most of such a training's time
     first = regard.train("kernel", overrides={"train.steps": 1}).folder
@@ -135,14 +133,14 @@ def test_a_run_is_never_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 MODELS = {
     "Translator": "translates",
-    "Encoder": "makes vectors of texts",
-    "MaskedLanguageModel": "predicts hidden words",
+    "Encoder": "embeds texts",
+    "MaskedLanguageModel": "predicts masked words",
     "Classifier": "labels texts",
     "Tagger": "tags words",
     "QuestionAnswerer": "answers questions",
-    "LanguageModel": "goes on with a text",
-    "ImageClassifier": "labels images",
-    "ImageGenerator": "paints",
+    "LanguageModel": "generates text",
+    "ImageClassifier": "classifies images",
+    "ImageGenerator": "generates images",
 }
 
 
@@ -154,7 +152,7 @@ def test_models_of_other_tasks_refuse_it(run, name: str) -> None:
         getattr(regard, name).load(run.folder)
 
 
-def test_what_the_task_does_not_do_is_refused(run) -> None:
+def test_unsupported_operations_are_refused(run) -> None:
     model = regard.KernelRegressor.load(run.folder)
     refused = {
         "not one that translates": lambda: model.spec.evaluate(model, EvaluateOptions()),
@@ -162,9 +160,9 @@ def test_what_the_task_does_not_do_is_refused(run) -> None:
         "--data is for labels": lambda: model.spec.evaluate(model, EvaluateOptions(data=Path("x"))),
         "which reads no text": lambda: model.spec.attention(model, "a text", None),
         "which cannot be exported": lambda: model.spec.export(model, ExportOptions("onnx", Path("x"))),
-        "tokens are merged or pruned in": lambda: model.spec.reduction_subject(model, None, 0),
+        "tokens are merged or pruned in": lambda: model.spec.reduction_case(model, None, 0),
         "only translation has ensembles": lambda: regard.Translator.load(run.folder, run.folder),
     }
-    for sentence, act in refused.items():
-        with pytest.raises(RegardError, match=sentence):
-            act()
+    for message, call in refused.items():
+        with pytest.raises(RegardError, match=message):
+            call()

@@ -1,4 +1,4 @@
-"""A GPT from text to labels: pre-trained, gone on with, resumed to the bit, fine-tuned; counts beside it."""
+"""Language models: GPT pre-training, generation, resumption, fine-tuning; the n-gram baseline."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from support.small_texts import write_labelled, write_pairs
+from support.small_text_tasks import write_labelled, write_pairs
 
 import regard
 from regard.config.schema import parse_assignments
@@ -14,7 +14,7 @@ from regard.data.examples import TextBatch
 from regard.decoding.generator import GenerationConfig
 from regard.errors import RegardError
 from regard.nn import Packed
-from regard.nn.build import build_reader
+from regard.nn.build import build_text_model
 from regard.tasks.registry import load_recipe
 from regard.training.objectives import ClassObjective, GptClassObjective
 
@@ -37,7 +37,7 @@ CHARACTERS = [
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("language")
     (folder / "text.txt").write_text(TEXT)
     write_labelled(folder)
@@ -46,36 +46,36 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def written(place: Path) -> Path:
+def character_run(folder: Path) -> Path:
     regard.train(
         "gpt",
-        place / "gpt",
-        overrides=parse_assignments([f"data.train={place / 'text.txt'}", *CHARACTERS, "train.steps=150"]),
+        folder / "gpt",
+        overrides=parse_assignments([f"data.train={folder / 'text.txt'}", *CHARACTERS, "train.steps=150"]),
     )
-    return place / "gpt"
+    return folder / "gpt"
 
 
 @pytest.fixture(scope="module")
-def pieces(place: Path) -> Path:
+def subword_run(folder: Path) -> Path:
     settings = [*CHARACTERS, "tokenizer.kind=bpe", "tokenizer.vocab_size=300", "train.steps=30"]
     regard.train(
-        "gpt", place / "pieces", overrides=parse_assignments([f"data.train={place / 'text.txt'}", *settings])
+        "gpt", folder / "pieces", overrides=parse_assignments([f"data.train={folder / 'text.txt'}", *settings])
     )
-    return place / "pieces"
+    return folder / "pieces"
 
 
-def test_it_learns_to_foretell_and_is_measured_in_nats_and_bits(written: Path) -> None:
-    loaded = regard.load(written)
+def test_a_gpt_learns_and_is_evaluated_in_nats_and_bits(character_run: Path) -> None:
+    loaded = regard.load(character_run)
     scores = loaded.evaluate().scores
-    assert scores["loss"] < 1.0  # evenly spread, a character would cost 3.2
+    assert scores["loss"] < 1.0  # a uniform distribution over the characters has 3.2
     assert scores["bits_per_byte"] == pytest.approx(scores["loss"] / 0.6931, rel=1e-3)
-    rows = [json.loads(line) for line in (written / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (character_run / "metrics.jsonl").read_text().splitlines()]
     assert {"loss", "bits_per_byte"} <= set(next(row for row in rows if row["kind"] == "valid"))
-    said = loaded.generate(["the red ho"], GenerationConfig(tokens=20, beam=1))[0]
-    assert said.startswith("use is")
+    text = loaded.generate(["the red ho"], GenerationConfig(tokens=20, beam=1))[0]
+    assert text.startswith("use is")
 
 
-def test_bits_a_byte_compare_tokens_of_every_kind(place: Path, tmp_path: Path) -> None:
+def test_bits_per_byte_are_comparable_across_tokenizers(folder: Path, tmp_path: Path) -> None:
     for kind in ("bytes", "bpe"):
         more = ["tokenizer.vocab_size=300"] if kind == "bpe" else []
         run = regard.train(
@@ -83,7 +83,7 @@ def test_bits_a_byte_compare_tokens_of_every_kind(place: Path, tmp_path: Path) -
             tmp_path / kind,
             overrides=parse_assignments(
                 [
-                    f"data.train={place / 'text.txt'}",
+                    f"data.train={folder / 'text.txt'}",
                     *CHARACTERS,
                     f"tokenizer.kind={kind}",
                     *more,
@@ -96,9 +96,9 @@ def test_bits_a_byte_compare_tokens_of_every_kind(place: Path, tmp_path: Path) -
         assert (scores["bits_per_byte"] * 0.6931 < 0.9 * scores["loss"]) == (kind == "bpe")
 
 
-def test_a_resumed_training_is_the_one_never_interrupted(place: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_is_bit_identical_to_an_uninterrupted_one(folder: Path, tmp_path: Path) -> None:
     settings = [
-        f"data.train={place / 'text.txt'}",
+        f"data.train={folder / 'text.txt'}",
         *CHARACTERS,
         "train.checkpoint_every=20",
         "train.validate_every=20",
@@ -120,77 +120,80 @@ def test_a_resumed_training_is_the_one_never_interrupted(place: Path, tmp_path: 
         overrides=parse_assignments([*settings, "train.steps=40", "train.schedule=constant"]),
         resume=True,
     )
-    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
-def test_counts_have_the_same_report_and_the_same_interface(place: Path, tmp_path: Path) -> None:
+def test_an_ngram_model_has_the_same_scores_and_interface(folder: Path, tmp_path: Path) -> None:
     run = regard.train(
         "ngram",
         tmp_path / "counts",
-        overrides=parse_assignments([f"data.train={place / 'text.txt'}", "tokenizer.kind=characters"]),
+        overrides=parse_assignments([f"data.train={folder / 'text.txt'}", "tokenizer.kind=characters"]),
     )
     loaded = regard.load(tmp_path / "counts")
     assert loaded.evaluate().scores == run.measured.scores
     assert list(run.measured.scores) == ["loss", "bits_per_byte", "perplexity"]
     assert run.measured.scores["loss"] < 0.5
     assert loaded.generate(["the red ho"], GenerationConfig(tokens=8, beam=1)) == ["use is v"]
-    with pytest.raises(RegardError, match="it looks at nothing"):
+    with pytest.raises(RegardError, match="which has no attention"):
         loaded.attention("the")
-    overrides = {"data.train": place / "text.txt", "train.device": "cuda", "train.steps": 1}
-    with pytest.raises(RegardError, match=r"train\.device: tokens are counted on the CPU, not on cuda"):
+    overrides = {"data.train": folder / "text.txt", "train.device": "cuda", "train.steps": 1}
+    with pytest.raises(RegardError, match=r"train\.device: n-grams are counted on the CPU, not on cuda"):
         regard.train("ngram", tmp_path / "elsewhere", overrides=overrides)
     assert not (tmp_path / "elsewhere").exists()
     with pytest.raises(RegardError, match="nothing to resume"):
         regard.train(
             "ngram",
             tmp_path / "counts",
-            overrides=parse_assignments([f"data.train={place / 'text.txt'}"]),
+            overrides=parse_assignments([f"data.train={folder / 'text.txt'}"]),
             resume=True,
         )
 
 
-def test_attention_of_what_it_writes(written: Path) -> None:
-    maps = regard.load(written).attention("the red ")
+def test_attention_maps_of_a_generated_and_a_given_continuation(character_run: Path) -> None:
+    maps = regard.load(character_run).attention("the red ")
     assert list(maps.layers) == ["decoder.0.self"]
     assert (len(maps.target), len(maps.source)) == (40, 48)
     assert maps.layers["decoder.0.self"].shape == (2, 48, 48)
-    given = regard.load(written).attention("the red ", "house")
-    assert given.target == list("house")
+    with_target = regard.load(character_run).attention("the red ", "house")
+    assert with_target.target == list("house")
 
 
-def labels(place: Path, out: Path, files: str, *more: str) -> object:
-    data = [f"data.train={place / f'train{files}.tsv'}", f"data.valid={place / f'dev{files}.tsv'}"]
+def train_labels(folder: Path, out: Path, files: str, *more: str) -> object:
+    data = [f"data.train={folder / f'train{files}.tsv'}", f"data.valid={folder / f'dev{files}.tsv'}"]
     settings = [
         "train.lr=0.005",
         "train.warmup=10",
         "train.batch_tokens=256",
         "train.epochs=4",
-        "train.average=none",
+        "train.averaging=none",
     ]
     return regard.train(
         "inference" if files else "sentiment", out, overrides=parse_assignments([*data, *settings, *more])
     )
 
 
-def test_labels_from_a_gpt_that_was_trained_before(place: Path, pieces: Path, tmp_path: Path) -> None:
-    more = ["model.kind=gpt", f"model.start={pieces}", "model.dropout=0", "model.attention_dropout=0"]
+def test_a_pretrained_gpt_is_fine_tuned_on_labels(folder: Path, subword_run: Path, tmp_path: Path) -> None:
+    more = ["model.kind=gpt", f"model.start={subword_run}", "model.dropout=0", "model.attention_dropout=0"]
     with pytest.raises(RegardError, match="holds a gpt, not a bert"):
-        labels(place, tmp_path / "wrong", "", f"model.start={pieces}")
-    run = labels(place, tmp_path / "labels", "", *more, "train.language_loss=0.5", "train.epochs=8")
+        train_labels(folder, tmp_path / "wrong", "", f"model.start={subword_run}")
+    run = train_labels(folder, tmp_path / "labels", "", *more, "train.language_loss=0.5", "train.epochs=8")
     loaded = regard.load(tmp_path / "labels")
-    assert loaded.evaluate(place / "dev.tsv").scores == run.measured.scores  # type: ignore[attr-defined]
+    assert loaded.evaluate(folder / "dev.tsv").scores == run.measured.scores  # type: ignore[attr-defined]
     assert run.measured.scores["accuracy"] > 0.9  # type: ignore[attr-defined]
-    assert [each.label for each in loaded.classify(["a red tree", "a black tree"])] == ["good", "bad"]
+    assert [prediction.label for prediction in loaded.classify(["a red tree", "a black tree"])] == [
+        "good",
+        "bad",
+    ]
     assert loaded.embed(["a red tree"]).shape == (1, 32)
     maps = loaded.attention("a red tree")
     assert (maps.source[0], maps.source[-1]) == ("[START]", "[EXTRACT]")
 
 
-def test_labels_of_pairs_with_tokens_of_its_own(place: Path, tmp_path: Path) -> None:
-    small = [each for each in TINY if each.startswith("model.")]
-    run = labels(
-        place,
+def test_a_gpt_learns_labels_of_pairs_with_its_own_tokenizer(folder: Path, tmp_path: Path) -> None:
+    small = [setting for setting in TINY if setting.startswith("model.")]
+    run = train_labels(
+        folder,
         tmp_path / "pairs",
         "-pairs",
         "model.kind=gpt",
@@ -203,17 +206,17 @@ def test_labels_of_pairs_with_tokens_of_its_own(place: Path, tmp_path: Path) -> 
     assert regard.load(tmp_path / "pairs").classify([("a black tree", "a red tree")])[0].label == "good"
 
 
-def test_the_language_loss_is_added_and_leaves_the_symbols_out() -> None:
+def test_the_language_loss_is_added_without_special_tokens() -> None:
     torch.manual_seed(0)
     recipe = load_recipe(
         "sentiment",
-        parse_assignments(["model.kind=gpt", *(each for each in TINY if each.startswith("model."))]),
+        parse_assignments(["model.kind=gpt", *(setting for setting in TINY if setting.startswith("model."))]),
     )
-    model = build_reader(recipe.model, "classes", 23, -1, 2)  # type: ignore[union-attr]
+    model = build_text_model(recipe.model, "classes", 23, -1, 2)  # type: ignore[union-attr]
     ids = torch.tensor([[20, 1, 2, 3, 22], [20, 4, 22, -1, -1]])
     packed = Packed.from_padded(ids, ids != -1)
-    nothing = torch.full((8,), -1)
-    batch = TextBatch(packed, nothing + 1, torch.tensor([[0], [1]]), nothing, 8, 2, 2, (0, 1))
+    ignored = torch.full((8,), -1)
+    batch = TextBatch(packed, ignored + 1, torch.tensor([[0], [1]]), ignored, 8, 2, 2, (0, 1))
     label = ClassObjective(model)(batch)
     assert torch.allclose(GptClassObjective(model)(batch), label)
     scores = model.gpt(ids) @ model.gpt.token_embedding.weight.T
@@ -224,28 +227,32 @@ def test_the_language_loss_is_added_and_leaves_the_symbols_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "more", "sentence"),
+    ("content", "more", "message"),
     [
         ("", [], "is empty; it must hold at least one line"),
         ("\n\n", [], "holds no text"),
-        ("too short", [], "data.train has 9 tokens, fewer than a window of 64 and the one after it"),
+        (
+            "too short",
+            [],
+            "data.train has 9 tokens; a window of model.max_length = 64 needs one more than its size",
+        ),
     ],
 )
-def test_too_little_text_is_told(tmp_path: Path, content: str, more: list[str], sentence: str) -> None:
+def test_too_little_text_is_refused(tmp_path: Path, content: str, more: list[str], message: str) -> None:
     (tmp_path / "text.txt").write_text(content)
-    with pytest.raises(RegardError) as told:
+    with pytest.raises(RegardError) as error:
         regard.train(
             "gpt",
             tmp_path / "run",
             overrides=parse_assignments([f"data.train={tmp_path / 'text.txt'}", *CHARACTERS, *more]),
         )
-    assert sentence in str(told.value)
+    assert message in str(error.value)
 
 
-def test_characters_that_were_never_seen(written: Path, tmp_path: Path) -> None:
-    loaded = regard.load(written)
-    with pytest.raises(RegardError, match="'Ä', a character that the model never saw"):
+def test_characters_outside_the_vocabulary(character_run: Path, tmp_path: Path) -> None:
+    loaded = regard.load(character_run)
+    with pytest.raises(RegardError, match="'Ä', a character that is not in the model's vocabulary"):
         loaded.generate(["the Ä"])
     (tmp_path / "other.txt").write_text("the red Ääh\n")
-    with pytest.warns(UserWarning, match="2 characters that the model never saw"):
+    with pytest.warns(UserWarning, match="2 characters that are not in the model's vocabulary"):
         loaded.evaluate(tmp_path / "other.txt")

@@ -1,22 +1,22 @@
-"""Texts with fewer tokens, through whole runs: merged without training and with it, pruned by what was learned."""
+"""Token reduction in whole runs on texts: merging without and with training, pruning by learned thresholds."""
 
 from pathlib import Path
 
 import pytest
-from support import small_texts
-from support.small_texts import SMALL
+from support import small_text_tasks
+from support.small_text_tasks import SMALL
 
 import regard
 from regard.config.schema import parse_assignments
 from regard.errors import RegardError
-from regard.tasks.encoder.reduction import amounts_of
+from regard.tasks.encoder.reduction import parse_merge_amounts
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("texts")
-    small_texts.write_labelled(folder)
-    small_texts.write_tagged(folder)
+    small_text_tasks.write_labelled(folder)
+    small_text_tasks.write_tagged(folder)
     return folder
 
 
@@ -38,20 +38,22 @@ def sentiment(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_merging_needs_no_training(sentiment: Path) -> None:
     loaded = regard.load(sentiment)
-    whole = loaded.evaluate().scores["accuracy"]
-    loaded.merge(amounts_of("0"))
-    assert loaded.evaluate().scores["accuracy"] == whole
-    loaded.merge(amounts_of("0.2"))
+    all_tokens = loaded.evaluate().scores["accuracy"]
+    loaded.merge(parse_merge_amounts("0"))
+    assert loaded.evaluate().scores["accuracy"] == all_tokens
+    loaded.merge(parse_merge_amounts("0.2"))
     assert loaded.evaluate().scores["accuracy"] > 0.8
 
 
 def test_a_tagger_learns_with_merged_tokens(files: Path, tmp_path: Path) -> None:
-    run = train("ner", files, tmp_path / "ner", "train.epochs=20", "reduce.merge=[1, 0]", "reduce.near=true")
+    run = train(
+        "ner", files, tmp_path / "ner", "train.epochs=20", "reduce.merge=[1, 0]", "reduce.neighbors_only=true"
+    )
     assert run.measured.scores["accuracy"] > 0.9
     loaded = regard.load(run.folder)
     assert loaded.body.reduction.amounts == (1.0, 0.0)
-    (found,) = loaded.tag(["a very green old house"])
-    assert len(found.tags) == 5
+    (sentence,) = loaded.tag(["a very green old house"])
+    assert len(sentence.tags) == 5
 
 
 def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path: Path) -> None:
@@ -68,12 +70,12 @@ def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path
     loaded = regard.load(run.folder)
     thresholds = loaded.body.reduction.thresholds
     assert thresholds[0] > 0.05
-    ids = loaded.tokenizer.joined(loaded.tokenizer.encode("a very old house is a red tree"))
+    ids = loaded.tokenizer.with_special_tokens(loaded.tokenizer.encode("a very old house is a red tree"))
     import torch
 
     row = torch.tensor([ids])
-    left = loaded.body.reduced(row, row * 0, first_only=True)
-    assert int(left.counts[1][0]) < len(ids)  # gone, not masked
+    remaining = loaded.body.reduced(row, row * 0, first_only=True)
+    assert int(remaining.counts[1][0]) < len(ids)  # removed, not masked
     again = [f"model.start={run.folder}", "reduce.prune=hard", "train.epochs=1", "train.lr=0.0005"]
     hard = train("sentiment", files, tmp_path / "hard", *again)
     assert torch.equal(regard.load(hard.folder).body.reduction.thresholds, thresholds)
@@ -81,26 +83,26 @@ def test_thresholds_are_learned_then_kept(sentiment: Path, files: Path, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("recipe", "more", "told"),
+    ("recipe", "assignment", "message"),
     [
-        ("ner", "reduce.prune=soft", "reduce.prune: a tag is asked of every token"),
+        ("ner", "reduce.prune=soft", "reduce.prune: every token needs a tag"),
         ("sentiment", "reduce.merge=[1.5]", "reduce.merge: 1.5 is neither a share below 1 nor a whole number"),
         ("sentiment", "reduce.keep=0", "reduce.keep: 0 is out of range"),
         ("qa", "reduce.merge=[1]", "reduce: there is no such key"),
     ],
 )
-def test_what_cannot_be_is_refused(recipe: str, more: str, told: str, tmp_path: Path) -> None:
+def test_invalid_settings_are_refused(recipe: str, assignment: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(RegardError) as caught:
-        regard.train(recipe, tmp_path / "run", overrides=parse_assignments([more]))
-    assert str(caught.value).startswith(told)
+        regard.train(recipe, tmp_path / "run", overrides=parse_assignments([assignment]))
+    assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize(("told", "found"), [("0.3", (0.3,)), ("16", (16.0,)), ("0.5,0,8", (0.5, 0.0, 8.0))])
-def test_amounts(told: str, found: tuple[float, ...]) -> None:
-    assert amounts_of(told) == found
+@pytest.mark.parametrize(("text", "amounts"), [("0.3", (0.3,)), ("16", (16.0,)), ("0.5,0,8", (0.5, 0.0, 8.0))])
+def test_merge_amounts_are_parsed(text: str, amounts: tuple[float, ...]) -> None:
+    assert parse_merge_amounts(text) == amounts
 
 
-@pytest.mark.parametrize("told", ["", "half", "-1", "1.5", "nan", "inf", "0.1,,2"])
-def test_amounts_that_are_none(told: str) -> None:
+@pytest.mark.parametrize("text", ["", "half", "-1", "1.5", "nan", "inf", "0.1,,2"])
+def test_invalid_merge_amounts_are_refused(text: str) -> None:
     with pytest.raises(RegardError, match="is no number of tokens to merge"):
-        amounts_of(told)
+        parse_merge_amounts(text)

@@ -27,5 +27,5 @@ def test_a_task_is_found_by_its_recipe(spec: TaskSpec) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_its_commands_and_routes_are_there(spec: TaskSpec) -> None:
-    assert spec.commands <= set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
+    assert set(spec.commands) <= set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
     assert set(spec.routes) <= set(SERVED_MODELS)

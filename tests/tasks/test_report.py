@@ -1,4 +1,4 @@
-"""The report of a training: every section, and what it says where something is gone."""
+"""The report of a training run: every section, also where data or metrics are missing."""
 
 import json
 import shutil
@@ -8,7 +8,13 @@ import pytest
 
 import regard
 from regard.config.schema import parse_assignments
-from regard.tasks.report import LENGTHS, evenly, logger_of, report, sentences
+from regard.tasks.report import (
+    ATTENTION_LENGTHS,
+    attention_sentences,
+    evenly_spaced_rows,
+    read_rows,
+    report,
+)
 
 SMALL = [
     "data.corpus=files", "data.source=n.de", "data.target=n.en", "tokenizer.kind=words", "model.embedding=16",
@@ -37,22 +43,22 @@ def test_every_section_is_there(run: Path) -> None:
         assert f"<h2>{section}</h2>" in page
     assert "BLEU signature: nrefs:1|" in page
     assert "1.2.3" in page
-    assert page.count('<img src="data:image/svg+xml;base64,') == 2 + len(LENGTHS)
+    assert page.count('<img src="data:image/svg+xml;base64,') == 2 + len(ATTENTION_LENGTHS)
     assert "corpus = &quot;files&quot;" in page
     assert "script-src" not in page
     assert "<script" not in page
 
 
-def test_without_the_data_it_says_so_and_goes_on(run: Path, tmp_path: Path) -> None:
+def test_without_the_test_data_the_model_card_is_shown(run: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(run, tmp_path / "moved")
     config = json.loads((moved / "config.json").read_text())
     config["data"]["path"] = str(tmp_path / "nowhere")
     (moved / "config.json").write_text(json.dumps(config))
     page = report(moved, "1.2.3")
-    assert page.count("The test data is not here any more") == 2
-    assert "What the model card says" in page
+    assert page.count("The test data is no longer available") == 2
+    assert "The scores in the model card" in page
     assert "BLEU signature: `nrefs:1|" in page
-    assert page.count('<img src="data:image/svg+xml;base64,') == 1 + 3  # curves; sentences are the journal's
+    assert page.count('<img src="data:image/svg+xml;base64,') == 1 + 3  # curves; sentences from metrics.jsonl
 
 
 DAMAGES = ["", "no json", '{"kind": "train"}', '{"kind": "valid", "step": 1, "minutes": NaN, "loss": 1, "bleu": 1}',
@@ -61,14 +67,14 @@ DAMAGES = ["", "no json", '{"kind": "train"}', '{"kind": "valid", "step": 1, "mi
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_journal_is_no_traceback(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_metrics_file_has_no_rows(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text(damage)
-    assert logger_of(path) == []
-    assert logger_of(tmp_path / "missing.jsonl") == []
+    assert read_rows(path) == []
+    assert read_rows(tmp_path / "missing.jsonl") == []
 
 
-def test_without_journal_and_with_hostile_samples(run: Path, tmp_path: Path) -> None:
+def test_without_metrics_and_with_hostile_samples(run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
     with (copy / "metrics.jsonl").open("a") as file:
         samples = [{"source": "<script>alert(1)</script>", "translation": "\x1b[31m"}]
@@ -81,19 +87,19 @@ def test_without_journal_and_with_hostile_samples(run: Path, tmp_path: Path) -> 
     assert "metrics.jsonl is missing or damaged" in report(copy, "1.2.3")
 
 
-def test_a_model_without_attention_has_nothing_to_show(corpus: Path, tmp_path: Path) -> None:
+def test_a_model_without_attention(corpus: Path, tmp_path: Path) -> None:
     regard.train("rnn", tmp_path / "rnn", overrides=parse_assignments([f"data.path={corpus}", *SMALL]))
-    assert "This model has no attention: there is nothing to look at." in report(tmp_path / "rnn", "1.2.3")
+    assert "This model has no attention." in report(tmp_path / "rnn", "1.2.3")
 
 
 def test_three_sentences_of_different_length() -> None:
     pairs = [(" ".join(["word"] * count), "") for count in range(1, 30)]
-    assert [len(text.split()) for text in sentences(pairs, [])] == list(LENGTHS)
-    assert sentences([("one", ""), ("one", ""), ("two words", "")], []) == ["two words", "one"]
-    assert sentences([], []) == []
+    assert [len(text.split()) for text in attention_sentences(pairs, [])] == list(ATTENTION_LENGTHS)
+    assert attention_sentences([("one", ""), ("one", ""), ("two words", "")], []) == ["two words", "one"]
+    assert attention_sentences([], []) == []
 
 
-def test_samples_are_taken_evenly() -> None:
+def test_samples_are_evenly_spaced() -> None:
     rows = [{"step": step} for step in range(100)]
-    assert [row["step"] for row in evenly(rows, 4)] == [0, 33, 66, 99]
-    assert evenly(rows[:3], 4) == rows[:3]
+    assert [row["step"] for row in evenly_spaced_rows(rows, 4)] == [0, 33, 66, 99]
+    assert evenly_spaced_rows(rows[:3], 4) == rows[:3]

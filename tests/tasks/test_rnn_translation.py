@@ -1,4 +1,4 @@
-"""The RNN recipes from file to run folder and back: what the Transformer can, they can."""
+"""The RNN recipes from file to run folder and back, with the same features as the Transformer."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from regard.config.recipes import shipped_recipes
 from regard.config.schema import parse_assignments
 from regard.tasks.registry import load_recipe
 from regard.tasks.translation.model import Translator
-from regard.viz.page import page
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
+from regard.viz.html_page import attention_page
 
 RECIPES = ["rnn", "rnn-reversed", "bahdanau", "luong-dot", "luong-general", "luong-concat"]
 SMALL = [
@@ -28,23 +28,23 @@ def train(corpus: Path, out: Path, recipe: str, *more: str, **options):
 
 
 @pytest.fixture(scope="module")
-def attentive(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Translator:
+def with_attention(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Translator:
     made = train(corpus, tmp_path_factory.mktemp("runs") / "bahdanau", "bahdanau", "train.steps=400")
     assert made.quality.bleu > 90
     return regard.load(made.folder)
 
 
-def test_an_attentive_model_translates_and_shows_where_it_looked(attentive: Translator) -> None:
-    assert attentive.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
-    maps = attentive.attention("drei vier eins.")
+def test_a_model_with_attention_translates_and_has_attention_maps(with_attention: Translator) -> None:
+    assert with_attention.translate(["drei vier eins.", "acht."]) == ["three four one.", "eight."]
+    maps = with_attention.attention("drei vier eins.")
     assert maps.target == ["three", "four", "one", ".", "</s>"]
     alignment = maps.alignment()
     assert alignment.shape == (5, 5)
     np.testing.assert_allclose(alignment.sum(1), 1.0, atol=1e-5)
 
 
-def test_the_card_says_what_it_is(attentive: Translator) -> None:
-    card = (attentive.folder.path / "README.md").read_text("utf-8")
+def test_the_card_describes_the_model(with_attention: Translator) -> None:
+    card = (with_attention.folder.path / "README.md").read_text("utf-8")
     assert "bidirectional GRU, 1 + 1 layers, 32 / 32, bahdanau attention (additive)" in card
 
 
@@ -55,49 +55,47 @@ def test_every_recipe_trains_and_opens(corpus: Path, tmp_path: Path, recipe: str
     assert len(model.translate(["drei vier.", ""])) == 2
     maps = model.attention("drei vier.")
     if recipe.startswith("rnn"):
-        for see in (AttentionMaps.alignment, page):
-            with pytest.raises(
-                regard.RegardError, match="this model has no attention: there is nothing to look at"
-            ):
+        for see in (AttentionMaps.alignment, attention_page):
+            with pytest.raises(regard.RegardError, match="this model has no attention weights to show"):
                 see(maps)
     else:
         assert maps.alignment().shape == maps.layers["decoder.cross"].shape[1:]
         assert maps.alignment().shape[1] == 4
-        assert '"name":"decoder.cross"' in page(maps)
+        assert '"name":"decoder.cross"' in attention_page(maps)
 
 
 def test_the_recipes_differ_in_the_model_alone() -> None:
     assert set(RECIPES) <= set(shipped_recipes())
     recipes = [load_recipe(name) for name in RECIPES]
-    assert len({(each.data, each.tokenizer, each.train, each.decode) for each in recipes}) == 1
-    assert len({each.model for each in recipes}) == len(RECIPES)
+    assert len({(recipe.data, recipe.tokenizer, recipe.train, recipe.decode) for recipe in recipes}) == 1
+    assert len({recipe.model for recipe in recipes}) == len(RECIPES)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_a_resumed_run_goes_on_as_if_never_interrupted(corpus: Path, tmp_path: Path, cell: str) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(corpus: Path, tmp_path: Path, cell: str) -> None:
     more = [f"model.cell={cell}", "model.dropout=0.2", "model.layers=2", "train.checkpoint_every=5"]
     whole = train(corpus, tmp_path / "whole", "luong-general", *more, "train.steps=10")
     with pytest.raises(Stop):
         train(
             corpus,
-            tmp_path / "torn",
+            tmp_path / "interrupted",
             "luong-general",
             *more,
             "train.steps=10",
             "train.log_every=7",
-            listener=Stopping(),
+            listener=StoppingListener(),
         )
-    torn = train(corpus, tmp_path / "torn", "luong-general", *more, "train.steps=10", resume=True)
-    one, other = (each.folder / "model.safetensors" for each in (whole, torn))
-    assert one.read_bytes() == other.read_bytes()
+    interrupted = train(corpus, tmp_path / "interrupted", "luong-general", *more, "train.steps=10", resume=True)
+    expected, resumed = (run.folder / "model.safetensors" for run in (whole, interrupted))
+    assert expected.read_bytes() == resumed.read_bytes()
 
 
 class Stop(Exception):
     pass
 
 
-class Stopping:
-    """An audience that leaves at the first report, and takes the training with it."""
+class StoppingListener:
+    """A listener that stops the training run at the first report."""
 
     def log(self, message: str) -> None:
         pass
@@ -106,12 +104,10 @@ class Stopping:
         raise Stop
 
 
-def test_coverage_needs_something_to_look_at() -> None:
+def test_the_coverage_penalty_needs_attention() -> None:
     with pytest.raises(regard.RegardError) as refused:
         load_recipe("rnn", {"decode.coverage": 0.2})
-    assert 'decode.coverage: this counts what was looked at, and model.attention is "none"' in str(
-        refused.value
-    )
+    assert 'decode.coverage: this needs attention weights, and model.attention is "none"' in str(refused.value)
 
 
 def test_one_line_of_the_recipe_changes_the_model() -> None:

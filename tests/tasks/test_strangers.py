@@ -1,4 +1,4 @@
-"""A run folder from a stranger opens nothing it should not."""
+"""Loading an untrusted run folder: no code is executed, no file outside it is read, sizes are checked."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def folder(honest: Path, tmp_path: Path) -> Path:
 
 
 class Trap:
-    """What a pickle does when it is opened."""
+    """An object whose pickle makes a folder when it is loaded."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -116,8 +116,8 @@ HOSTILE: list[tuple[Callable[[Path], None], str]] = [
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize(("plant", "sentence"), HOSTILE, ids=lambda each: getattr(each, "__name__", ""))
-def test_each_trick_is_refused_in_a_sentence(folder: Path, plant, sentence: str) -> None:
+@pytest.mark.parametrize(("plant", "sentence"), HOSTILE, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_hostile_folder_is_refused(folder: Path, plant, sentence: str) -> None:
     plant(folder)
     with pytest.raises(regard.RegardError) as refused:
         regard.load(folder)
@@ -130,7 +130,7 @@ def test_an_honest_folder_opens(folder: Path) -> None:
     assert len(regard.load(folder).translate(["drei."])) == 1
 
 
-def test_a_card_cannot_smuggle_in_a_script(corpus: Path, tmp_path: Path) -> None:
+def test_a_model_card_has_no_script(corpus: Path, tmp_path: Path) -> None:
     made = train(
         corpus, tmp_path / "run", "train.steps=1", "train.validate_every=1",
         'data.source_language=<script>alert("1")</script>', "data.target_language=a|b\n# c",

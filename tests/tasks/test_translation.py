@@ -1,4 +1,4 @@
-"""From two files to a run folder and back, on a language small enough to learn in seconds."""
+"""Translation from two files to a run folder and back, on a language small enough to learn in seconds."""
 
 import json
 import shutil
@@ -48,9 +48,9 @@ def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model
     assert regard.load(moved).translate(["zwei drei."]) == model.translate(["zwei drei."])
 
 
-def test_lines_come_back_line_for_line(model: Translator) -> None:
+def test_every_line_has_one_translation_in_order(model: Translator) -> None:
     texts = ["eins.", "", "zwei drei.", "   ", "vier."]
-    streamed = [each.text for some in model.pipeline.stream(iter(texts), window=2) for each in some]
+    streamed = [line.text for window in model.pipeline.stream(iter(texts), window=2) for line in window]
     assert streamed == ["one.", "", "two three.", "", "four."]
 
 
@@ -66,34 +66,34 @@ def test_sizes_out_of_range_are_refused(model: Translator) -> None:
 @pytest.mark.parametrize("beam", [1, 5])
 def test_text_and_scores_do_not_depend_on_the_batch(model: Translator, corpus: Path, beam: int) -> None:
     texts = (corpus / "n.de").read_text("utf-8").splitlines()[:150]
-    found = [
+    results = [
         model.pipeline.translate(texts, BeamSearchConfig(beam=beam, nbest=beam), batch_size=size)
         for size in (1, 7, 64)
     ]
-    assert found[0] == found[1] == found[2]
+    assert results[0] == results[1] == results[2]
 
 
-def test_chance_does_not_see_batches_or_windows(model: Translator, corpus: Path) -> None:
+def test_samples_do_not_depend_on_batches_or_windows(model: Translator, corpus: Path) -> None:
     texts = (corpus / "n.de").read_text("utf-8").splitlines()[:40]
-    drawn = [
+    samples = [
         [
-            each.text
-            for some in model.pipeline.stream(
+            line.text
+            for lines in model.pipeline.stream(
                 texts, sampling=SamplingConfig(7, temperature=3), window=window, batch_size=size
             )
-            for each in some
+            for line in lines
         ]
         for window, size in ((40, 64), (7, 2), (1, 1))
     ]
-    assert drawn[0] == drawn[1] == drawn[2]
-    assert drawn[0] != [
-        each.text
-        for some in model.pipeline.stream(texts, sampling=SamplingConfig(8, temperature=3))
-        for each in some
+    assert samples[0] == samples[1] == samples[2]
+    assert samples[0] != [
+        line.text
+        for lines in model.pipeline.stream(texts, sampling=SamplingConfig(8, temperature=3))
+        for line in lines
     ]
 
 
-def test_a_long_text_is_told_and_split_cut_or_refused(model: Translator) -> None:
+def test_a_long_text_is_reported_and_split_cut_or_refused(model: Translator) -> None:
     text = "eins zwei drei vier fünf. " * 60
     with pytest.warns(UserWarning, match="line 2 has 361 tokens, the model allows 256: translated in parts"):
         _, split = model.translate(["acht.", text], beam=1)
@@ -105,9 +105,9 @@ def test_a_long_text_is_told_and_split_cut_or_refused(model: Translator) -> None
 
 
 def test_prefixes_are_kept(model: Translator) -> None:
-    found = model.pipeline.translate(["drei vier.", "eins."], prefixes=["seven", ""])
-    assert found[0].text.startswith("seven")
-    assert found[1].text == "one."
+    translations = model.pipeline.translate(["drei vier.", "eins."], prefixes=["seven", ""])
+    assert translations[0].text.startswith("seven")
+    assert translations[1].text == "one."
 
 
 def test_attention_names_layers_and_sums_to_one(model: Translator) -> None:
@@ -121,20 +121,22 @@ def test_attention_names_layers_and_sums_to_one(model: Translator) -> None:
     assert maps.alignment().shape == (len(maps.target), len(maps.source))
 
 
-def test_evaluate_gives_every_number(model: Translator, run) -> None:
-    found = model.evaluate(model.test_pairs())
-    assert found.quality == run.quality
-    assert found.loss == pytest.approx(run.loss, rel=1e-4)
-    assert sum(row["sentences"] for row in found.by_length) == found.quality.sentences
+def test_evaluation_equals_the_scores_of_training(model: Translator, run) -> None:
+    evaluation = model.evaluate(model.test_pairs())
+    assert evaluation.quality == run.quality
+    assert evaluation.loss == pytest.approx(run.loss, rel=1e-4)
+    assert sum(row["sentences"] for row in evaluation.by_length) == evaluation.quality.sentences
 
 
 def test_the_same_seed_gives_the_same_file(corpus: Path, tmp_path: Path) -> None:
     short = ["train.steps=20", "train.validate_every=10", "model.dropout=0.1"]
-    one, other = (train(corpus, tmp_path / name, *short) for name in "ab")
-    assert (one.folder / "model.safetensors").read_bytes() == (other.folder / "model.safetensors").read_bytes()
+    first, second = (train(corpus, tmp_path / name, *short) for name in "ab")
+    assert (first.folder / "model.safetensors").read_bytes() == (
+        second.folder / "model.safetensors"
+    ).read_bytes()
 
 
-def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(corpus: Path, tmp_path: Path) -> None:
     settings = [
         "train.validate_every=10",
         "train.log_every=5",
@@ -148,15 +150,15 @@ def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path
     class Interrupt(Exception):
         pass
 
-    class Leaves:
+    class InterruptingListener:
         def log(self, message): ...
         def progress(self, line, done):
             if "step     25" in line:
                 raise Interrupt
 
     with pytest.raises(Interrupt):
-        train(corpus, tmp_path / "cut", *settings, "train.steps=40", listener=Leaves())
-    with pytest.raises(regard.RegardError, match=r"a training was begun in .* --resume"):
+        train(corpus, tmp_path / "cut", *settings, "train.steps=40", listener=InterruptingListener())
+    with pytest.raises(regard.RegardError, match=r"holds an unfinished run; use --resume"):
         train(corpus, tmp_path / "cut", *settings, "train.steps=40")
     cut = train(corpus, tmp_path / "cut", *settings, "train.steps=40", resume=True)
     assert (cut.folder / "model.safetensors").read_bytes() == (whole.folder / "model.safetensors").read_bytes()
@@ -165,20 +167,20 @@ def test_a_resumed_run_equals_one_never_interrupted(corpus: Path, tmp_path: Path
         return [json.loads(line)["step"] for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
 
     assert steps(cut) == steps(whole)
-    with pytest.raises(regard.RegardError, match="its training is finished"):
+    with pytest.raises(regard.RegardError, match="its run is finished"):
         train(corpus, tmp_path / "cut", *settings, resume=True)
-    with pytest.raises(regard.RegardError, match="no training was begun"):
+    with pytest.raises(regard.RegardError, match="the folder does not exist"):
         train(corpus, tmp_path / "nothing", *settings, resume=True)
 
 
-def test_starting_from_a_run_keeps_its_weights_and_words(corpus: Path, tmp_path: Path, run) -> None:
+def test_starting_from_a_run_keeps_its_weights_and_vocabulary(corpus: Path, tmp_path: Path, run) -> None:
     tuned = train(
         corpus,
         tmp_path / "tuned",
         f"model.start={run.folder}",
         "train.steps=1",
         "train.lr=1e-9",
-        "train.average=none",
+        "train.averaging=none",
     )
     assert tuned.quality.bleu == pytest.approx(run.quality.bleu, abs=0.5)
     assert (tuned.folder / "tokenizer.json").read_bytes() == (run.folder / "tokenizer.json").read_bytes()
@@ -204,20 +206,20 @@ def test_every_kind_of_vocabulary_trains(corpus: Path, tmp_path: Path, kind: str
 
 
 @pytest.mark.parametrize(
-    ("assignment", "sentence"),
+    ("assignment", "message"),
     [
         ("tokenizer.joint=false", 'model.tie_embeddings: "all" needs one vocabulary for both languages'),
         ("model.heads=3", "model.heads: 3 heads do not divide d_model 32"),
-        ("tokenizer.dropout=0.1", "tokenizer.dropout: merges can be left out with kind"),
+        ("tokenizer.dropout=0.1", 'tokenizer.dropout: this is for kind = "bpe"'),
         ("model.start=nowhere", "there is no run folder nowhere"),
         ("data.target=other.en", "other.en"),
         ("train.schedule=noam", None),
     ],
 )
 def test_impossible_recipes_are_refused(
-    corpus: Path, tmp_path: Path, assignment: str, sentence: str | None
+    corpus: Path, tmp_path: Path, assignment: str, message: str | None
 ) -> None:
-    extra = ["train.warmup=0"] if sentence is None else []
+    extra = ["train.warmup=0"] if message is None else []
     with pytest.raises(regard.RegardError) as caught:
         train(corpus, tmp_path / "run", assignment, *extra)
-    assert (sentence or "train.warmup: the noam schedule") in str(caught.value)
+    assert (message or "train.warmup: the noam schedule") in str(caught.value)

@@ -1,4 +1,4 @@
-"""Sentences for the tests of the room `text`: a few written here, and Multi30k where it is at hand."""
+"""Sentences for tokenizer tests: a few written here, and Multi30k if it is available."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""BERT's WordPiece: cleaned, split and cut as BERT does it; symbols that nobody can type."""
+"""BERT's WordPiece: normalisation, splitting and pieces as in BERT; text never encodes to a special token."""
 
 import pickle
 from pathlib import Path
@@ -23,73 +23,73 @@ def cut(sentence: str, **options: bool) -> list[str]:
 @pytest.mark.parametrize(
     ("sentence", "pieces"),
     [
-        ("The Café.", ["the", "cafe", "."]),  # small letters, no accents
+        ("The Café.", ["the", "cafe", "."]),  # lowercase, no accents
         ("unaffable,running", ["un", "##aff", "##able", ",", "run", "##ning"]),  # the longest piece first
         ("中国", ["中", "国"]),  # Chinese characters are words
-        ("the\u0000\u200b \tthe\u00a0the", ["the", "the", "the"]),  # control characters go, blanks are blanks
-        ("the'the", ["the", "'", "the"]),  # punctuation is apart
-        ("xyz", ["[UNK]"]),  # a word that cannot be pieced together is unknown as a whole
-        ("run" * 40, ["[UNK]"]),  # and so is one of more than a hundred letters
-        ("[SEP] [MASK]", ["[", "sep", "]", "[", "mask", "]"]),  # nobody types a symbol
+        ("the\u0000\u200b \tthe\u00a0the", ["the", "the", "the"]),  # control characters are removed
+        ("the'the", ["the", "'", "the"]),  # punctuation is separate
+        ("xyz", ["[UNK]"]),  # a word without pieces is unknown as a whole
+        ("run" * 40, ["[UNK]"]),  # and so is one of more than 100 characters
+        ("[SEP] [MASK]", ["[", "sep", "]", "[", "mask", "]"]),  # text is never a special token
         ("", []),
     ],
 )
-def test_text_is_cut_as_bert_does_it(sentence: str, pieces: list[str]) -> None:
+def test_text_is_tokenized_as_by_bert(sentence: str, pieces: list[str]) -> None:
     assert cut(sentence) == pieces
 
 
-def test_letters_may_stay_large() -> None:
-    assert cut("Café cafe", lower=False) == ["Café", "cafe"]
+def test_cased() -> None:
+    assert cut("Café cafe", lowercase=False) == ["Café", "cafe"]
 
 
-def test_pieces_know_their_letters_and_words() -> None:
+def test_offsets_and_word_ids() -> None:
     made = bert_tokenizer(PIECES, BertOptions())
-    (found,) = made.pieces(["The unaffable Café"])
-    assert [("The unaffable Café")[a:b] for a, b in found.spans] == ["The", "un", "aff", "able", "Café"]
-    (words,) = made.pieces_of_words([["unaffable", "\u200b", "the."]])
-    assert words.words == [0, 0, 0, 2, 2]
+    (encoding,) = made.encode_with_offsets(["The unaffable Café"])
+    assert [("The unaffable Café")[a:b] for a, b in encoding.offsets] == ["The", "un", "aff", "able", "Café"]
+    (words,) = made.encode_pretokenized([["unaffable", "\u200b", "the."]])
+    assert words.word_ids == [0, 0, 0, 2, 2]
 
 
-def test_pairs_are_joined_with_the_symbols() -> None:
+def test_special_tokens_of_pairs() -> None:
     made = bert_tokenizer(PIECES, BertOptions())
-    assert made.joined([5], [6]) == [2, 5, 3, 6, 3]
-    assert made.words([2, 5, 7, 8, 9, 3]) == [[0], [1], [2, 3, 4], [5]]
+    assert made.with_special_tokens([5], [6]) == [2, 5, 3, 6, 3]
+    assert made.word_groups([2, 5, 7, 8, 9, 3]) == [[0], [1], [2, 3, 4], [5]]
     assert made.decode([2, 5, 7, 8, 9, 3]) == "the unaffable"
 
 
-def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
-    made = bert_tokenizer(PIECES, BertOptions(lower=False))
+def test_saved_equals_loaded(tmp_path: Path) -> None:
+    made = bert_tokenizer(PIECES, BertOptions(lowercase=False))
     made.save(tmp_path / "t.json")
     for again in (tokenization.load(tmp_path / "t.json"), pickle.loads(pickle.dumps(made))):
         assert isinstance(again, BertTokenizer)
         assert again.encode("the Café, [SEP]") == made.encode("the Café, [SEP]")
         assert (again.padding, again.begin, again.end, again.mask) == (0, 2, 3, 4)
-    assert (tmp_path / "t.json").read_bytes() == saved_again(tmp_path)
+    assert (tmp_path / "t.json").read_bytes() == save_again(tmp_path)
 
 
-def saved_again(folder: Path) -> bytes:
+def save_again(folder: Path) -> bytes:
     tokenization.load(folder / "t.json").save(folder / "again.json")
     return (folder / "again.json").read_bytes()
 
 
-def test_a_vocabulary_is_learned_the_same_each_time(sentences: list[str], tmp_path: Path) -> None:
+def test_training_is_reproducible(sentences: list[str], tmp_path: Path) -> None:
     for name in ("one", "other"):
-        tokenization.train("bert", sentences, size=200, lower=True).save(tmp_path / name)
+        tokenization.train("bert", sentences, size=200, lowercase=True).save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes()
     made = tokenization.load(tmp_path / "one")
     assert made.size <= 200
     assert made.tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    assert made.unknown not in [one for ids in made.encode_batch(sentences) for one in ids]
+    assert made.unknown not in [token_id for ids in made.encode_batch(sentences) for token_id in ids]
     assert made.decode(made.encode("Zwei Hunde don't play")) == "zwei hunde don ' t play"
 
 
-def test_too_small_a_vocabulary_is_refused(sentences: list[str]) -> None:
+def test_too_small_size_is_refused(sentences: list[str]) -> None:
     with pytest.raises(RegardError, match="size=20 is too small for bert"):
         tokenization.train("bert", sentences, size=20)
 
 
 @pytest.mark.parametrize(("pieces", "why"), [(PIECES[1:], r"\[PAD\] is missing"), ([*PIECES, "the"], "'the' is there twice")])  # fmt: skip
-def test_a_vocabulary_that_cannot_be_one_is_refused(pieces: list[str], why: str) -> None:
+def test_invalid_vocabulary_is_refused(pieces: list[str], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         bert_tokenizer(pieces, BertOptions())
 
@@ -98,7 +98,7 @@ def test_a_vocabulary_that_cannot_be_one_is_refused(pieces: list[str], why: str)
     ("was", "now"),
     [('"BertNormalizer"', '"Lowercase"'), ('"BertPreTokenizer"', '"Whitespace"'), ('"##"', '"@@"')],
 )
-def test_another_way_of_cutting_is_refused(tmp_path: Path, was: str, now: str) -> None:
+def test_other_normalization_or_splitting_is_refused(tmp_path: Path, was: str, now: str) -> None:
     bert_tokenizer(PIECES, BertOptions()).save(tmp_path / "t.json")
     changed = (tmp_path / "t.json").read_text("utf-8").replace(was, now)
     (tmp_path / "t.json").write_text(changed, "utf-8")

@@ -1,4 +1,4 @@
-"""Files: what is saved is what is loaded, and a file that is no tokenizer is told in one sentence."""
+"""Tokenizer files: saved equals loaded, and a file that is no tokenizer is refused."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from regard.errors import RegardError
-from regard.tokenization import SPECIALS, load, train
+from regard.tokenization import SPECIAL_TOKENS, load, train
 
 
 @pytest.fixture
 def words_file(tmp_path: Path) -> Path:
-    train("words", ["Ein Hund, ein „Café“."], min_count=1, lower=True, normal="nfc").save(
+    train("words", ["Ein Hund, ein „Café“."], min_count=1, lowercase=True, normalization="nfc").save(
         tmp_path / "words.json"
     )
     return tmp_path / "words.json"
@@ -23,7 +23,7 @@ def bpe_file(tmp_path: Path) -> Path:
     return tmp_path / "tokenizer.json"
 
 
-def test_words_are_loaded_as_saved(words_file: Path, tmp_path: Path) -> None:
+def test_saved_words_equal_loaded(words_file: Path, tmp_path: Path) -> None:
     tokenizer = load(words_file)
     tokenizer.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == words_file.read_bytes()
@@ -38,7 +38,7 @@ def test_a_spacy_file_decodes_without_spacy(tmp_path: Path, words_file: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"\xff\xfe\x00", "not UTF-8"),
         (b"", "not JSON"),
@@ -53,14 +53,14 @@ def test_a_spacy_file_decodes_without_spacy(tmp_path: Path, words_file: Path) ->
         (b'{"model": {"type": "BPE", "vocab": {"[PAD]": 0}, "merges": []}}', "does not begin with <s>"),
     ],
 )
-def test_a_foreign_file_is_one_sentence(tmp_path: Path, content: bytes, said: str) -> None:
+def test_foreign_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
-    _refused(path, said)
+    _check_refused(path, message)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"version": 2}, "reads version 1"),
         ({"kind": "bpe"}, "its kind is 'bpe'"),
@@ -74,51 +74,51 @@ def test_a_foreign_file_is_one_sentence(tmp_path: Path, content: bytes, said: st
         ({"words": ["<s>"]}, "twice"),
     ],
 )
-def test_a_damaged_words_file_is_one_sentence(words_file: Path, change: dict, said: str) -> None:
+def test_damaged_words_file_is_refused(words_file: Path, change: dict, message: str) -> None:
     words_file.write_text(json.dumps(json.loads(words_file.read_text(encoding="utf-8")) | change))
-    _refused(words_file, said)
+    _check_refused(words_file, message)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
-        ({"vocab": dict(zip(SPECIALS, range(4), strict=True)) | {"a": 9}}, "gap"),
-        ({"vocab": dict(zip(SPECIALS, range(4), strict=True)) | {"a": "4"}}, "gap"),
-        ({"vocab": dict(zip(SPECIALS, range(4), strict=True)) | {"a": [4]}}, "gap"),
+        ({"vocab": dict(zip(SPECIAL_TOKENS, range(4), strict=True)) | {"a": 9}}, "gap"),
+        ({"vocab": dict(zip(SPECIAL_TOKENS, range(4), strict=True)) | {"a": "4"}}, "gap"),
+        ({"vocab": dict(zip(SPECIAL_TOKENS, range(4), strict=True)) | {"a": [4]}}, "gap"),
         ({"merges": [["no", "such"]]}, "tokenizers library"),
         ({"merges": 7}, "tokenizers library"),
-        ({"type": "Unigram", "vocab": [[symbol, "x"] for symbol in SPECIALS]}, "tokenizers library"),
+        ({"type": "Unigram", "vocab": [[symbol, "x"] for symbol in SPECIAL_TOKENS]}, "tokenizers library"),
     ],
 )
-def test_a_damaged_tokenizer_json_is_one_sentence(bpe_file: Path, change: dict, said: str) -> None:
+def test_damaged_tokenizer_json_is_refused(bpe_file: Path, change: dict, message: str) -> None:
     content = json.loads(bpe_file.read_text(encoding="utf-8"))
     content["model"] |= change
     bpe_file.write_text(json.dumps(content))
-    _refused(bpe_file, said)
+    _check_refused(bpe_file, message)
 
 
-def test_symbols_beyond_the_vocabulary_are_refused(bpe_file: Path) -> None:
+def test_tokens_beyond_the_vocabulary_are_refused(bpe_file: Path) -> None:
     content = json.loads(bpe_file.read_text(encoding="utf-8"))
     content["added_tokens"].append(content["added_tokens"][0] | {"id": 300, "content": "<extra>"})
     bpe_file.write_text(json.dumps(content))
-    _refused(bpe_file, "beyond its vocabulary")
+    _check_refused(bpe_file, "beyond its vocabulary")
 
 
-def test_cut_short_at_any_place_is_one_sentence(bpe_file: Path, words_file: Path) -> None:
+def test_truncated_file_is_refused(bpe_file: Path, words_file: Path) -> None:
     for path in (bpe_file, words_file):
         whole = path.read_bytes()
         for length in range(0, len(whole) - 2, max(1, len(whole) // 50)):
             path.write_bytes(whole[:length])
-            _refused(path, "not JSON|not UTF-8")
+            _check_refused(path, "not JSON|not UTF-8")
 
 
-def test_a_missing_file_and_a_folder_are_one_sentence(tmp_path: Path) -> None:
-    _refused(tmp_path / "none.json", "No such file")
-    _refused(tmp_path, "directory")
+def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
+    _check_refused(tmp_path / "none.json", "No such file")
+    _check_refused(tmp_path, "directory")
 
 
-def _refused(path: Path, said: str) -> None:
-    with pytest.raises(RegardError, match=said) as refusal:
+def _check_refused(path: Path, message: str) -> None:
+    with pytest.raises(RegardError, match=message) as refusal:
         load(path)
     sentence = str(refusal.value)
     assert sentence.startswith(str(path))

@@ -1,10 +1,10 @@
-"""The rule tokenizer splits as a reader would, and joining puts the text back."""
+"""The rule-based word tokenizer, and the detokenizer as its inverse."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.tokenization import join, split
+from regard.tokenization import detokenize, split_words
 
 EXAMPLES = {
     "Two dogs play.": "Two|dogs|play|.",
@@ -38,39 +38,39 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_splits_as_written(text: str) -> None:
-    assert "|".join(split(text)) == EXAMPLES[text]
+def test_split_words(text: str) -> None:
+    assert "|".join(split_words(text)) == EXAMPLES[text]
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_joining_gives_the_text_back(text: str) -> None:
-    assert join(split(text)) == text
+def test_detokenize_is_the_inverse(text: str) -> None:
+    assert detokenize(split_words(text)) == text
 
 
-def test_letters_with_marks_stay_whole() -> None:
-    assert split("Cafe\u0301 हिन्दी।") == ["Cafe\u0301", "हिन्दी", "।"]
+def test_combining_marks_stay_in_words() -> None:
+    assert split_words("Cafe\u0301 हिन्दी।") == ["Cafe\u0301", "हिन्दी", "।"]
 
 
-def test_spacy_hyphens_join_their_neighbours() -> None:
-    assert join(["blond", "-", "haired", "boy"], hyphens=True) == "blond-haired boy"
-    assert join(["boy", "-", "happy"]) == "boy - happy"
+def test_join_hyphens() -> None:
+    assert detokenize(["blond", "-", "haired", "boy"], join_hyphens=True) == "blond-haired boy"
+    assert detokenize(["boy", "-", "happy"]) == "boy - happy"
 
 
 @settings(deadline=None)
 @given(st.text())
-def test_no_character_is_lost_but_blanks(text: str) -> None:
-    assert "".join(split(text)) == "".join(text.split())
+def test_only_blanks_are_lost(text: str) -> None:
+    assert "".join(split_words(text)) == "".join(text.split())
 
 
 @settings(deadline=None)
 @given(st.lists(st.text(min_size=1)))
-def test_any_words_can_be_joined(words: list[str]) -> None:
-    assert join(words).replace(" ", "") == "".join(words).replace(" ", "")
+def test_detokenize_keeps_all_characters(words: list[str]) -> None:
+    assert detokenize(words).replace(" ", "") == "".join(words).replace(" ", "")
 
 
 @pytest.mark.parametrize("language", ["de", "en"])
-def test_captions_come_back(multi30k, language: str) -> None:
+def test_captions_round_trip(multi30k, language: str) -> None:
     lines = [" ".join(line.split()) for line in multi30k("train", language)[::29]]
-    exact = sum(join(split(line)) == line for line in lines)
+    exact = sum(detokenize(split_words(line)) == line for line in lines)
     assert len(lines) == 1000
     assert exact >= 990

@@ -1,4 +1,4 @@
-"""Subwords lose nothing: what is encoded is what is decoded, and training repeats to the byte."""
+"""Subword tokenizers are lossless, and training them is reproducible."""
 
 import pickle
 
@@ -26,24 +26,24 @@ def trained(request) -> Tokenizer:
 
 
 @pytest.fixture(scope="module", params=SUBWORDS)
-def pretokenised(request) -> Tokenizer:
-    return train(request.param, ALPHABET, size=450, pretokenised=True)
+def pretokenized(request) -> Tokenizer:
+    return train(request.param, ALPHABET, size=450, pretokenized=True)
 
 
 @settings(deadline=None)
 @given(text=st.text(alphabet=SEEN))
-def test_seen_characters_come_back(trained: Tokenizer, text: str) -> None:
+def test_seen_characters_round_trip(trained: Tokenizer, text: str) -> None:
     assert trained.decode(trained.encode(text)) == text.strip()
 
 
 @settings(deadline=None)
 @given(text=st.text(alphabet=SEEN + "\n\t"))
-def test_tokenised_text_comes_back_with_single_blanks(pretokenised: Tokenizer, text: str) -> None:
-    assert pretokenised.decode(pretokenised.encode(text)) == " ".join(text.split())
+def test_pretokenized_text_round_trips_with_single_blanks(pretokenized: Tokenizer, text: str) -> None:
+    assert pretokenized.decode(pretokenized.encode(text)) == " ".join(text.split())
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_any_character_comes_back_through_bytes(kind: str) -> None:
+def test_any_character_round_trips_with_byte_fallback(kind: str) -> None:
     tokenizer = train(kind, ALPHABET, size=450)
 
     @settings(deadline=None)
@@ -58,12 +58,14 @@ def test_any_character_comes_back_through_bytes(kind: str) -> None:
 
 @settings(deadline=None)
 @given(text=st.text(alphabet=SEEN + "é▁日\u0301\n"), normal=st.sampled_from(["nfc", "nfkc"]))
-def test_normal_forms_come_back_normalised(text: str, normal: str) -> None:
+def test_text_round_trips_in_its_normal_form(text: str, normal: str) -> None:
     tokenizer = _NORMAL[normal]
     assert tokenizer.decode(tokenizer.encode(text)) == tokenizer.normalize(text)
 
 
-_NORMAL = {form: train("bpe", ALPHABET, size=450, normal=form, lower=True) for form in ("nfc", "nfkc")}
+_NORMAL = {
+    form: train("bpe", ALPHABET, size=450, normalization=form, lowercase=True) for form in ("nfc", "nfkc")
+}
 
 
 def test_unseen_characters_become_unknown_on_request() -> None:
@@ -76,36 +78,36 @@ def test_unseen_characters_become_unknown_on_request() -> None:
     ]
 
 
-def test_typed_specials_are_text(trained: Tokenizer, pretokenised: Tokenizer) -> None:
+def test_special_tokens_in_text_are_text(trained: Tokenizer, pretokenized: Tokenizer) -> None:
     typed = "<s> a </s><blank> b<unk> <0x41>"
-    for tokenizer in (trained, pretokenised):
+    for tokenizer in (trained, pretokenized):
         assert min(tokenizer.encode(typed)) > 3
         assert tokenizer.decode(tokenizer.encode(typed)) == typed
         assert tokenizer.decode([0, *tokenizer.encode("a b"), 3, 1, 2]) == "a b"
 
 
-@pytest.mark.parametrize("pretokenised", [False, True])
+@pytest.mark.parametrize("pretokenized", [False, True])
 @pytest.mark.parametrize("kind", SUBWORDS)
-def test_typed_specials_are_text_even_when_learned(kind: str, pretokenised: bool) -> None:
+def test_special_tokens_in_training_texts_are_text(kind: str, pretokenized: bool) -> None:
     texts = ["the <unk> of <s> and </s> <blank>x<unk>y<0x41>"] * 50
-    tokenizer = train(kind, texts, size=400, pretokenised=pretokenised)
+    tokenizer = train(kind, texts, size=400, pretokenized=pretokenized)
     assert min(tokenizer.encode(texts[0])) > 3
     assert tokenizer.decode(tokenizer.encode(texts[0])) == texts[0]
 
 
-def test_words_gather_their_pieces(trained: Tokenizer) -> None:
+def test_word_groups(trained: Tokenizer) -> None:
     ids = [0, *trained.encode('He said: "blond-haired" dogs play.'), 1]
-    groups = trained.words(ids)
+    groups = trained.word_groups(ids)
     pieces = trained.tokens(ids)
-    read = ["".join(pieces[place].removeprefix("##") for place in group) for group in groups]
-    assert [place for group in groups for place in group] == list(range(len(ids)))
+    read = ["".join(pieces[position].removeprefix("##") for position in group) for group in groups]
+    assert [position for group in groups for position in group] == list(range(len(ids)))
     assert [word.strip("▁") for word in read] == (
         ["<s>", "He", "said", ":", '"', "blond-haired", '"', "dogs", "play", ".", "</s>"]
     )
 
 
 @pytest.mark.parametrize("kind", SUBWORDS)
-def test_training_repeats_to_the_byte(sentences: list[str], tmp_path, kind: str) -> None:
+def test_training_is_byte_identical(sentences: list[str], tmp_path, kind: str) -> None:
     for name in ("one", "two", "three"):
         train(kind, iter(sentences), size=500).save(tmp_path / name)
     one = (tmp_path / "one").read_bytes()
@@ -113,7 +115,7 @@ def test_training_repeats_to_the_byte(sentences: list[str], tmp_path, kind: str)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "wordpiece"])
-def test_training_on_captions_repeats_to_the_byte(multi30k, tmp_path, kind: str) -> None:
+def test_training_on_captions_is_byte_identical(multi30k, tmp_path, kind: str) -> None:
     lines = multi30k("train", "de")[:4000]
     for name in ("one", "two"):
         train(kind, lines, size=3000).save(tmp_path / name)
@@ -121,7 +123,7 @@ def test_training_on_captions_repeats_to_the_byte(multi30k, tmp_path, kind: str)
 
 
 @pytest.mark.parametrize("kind", SUBWORDS)
-def test_saved_is_loaded_here_and_in_the_library(sentences: list[str], tmp_path, kind: str) -> None:
+def test_saved_file_loads_here_and_in_the_library(sentences: list[str], tmp_path, kind: str) -> None:
     tokenizer = train(kind, sentences, size=500)
     tokenizer.save(tmp_path / "tokenizer.json")
     again = load(tmp_path / "tokenizer.json")
@@ -135,12 +137,12 @@ def test_saved_is_loaded_here_and_in_the_library(sentences: list[str], tmp_path,
     assert library.decode_batch(expected) == sentences
 
 
-def test_a_copy_for_a_worker_still_reads_specials_as_text(trained: Tokenizer) -> None:
+def test_pickled_copy_encodes_special_tokens_as_text(trained: Tokenizer) -> None:
     copy = pickle.loads(pickle.dumps(trained))
     assert copy.encode("<s> a") == trained.encode("<s> a")
 
 
-def test_size_is_kept(multi30k) -> None:
+def test_size_is_an_upper_limit(multi30k) -> None:
     lines = multi30k("train", "en")[:3000]
     assert {kind: train(kind, lines, size=2000).size for kind in SUBWORDS} == dict.fromkeys(SUBWORDS, 2000)
 
@@ -151,12 +153,12 @@ def test_empty_texts_are_empty(trained: Tokenizer) -> None:
     assert trained.encode_batch([]) == []
 
 
-def test_half_a_character_is_one_sentence(trained: Tokenizer) -> None:
+def test_lone_surrogate_is_refused(trained: Tokenizer) -> None:
     with pytest.raises(RegardError, match="not valid Unicode"):
         trained.encode("a \ud800")
 
 
 @pytest.mark.parametrize("kind", ["words", *SUBWORDS])
-def test_training_on_half_a_character_is_one_sentence(kind: str) -> None:
+def test_training_on_a_lone_surrogate_is_refused(kind: str) -> None:
     with pytest.raises(RegardError, match="not valid Unicode"):
         train(kind, ["a b", "a \ud800"])

@@ -1,16 +1,16 @@
-"""Vocabularies of whole words: order, counts, specials, and spaCy's known sizes."""
+"""Word vocabularies: order, counts, special tokens, and known sizes with spaCy."""
 
 import sys
 
 import pytest
 
 from regard.errors import RegardError
-from regard.tokenization import SPECIALS, load, train
+from regard.tokenization import SPECIAL_TOKENS, load, train
 
 
 def test_most_frequent_first_then_alphabetical() -> None:
     tokenizer = train("space", ["b a c c", "a b d"], min_count=1)
-    assert tokenizer.tokens(range(tokenizer.size)) == [*SPECIALS, "a", "b", "c", "d"]
+    assert tokenizer.tokens(range(tokenizer.size)) == [*SPECIAL_TOKENS, "a", "b", "c", "d"]
 
 
 def test_rare_words_are_unknown() -> None:
@@ -29,31 +29,31 @@ def test_special_ids() -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "space"])
-def test_typed_specials_are_text(kind: str) -> None:
+def test_special_tokens_in_text_are_text(kind: str) -> None:
     tokenizer = train(kind, ["a <s> b </s> <blank> <s> </s> <blank>"], min_count=1)
     ids = tokenizer.encode("a <s> b </s> <blank>")
     assert not {tokenizer.begin, tokenizer.end, tokenizer.padding} & set(ids)
 
 
 def test_decoding_drops_specials_and_joins() -> None:
-    tokenizer = train("words", ["He said: don't go (now)."], min_count=1)
-    ids = tokenizer.encode("He said: don't go (now).")
-    assert tokenizer.decode([0, *ids, 1, 2, 2]) == "He said: don't go (now)."
+    tokenizer = train("words", ["He message: don't go (now)."], min_count=1)
+    ids = tokenizer.encode("He message: don't go (now).")
+    assert tokenizer.decode([0, *ids, 1, 2, 2]) == "He message: don't go (now)."
 
 
-def test_tokenised_text_is_left_as_it_is() -> None:
+def test_pretokenized_text_is_unchanged() -> None:
     tokenizer = train("space", ["do n't go , now ."], min_count=1)
     assert tokenizer.decode(tokenizer.encode("do n't  go , now .")) == "do n't go , now ."
 
 
-def test_lower_and_normal_forms() -> None:
-    tokenizer = train("words", ["CAFE\u0301 ﬁne"], min_count=1, lower=True, normal="nfkc")
+def test_lowercase_and_normalization() -> None:
+    tokenizer = train("words", ["CAFE\u0301 ﬁne"], min_count=1, lowercase=True, normalization="nfkc")
     assert tokenizer.decode(tokenizer.encode("Café FINE")) == "café fine"
 
 
 def test_every_word_is_its_own_group() -> None:
     tokenizer = train("words", ["a b ."], min_count=1)
-    assert tokenizer.words(tokenizer.encode("a b .")) == [[0], [1], [2]]
+    assert tokenizer.word_groups(tokenizer.encode("a b .")) == [[0], [1], [2]]
 
 
 def test_round_trip_of_all_sentences(sentences: list[str]) -> None:
@@ -73,7 +73,7 @@ def test_spacy_vocabularies_of_multi30k(multi30k, tmp_path, language: str, size:
 
 
 @pytest.mark.parametrize("language", ["de", "en"])
-def test_spacy_captions_come_back(multi30k, language: str) -> None:
+def test_spacy_captions_round_trip(multi30k, language: str) -> None:
     pytest.importorskip("spacy", reason="spaCy, an extra, is not installed")
     lines = [line.strip() for line in multi30k("val", language)[:1000]]
     tokenizer = train("spacy", lines, min_count=1, language=language)
@@ -81,7 +81,7 @@ def test_spacy_captions_come_back(multi30k, language: str) -> None:
     assert sum(a == b for a, b in zip(lines, back, strict=True)) >= 980
 
 
-def test_spacy_absent_is_one_sentence(monkeypatch) -> None:
+def test_missing_spacy_is_reported(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(RegardError, match=r"not installed: pip install 'regard\[spacy\]'"):
         train("spacy", ["a"], language="xx")
@@ -93,12 +93,12 @@ def test_spacy_needs_a_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"kind": "sentencepiece"}, "allowed are words, spacy, space, bpe, wordpiece, unigram"),
-        ({"normal": "nfd"}, "allowed are none, nfc, nfkc"),
+        ({"normalization": "nfd"}, "allowed are none, nfc, nfkc"),
         ({"unseen": "drop"}, "allowed are bytes, unknown"),
-        ({"size": 4}, "leaves no room"),
+        ({"size": 4}, "leaves no ids for text"),
         ({"texts": []}, "no word"),
         ({"kind": "bpe", "texts": ["", " "]}, "no text"),
         ({"kind": "unigram", "texts": ["▁"]}, "no text"),
@@ -107,7 +107,7 @@ def test_spacy_needs_a_language() -> None:
         ({"kind": "bpe", "size": 100}, r"size=100 is too small for bpe: .* need 26\d ids"),
     ],
 )
-def test_impossible_wishes_are_refused(wrong: dict, said: str) -> None:
+def test_invalid_options_are_refused(wrong: dict, message: str) -> None:
     config = {"kind": "words", "texts": ["a b"], **wrong}
-    with pytest.raises(RegardError, match=said):
+    with pytest.raises(RegardError, match=message):
         train(config.pop("kind"), config.pop("texts"), **config)

@@ -1,4 +1,4 @@
-"""Every write of a checkpoint, broken in every way: what is said, and what is kept."""
+"""Checkpoints: every write fails in every way; the messages, and which checkpoints are kept."""
 
 import errno
 import json
@@ -10,36 +10,36 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors import SafetensorError
-from support.small_training import go, same, training
+from support.small_training import run_training, same_weights, training
 
 from regard import storage, tensor_files
-from regard.data.store import TokenStore
+from regard.data.token_store import TokenStore
 from regard.errors import DiskError, TrainingError
 from regard.training import checkpoint
 from regard.training.state import Training
 
 
 @pytest.fixture
-def begun(store: TokenStore, tmp_path: Path) -> tuple[Training, Path]:
-    """A training with checkpoints of step 4 and 8."""
-    made = training(store, steps=8)
-    go(made, tmp_path / "checkpoints")
-    return made, tmp_path / "checkpoints"
+def saved_run(store: TokenStore, tmp_path: Path) -> tuple[Training, Path]:
+    """A training run with checkpoints of steps 4 and 8."""
+    state = training(store, steps=8)
+    run_training(state, tmp_path / "checkpoints")
+    return state, tmp_path / "checkpoints"
 
 
-def refused(number: int) -> Callable[..., object]:
-    def refuse(*_: object, **__: object) -> object:
+def raising(number: int) -> Callable[..., object]:
+    def fail(*_: object, **__: object) -> object:
         raise OSError(number, os.strerror(number))
 
-    return refuse
+    return fail
 
 
-def told_by_safetensors(*_: object, **__: object) -> None:
+def serialization_error(*_: object, **__: object) -> None:
     raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
 
 WRITES = {
-    "the folder is made": (Path, "mkdir"),
+    "the folder is created": (Path, "mkdir"),
     "the tensors are written": (tensor_files, "save_file"),
     "their digest is taken": (storage, "digest"),
     "the numbers are written": (Path, "write_text"),
@@ -56,42 +56,42 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("write", WRITES)
-def test_a_write_that_fails_keeps_the_checkpoint_before(
-    begun: tuple[Training, Path],
+def test_a_failed_write_keeps_the_previous_checkpoints(
+    saved_run: tuple[Training, Path],
     store: TokenStore,
     write: str,
     fault: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made, folder = begun
-    made.step = 9
+    state, folder = saved_run
+    state.step = 9
     owner, name = WRITES[write]
     number, words = FAULTS[fault]
     with monkeypatch.context() as patch:
-        patch.setattr(owner, name, refused(number))
+        patch.setattr(owner, name, raising(number))
         with pytest.raises(DiskError, match=rf"checkpoints/9 cannot be written: {words}") as caught:
-            checkpoint.save(made, folder, 2)
-    print(f"{write:28} {fault:12} {caught.value}  kept: {checkpoint.steps_in(folder)}")
-    assert checkpoint.steps_in(folder) == [4, 8]
+            checkpoint.save(state, folder, 2)
+    print(f"{write:28} {fault:12} {caught.value}  kept: {checkpoint.saved_steps(folder)}")
+    assert checkpoint.saved_steps(folder) == [4, 8]
     assert checkpoint.resume(training(store), folder, pytest.fail)
-    checkpoint.save(made, folder, 2)  # the disk has room again
-    assert checkpoint.steps_in(folder) == [8, 9]
+    checkpoint.save(state, folder, 2)  # the disk has free space again
+    assert checkpoint.saved_steps(folder) == [8, 9]
     assert sorted(path.name for path in folder.iterdir()) == ["8", "9"]
 
 
-def test_what_safetensors_cannot_write_is_told_the_same_way(
-    begun: tuple[Training, Path], monkeypatch: pytest.MonkeyPatch
+def test_a_serialization_error_is_reported_as_a_disk_error(
+    saved_run: tuple[Training, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, folder = begun
-    made.step = 9
-    monkeypatch.setattr(tensor_files, "save_file", told_by_safetensors)
+    state, folder = saved_run
+    state.step = 9
+    monkeypatch.setattr(tensor_files, "save_file", serialization_error)
     with pytest.raises(DiskError, match="checkpoints/9 cannot be written: the disk is full"):
-        checkpoint.save(made, folder, 2)
-    assert checkpoint.steps_in(folder) == [4, 8]
+        checkpoint.save(state, folder, 2)
+    assert checkpoint.saved_steps(folder) == [4, 8]
 
 
-def test_a_disk_that_is_really_full(begun: tuple[Training, Path], tmp_path: Path) -> None:
-    made, folder = begun
+def test_a_full_file_system(saved_run: tuple[Training, Path], tmp_path: Path) -> None:
+    state, folder = saved_run
     small = tmp_path / "disk"
     small.mkdir()
     size = 3 * sum(path.stat().st_size for path in (folder / "8").iterdir()) // 2
@@ -99,10 +99,10 @@ def test_a_disk_that_is_really_full(begun: tuple[Training, Path], tmp_path: Path
     if subprocess.run(mounted, capture_output=True, check=False).returncode:
         pytest.skip("a small file system cannot be mounted here (not root)")
     try:
-        checkpoint.save(made, small, 2)
-        made.step = 9
+        checkpoint.save(state, small, 2)
+        state.step = 9
         with pytest.raises(DiskError, match="9 cannot be written: the disk is full"):
-            checkpoint.save(made, small, 2)
+            checkpoint.save(state, small, 2)
         assert sorted(path.name for path in small.iterdir()) == ["8"]
     finally:
         subprocess.run(["umount", str(small)], check=True)
@@ -129,59 +129,61 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("file", [checkpoint.TENSORS, checkpoint.NUMBERS])
-def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(
-    begun: tuple[Training, Path],
+def test_a_damaged_checkpoint_is_reported_and_the_previous_one_used(
+    saved_run: tuple[Training, Path],
     store: TokenStore,
     file: str,
     damage: str,
 ) -> None:
-    _, folder = begun
+    _, folder = saved_run
     whole = training(store, steps=8)
-    go(whole)
+    run_training(whole)
     DAMAGE[damage](folder / "8" / file)
-    told: list[str] = []
+    messages: list[str] = []
     resumed = training(store, steps=8)
-    assert checkpoint.resume(resumed, folder, told.append)
-    [sentence] = told
-    print(f"{file:20} {damage:16} {sentence}")
-    assert f"checkpoint {folder / '8'} is damaged" in sentence
-    assert sentence.endswith("the one of step 4 is used")
+    assert checkpoint.resume(resumed, folder, messages.append)
+    [message] = messages
+    print(f"{file:20} {damage:16} {message}")
+    assert f"checkpoint {folder / '8'} is damaged" in message
+    assert message.endswith("the one of step 4 is used")
     assert resumed.step == 4
-    go(resumed, folder)
-    assert same(resumed, whole)
-    assert checkpoint.resume(training(store), folder, pytest.fail)  # the damaged one was written anew
+    run_training(resumed, folder)
+    assert same_weights(resumed, whole)
+    assert checkpoint.resume(training(store), folder, pytest.fail)  # the damaged one was overwritten
 
 
-def test_when_none_is_left_all_are_named(begun: tuple[Training, Path], store: TokenStore) -> None:
-    _, folder = begun
+def test_without_an_intact_checkpoint_all_damaged_ones_are_named(
+    saved_run: tuple[Training, Path], store: TokenStore
+) -> None:
+    _, folder = saved_run
     for step in ("4", "8"):
         (folder / step / checkpoint.NUMBERS).write_text("{}")
-    with pytest.raises(TrainingError, match=r"8 is damaged.*4 is damaged.*none is left"):
+    with pytest.raises(TrainingError, match=r"8 is damaged.*4 is damaged.*no intact checkpoint is left"):
         checkpoint.resume(training(store), folder, pytest.fail)
 
 
-def test_numbers_changed_by_hand_are_noticed(begun: tuple[Training, Path]) -> None:
-    _, folder = begun
+def test_edited_numbers_do_not_match_their_checksum(saved_run: tuple[Training, Path]) -> None:
+    _, folder = saved_run
     path = folder / "8" / checkpoint.NUMBERS
     path.write_text(json.dumps(json.loads(path.read_text()) | {"step": 800}))
-    with pytest.raises(ValueError, match="is not the one that was written"):
-        checkpoint.unsealed(json.loads(path.read_text()))
+    with pytest.raises(ValueError, match=r"the checksum of state\.json does not match"):
+        checkpoint.verified(json.loads(path.read_text()))
 
 
 def test_a_checkpoint_of_another_model_is_refused_before_anything_changes(
-    begun: tuple[Training, Path],
+    saved_run: tuple[Training, Path],
     store: TokenStore,
 ) -> None:
-    _, folder = begun
+    _, folder = saved_run
     other = training(store)
     other.model.output_bias = torch.nn.Parameter(torch.zeros(31))
-    before = [each.clone() for each in other.model.parameters()]
+    before = [parameter.clone() for parameter in other.model.parameters()]
     with pytest.raises(TrainingError, match=r"is of another model: output_bias is \(31,\) here, \(30,\) there"):
         checkpoint.resume(other, folder, pytest.fail)
     assert all(torch.equal(a, b) for a, b in zip(before, other.model.parameters(), strict=True))
 
 
-def test_weights_that_are_all_there_are_read_with_their_shapes(tmp_path: Path) -> None:
+def test_shapes_of_stored_weights(tmp_path: Path) -> None:
     tensor_files.write_tensors({"a": torch.zeros(2, 3)}, tmp_path / "w")
     assert tensor_files.shapes_in(tmp_path / "w") == {"a": (2, 3)}
     tensor_files.write_tensors({"a": torch.zeros(2, dtype=torch.long)}, tmp_path / "w")

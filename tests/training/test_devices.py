@@ -1,5 +1,6 @@
-"""train.device: what "auto" takes, and one sentence for a device that is not there. Accelerators are simulated."""
+"""train.device and train.precision: what "auto" selects, and what is refused. Accelerators are simulated."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +10,9 @@ import torch
 
 import regard
 from regard.errors import RegardError
-from regard.training import devices, loop, precision, process, update
+from regard.training import devices, loop, process, update
 from regard.training.devices import accelerator_memory, accelerator_name, available, choose_device
-from regard.training.distributed import joined
+from regard.training.distributed import process_group
 
 Accelerate = Callable[..., list[int]]
 
@@ -39,7 +40,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without")
-def test_without_an_accelerator_there_is_the_cpu() -> None:
+def test_without_an_accelerator_only_the_cpu_is_available() -> None:
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
     assert available() == ["cpu"]
     assert accelerator_name() is accelerator_memory() is None
@@ -68,32 +69,36 @@ def test_a_device_that_is_not_there_is_refused(wanted: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["mps", "cuda:2", "meta"])
-def test_another_kind_or_number_is_refused_with_those_there_are(accelerate: Accelerate, wanted: str) -> None:
+def test_refusing_another_device_names_the_available_ones(accelerate: Accelerate, wanted: str) -> None:
     accelerate("cuda", count=2)
     with pytest.raises(RegardError, match=r"choose auto, or one of cpu, cuda:0, cuda:1$"):
         choose_device(wanted)
 
 
 @pytest.mark.usefixtures("without")
-def test_training_refuses_it_before_a_folder_is_made(tmp_path: Path) -> None:
-    for recipe, given in (("translation", {"data.source": "x"}), ("vit", {"data.path": "x"}), ("kernel", {})):
+def test_training_refuses_a_missing_device_before_it_makes_a_folder(tmp_path: Path) -> None:
+    for recipe, overrides in (
+        ("translation", {"data.source": "x"}),
+        ("vit", {"data.path": "x"}),
+        ("kernel", {}),
+    ):
         with pytest.raises(RegardError):
             regard.train(
                 recipe,
                 tmp_path / recipe,
-                overrides={**given, "train.device": "mps"},
+                overrides={**overrides, "train.device": "mps"},
             )
         assert not (tmp_path / recipe).exists()
 
 
-def test_names_and_memory_where_the_device_has_them(accelerate: Accelerate) -> None:
+def test_name_and_peak_memory_of_the_accelerator(accelerate: Accelerate) -> None:
     accelerate("cuda", get_device_name=lambda: "Some GPU", max_memory_allocated=lambda: 7)
     assert (accelerator_name(), accelerator_memory()) == ("Some GPU", 7)
     accelerate("mps")
     assert (accelerator_name(), accelerator_memory()) == ("mps", None)
 
 
-def test_random_state_is_the_devices_own(accelerate: Accelerate) -> None:
+def test_the_random_state_of_the_device_is_seeded_and_restored(accelerate: Accelerate) -> None:
     calls: list[object] = []
     accelerate("xpu", get_rng_state=lambda: "state", set_rng_state=calls.append, manual_seed=calls.append)
     with process.preserved_rng():
@@ -102,23 +107,23 @@ def test_random_state_is_the_devices_own(accelerate: Accelerate) -> None:
     assert calls == [5, "state"]
 
 
-def test_bfloat16_where_the_device_has_it(accelerate: Accelerate) -> None:
-    told: list[str] = []
+def test_bfloat16_is_used_where_the_device_supports_it(accelerate: Accelerate) -> None:
+    messages: list[str] = []
     for supported, expected in ((lambda: True, torch.bfloat16), (lambda: False, torch.float32)):
         accelerate("cuda", is_bf16_supported=supported)
-        assert precision.choose("auto", torch.device("cuda:0"), told.append) == expected
-    assert not told
+        assert devices.choose_precision("auto", torch.device("cuda:0"), messages.append) == expected
+    assert not messages
     accelerate("mps")
-    assert precision.choose("bfloat16", torch.device("mps:0"), told.append) == torch.float32
-    assert told == ["mps:0 has no bfloat16; float32 is used"]
+    assert devices.choose_precision("bfloat16", torch.device("mps:0"), messages.append) == torch.float32
+    assert messages == ["mps:0 has no bfloat16; float32 is used"]
 
 
 @pytest.mark.parametrize(("kind", "pins"), [("cpu", False), ("mps", False), ("cuda", True), ("xpu", True)])
-def test_batches_are_pinned_for_devices_with_memory_of_their_own(kind: str, pins: bool) -> None:
+def test_batches_are_pinned_for_devices_with_their_own_memory(kind: str, pins: bool) -> None:
     weight = SimpleNamespace(device=torch.device(kind))
     model = SimpleNamespace(parameters=lambda: iter([weight]))
-    batch = SimpleNamespace(pinned=lambda: "pinned")
-    prepared, _ = loop.pinned(model)((batch, None))  # type: ignore[arg-type]
+    batch = SimpleNamespace(pin_memory=lambda: "pinned")
+    prepared, _ = loop.pin_memory(model)((batch, None))  # type: ignore[arg-type]
     assert prepared == ("pinned" if pins else batch)
 
 
@@ -127,12 +132,12 @@ def test_processes_do_not_share_one_device(accelerate: Accelerate, monkeypatch: 
     monkeypatch.setenv("WORLD_SIZE", "3")
     with (
         pytest.raises(RegardError, match='all 3 processes would compute on "cuda:1"; give "cuda"'),
-        joined("cuda:1"),
+        process_group("cuda:1"),
     ):
         pass
 
 
-def test_a_process_takes_the_device_of_its_number(
+def test_a_process_takes_the_device_of_its_local_rank(
     accelerate: Accelerate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from regard.training import distributed
@@ -144,11 +149,36 @@ def test_a_process_takes_the_device_of_its_number(
     monkeypatch.setattr(distributed, "PrefixStore", lambda *_: None)
     monkeypatch.setattr(torch.distributed, "init_process_group", lambda backend, **_: backends.append(backend))
     monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: None)
-    with joined("auto") as world:
+    with process_group("auto") as world:
         assert (world.rank, world.size) == (1, 2)
         assert devices.choose_device("cuda") == torch.device("cuda:1")
     assert selected[-1] == 1
     assert backends == ["cpu:gloo,cuda:nccl"]
-    with joined("cpu"):
+    with process_group("cpu"):
         pass
     assert backends[-1] == "gloo"
+
+
+def test_a_cpu_computes_in_float32_by_default() -> None:
+    assert devices.choose_precision("auto", torch.device("cpu"), pytest.fail) == torch.float32
+    assert devices.choose_precision("float32", torch.device("cpu"), pytest.fail) == torch.float32
+
+
+def test_float32_is_used_where_the_bfloat16_probe_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    dies = f"import os; os.kill(os.getpid(), {int(signal.SIGILL)})"
+    problem = devices.bfloat16_problem(dies)
+    assert problem == f"bfloat16 ends the process here with signal {int(signal.SIGILL)}"
+    monkeypatch.setattr(devices, "bfloat16_problem", lambda: problem)
+    messages: list[str] = []
+    assert devices.choose_precision("bfloat16", torch.device("cpu"), messages.append) == torch.float32
+    assert messages == [f"{problem}; float32 is used"]
+
+
+def test_the_bfloat16_probe_refuses_wrong_results() -> None:
+    assert devices.bfloat16_problem("assert False") == "bfloat16 gives wrong results here"
+    assert devices.bfloat16_problem("") is None
+
+
+def test_bfloat16_is_used_where_the_probe_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "bfloat16_problem", lambda: None)
+    assert devices.choose_precision("bfloat16", torch.device("cpu"), pytest.fail) == torch.bfloat16

@@ -12,8 +12,7 @@ from regard.config.training import TrainConfig
 from regard.nn.build import build
 from regard.tasks.registry import load_recipe
 from regard.tasks.translation.config import TranslationTrainConfig
-from regard.training.lion import Lion
-from regard.training.optimizers import make_optimizer
+from regard.training.optimizers import Lion, make_optimizer
 
 BETAS = (0.9, 0.99)
 
@@ -31,7 +30,7 @@ def by_hand(weights: list[float], gradients: list[list[float]], lr: float, decay
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_steps_are_the_formula(decay: float) -> None:
+def test_steps_follow_the_formula(decay: float) -> None:
     torch.manual_seed(0)
     weight = nn.Parameter(torch.randn(6, dtype=torch.float64))
     gradients = torch.randn(20, 6, dtype=torch.float64)
@@ -44,7 +43,7 @@ def test_steps_are_the_formula(decay: float) -> None:
     torch.testing.assert_close(weight, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
-def test_every_weight_moves_by_the_rate_whatever_its_gradient() -> None:
+def test_every_weight_changes_by_the_learning_rate_for_any_gradient() -> None:
     weight = nn.Parameter(torch.zeros(3))
     optimizer = Lion([{"params": [weight]}], lr=0.01)
     weight.grad = torch.tensor([1e-8, -1e8, 0.0])
@@ -52,17 +51,17 @@ def test_every_weight_moves_by_the_rate_whatever_its_gradient() -> None:
     torch.testing.assert_close(weight.detach(), torch.tensor([-0.01, 0.01, 0.0]))
 
 
-def test_the_direction_weighs_old_gradients_otherwise_than_the_momentum_does() -> None:
+def test_direction_and_momentum_weigh_gradients_differently() -> None:
     weight = nn.Parameter(torch.zeros(1))
     optimizer = Lion([{"params": [weight]}], lr=1.0, betas=BETAS)
-    for gradient in (10.0, -0.5):  # momentum 0.1; 0.9 * 0.1 - 0.1 * 0.5 = 0.04: still downwards
+    for gradient in (10.0, -0.5):  # momentum 0.1; 0.9 * 0.1 - 0.1 * 0.5 = 0.04: still positive
         weight.grad = torch.tensor([gradient])
         optimizer.step()
     assert weight.item() == -2.0
     assert optimizer.state[weight]["momentum"].item() == pytest.approx(0.99 * 0.1 - 0.01 * 0.5)
 
 
-def test_a_parameter_without_a_gradient_stays_and_has_no_state() -> None:
+def test_a_parameter_without_a_gradient_is_unchanged_and_has_no_state() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
     optimizer = Lion([{"params": [used, unused], "weight_decay": 0.5}], lr=0.1)
     used.grad = torch.ones(2)
@@ -71,37 +70,42 @@ def test_a_parameter_without_a_gradient_stays_and_has_no_state() -> None:
     assert unused not in optimizer.state
 
 
-def test_recipes_choose_it_and_decay_leaves_norms_biases_and_embeddings_alone() -> None:
+def test_recipes_select_lion_and_norms_biases_and_embeddings_do_not_decay() -> None:
     train = load_recipe("picturebook", {"train.optimizer": "lion", "train.weight_decay": 0.1}).train
     assert isinstance(train, TrainConfig)
     model = build(TransformerConfig(size="tiny", tie_embeddings="none"), 50, 50, 0)
     optimizer = make_optimizer(model, train)
     assert type(optimizer) is Lion
-    names = {id(each): name for name, each in model.named_parameters()}
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
     decayed = {
-        names[id(each)] for group in optimizer.param_groups if group["weight_decay"] for each in group["params"]
+        names[id(parameter)]
+        for group in optimizer.param_groups
+        if group["weight_decay"]
+        for parameter in group["params"]
     }
     assert decayed
     assert not [name for name in decayed if "norm" in name or "bias" in name or "embedding" in name]
     assert sum(len(group["params"]) for group in optimizer.param_groups) == len(names)
 
 
-def test_state_is_saved_and_read() -> None:
-    def made() -> tuple[nn.Linear, torch.optim.Optimizer]:
+def test_a_restored_state_gives_the_same_next_step() -> None:
+    def make_layer() -> tuple[nn.Linear, torch.optim.Optimizer]:
         torch.manual_seed(4)
         layer = nn.Linear(8, 8)
         settings = TranslationTrainConfig(steps=1, optimizer="lion", weight_decay=0.1)
         return layer, make_optimizer(layer, settings)
 
-    (one, first), (other, second) = made(), made()
+    (layer, optimizer), (copied, copied_optimizer) = make_layer(), make_layer()
     for _ in range(3):
-        one(torch.ones(2, 8)).pow(2).sum().backward()
-        first.step()
-        first.zero_grad()
-    other.load_state_dict(one.state_dict())
-    second.load_state_dict(copy.deepcopy(first.state_dict()))  # as from a file: no tensor is shared
-    for layer, optimizer in ((one, first), (other, second)):
         layer(torch.ones(2, 8)).pow(2).sum().backward()
         optimizer.step()
-    assert torch.equal(one.weight, other.weight)
-    assert torch.equal(one.bias, other.bias)
+        optimizer.zero_grad()
+    copied.load_state_dict(layer.state_dict())
+    copied_optimizer.load_state_dict(
+        copy.deepcopy(optimizer.state_dict())
+    )  # as from a file: no tensor is shared
+    for trained, stepped in ((layer, optimizer), (copied, copied_optimizer)):
+        trained(torch.ones(2, 8)).pow(2).sum().backward()
+        stepped.step()
+    assert torch.equal(layer.weight, copied.weight)
+    assert torch.equal(layer.bias, copied.bias)

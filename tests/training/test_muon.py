@@ -11,11 +11,17 @@ from regard.engine.library import kernels
 from regard.engine.ops import orthogonalize
 from regard.nn.build import build
 from regard.tasks.translation.config import TranslationTrainConfig
-from regard.training.muon import COEFFICIENTS, LIKE_ADAM, ROUNDS, Muon, orthogonal
-from regard.training.optimizers import make_optimizer
+from regard.training.optimizers import (
+    ADAM_UPDATE_RMS,
+    NEWTON_SCHULZ_COEFFICIENTS,
+    NEWTON_SCHULZ_STEPS,
+    Muon,
+    make_optimizer,
+    orthogonal,
+)
 
 
-def test_updates_stretch_no_direction() -> None:
+def test_singular_values_of_updates_are_near_one() -> None:
     torch.manual_seed(0)
     for rows, columns in ((32, 32), (64, 16), (16, 64)):
         skewed = torch.randn(3, rows, columns) * torch.logspace(0, -2, columns)
@@ -26,22 +32,26 @@ def test_updates_stretch_no_direction() -> None:
 
 @pytest.mark.skipif(kernels() is None, reason="there is no compiled library")
 @pytest.mark.parametrize("shape", [(1, 8, 8), (5, 24, 40), (3, 20, 20), (2, 16, 130)])
-def test_the_kernel_equals_its_twin(shape: tuple[int, int, int]) -> None:
+def test_the_kernel_equals_the_reference(shape: tuple[int, int, int]) -> None:
     torch.manual_seed(5)
     x = torch.randn(shape)
     scaled = x / x.norm(dim=(1, 2), keepdim=True)
-    twin = orthogonalize(scaled.double(), ROUNDS, COEFFICIENTS)  # PyTorch computes in float64
-    assert torch.allclose(orthogonalize(scaled, ROUNDS, COEFFICIENTS), twin.float(), atol=1e-4)
+    reference = orthogonalize(
+        scaled.double(), NEWTON_SCHULZ_STEPS, NEWTON_SCHULZ_COEFFICIENTS
+    )  # PyTorch computes in float64
+    assert torch.allclose(
+        orthogonalize(scaled, NEWTON_SCHULZ_STEPS, NEWTON_SCHULZ_COEFFICIENTS), reference.float(), atol=1e-4
+    )
 
 
-def test_directions_stay() -> None:
+def test_singular_vectors_are_kept() -> None:
     torch.manual_seed(1)
     matrix = torch.randn(1, 24, 24)
     u, _, v = torch.linalg.svd(matrix[0])
     assert torch.allclose(u.T @ orthogonal(matrix)[0] @ v.T, torch.eye(24), atol=0.35)
 
 
-def test_one_step_by_hand() -> None:
+def test_the_first_step_is_the_formula() -> None:
     torch.manual_seed(2)
     weight, bias = nn.Parameter(torch.randn(4, 8)), nn.Parameter(torch.zeros(4))
     optimizer = Muon(
@@ -52,7 +62,7 @@ def test_one_step_by_hand() -> None:
     weight.grad, bias.grad = gradient.clone(), torch.tensor([1.0, -1.0, 2.0, -2.0])
     optimizer.step()
     # Nesterov on a momentum that begins at zero: 0.05 g + 0.95 (0.05 g), a multiple of g.
-    expected = before - 0.1 * LIKE_ADAM * 8**0.5 * orthogonal(gradient.unsqueeze(0))[0]
+    expected = before - 0.1 * ADAM_UPDATE_RMS * 8**0.5 * orthogonal(gradient.unsqueeze(0))[0]
     assert torch.allclose(weight, expected, atol=1e-4)
     assert torch.allclose(bias, torch.tensor([-0.1, 0.1, -0.1, 0.1]), atol=1e-6)  # Adam's first step
 
@@ -60,34 +70,41 @@ def test_one_step_by_hand() -> None:
 def test_embeddings_norms_and_biases_are_left_to_adam() -> None:
     model = build(TransformerConfig(size="tiny", tie_embeddings="none"), 50, 50, 0)
     optimizer = make_optimizer(model, TranslationTrainConfig(steps=1, optimizer="muon"))
-    turned = {id(each) for group in optimizer.param_groups if group["orthogonal"] for each in group["params"]}
-    names = {name for name, each in model.named_parameters() if id(each) in turned}
+    orthogonal_ids = {
+        id(parameter)
+        for group in optimizer.param_groups
+        if group["orthogonal"]
+        for parameter in group["params"]
+    }
+    names = {name for name, parameter in model.named_parameters() if id(parameter) in orthogonal_ids}
     assert names == {
         name
-        for name, each in model.named_parameters()
-        if each.dim() == 2 and "embedding" not in name and "output_weight" not in name
+        for name, parameter in model.named_parameters()
+        if parameter.dim() == 2 and "embedding" not in name and "output_weight" not in name
     }
-    every = [each for group in optimizer.param_groups for each in group["params"]]
-    assert len(every) == len(list(model.parameters()))
+    updated = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    assert len(updated) == len(list(model.parameters()))
 
 
-def test_state_is_saved_and_read() -> None:
+def test_a_restored_state_gives_the_same_next_step() -> None:
     torch.manual_seed(3)
 
-    def made() -> tuple[nn.Linear, torch.optim.Optimizer]:
+    def make_layer() -> tuple[nn.Linear, torch.optim.Optimizer]:
         torch.manual_seed(4)
         layer = nn.Linear(8, 8)
         return layer, make_optimizer(layer, TranslationTrainConfig(steps=1, optimizer="muon"))
 
-    (one, first), (other, second) = made(), made()
+    (layer, optimizer), (copied, copied_optimizer) = make_layer(), make_layer()
     for _ in range(3):
-        one(torch.ones(2, 8)).pow(2).sum().backward()
-        first.step()
-        first.zero_grad()
-    other.load_state_dict(one.state_dict())
-    second.load_state_dict(copy.deepcopy(first.state_dict()))  # as from a file: no tensor is shared
-    for layer, optimizer in ((one, first), (other, second)):
         layer(torch.ones(2, 8)).pow(2).sum().backward()
         optimizer.step()
-    assert torch.equal(one.weight, other.weight)
-    assert torch.equal(one.bias, other.bias)
+        optimizer.zero_grad()
+    copied.load_state_dict(layer.state_dict())
+    copied_optimizer.load_state_dict(
+        copy.deepcopy(optimizer.state_dict())
+    )  # as from a file: no tensor is shared
+    for trained, stepped in ((layer, optimizer), (copied, copied_optimizer)):
+        trained(torch.ones(2, 8)).pow(2).sum().backward()
+        stepped.step()
+    assert torch.equal(layer.weight, copied.weight)
+    assert torch.equal(layer.bias, copied.bias)

@@ -1,4 +1,4 @@
-"""Settings of the process while training, and that they end with it."""
+"""Process settings during training, and that they are restored."""
 
 import gc
 import random
@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from regard.tasks.signals import asked_to_stop
-from regard.training.process import OBJECTS, flushes_denormals, preserved_rng, training_process
+from regard.tasks.signals import stop_on_signals
+from regard.training.process import GC_THRESHOLD, flushes_denormals, preserved_rng, training_process
 
 
 def test_settings_hold_within_the_block_only() -> None:
     tiny, before = torch.tensor(1e-40), (gc.get_threshold(), gc.get_freeze_count())
     with training_process():
-        assert gc.get_threshold()[0] == OBJECTS
+        assert gc.get_threshold()[0] == GC_THRESHOLD
         assert gc.get_freeze_count() > 0
         assert flushes_denormals()
         assert tiny * 1.0 == 0
@@ -29,7 +29,7 @@ def test_nested_blocks_restore_at_the_end_of_the_outer_one() -> None:
     with training_process():
         with training_process():
             pass
-        assert gc.get_threshold()[0] == OBJECTS
+        assert gc.get_threshold()[0] == GC_THRESHOLD
         assert flushes_denormals()
         assert gc.get_freeze_count() > 0
     assert (gc.get_threshold(), gc.get_freeze_count(), flushes_denormals()) == (before, 0, False)
@@ -48,7 +48,7 @@ def test_an_error_restores_too() -> None:
     assert not flushes_denormals()
 
 
-def test_random_numbers_go_on_where_they_were() -> None:
+def test_the_random_state_continues_where_it_was() -> None:
     def drawn() -> tuple[float, float, float]:
         return random.random(), float(np.random.random()), float(torch.rand(1))  # noqa: NPY002
 
@@ -70,7 +70,7 @@ def test_lessons_leave_the_random_state() -> None:
     from regard.lessons import bottleneck
 
     before = torch.get_rng_state().tolist()
-    bottleneck.measure(longest=4, size=8, steps=2, lines=4)
+    bottleneck.measure(max_length=4, size=8, steps=2, lines=4)
     assert torch.get_rng_state().tolist() == before
 
 
@@ -78,7 +78,7 @@ def test_a_signal_handler_that_python_did_not_install_stays(monkeypatch: pytest.
     real = signal.getsignal
     monkeypatch.setattr(signal, "getsignal", lambda number: None if number == signal.SIGTERM else real(number))
     interrupt, terminate = real(signal.SIGINT), real(signal.SIGTERM)
-    with asked_to_stop() as asked:
-        assert real(signal.SIGINT) == asked.note
+    with stop_on_signals() as stop:
+        assert real(signal.SIGINT) == stop.note
         assert real(signal.SIGTERM) is terminate
     assert (real(signal.SIGINT), real(signal.SIGTERM)) == (interrupt, terminate)

@@ -5,7 +5,7 @@ import pytest
 from regard.training.schedules import constant, cosine, inverse_sqrt, linear, noam
 
 
-def test_noam_as_the_text_has_it() -> None:
+def test_noam_has_the_values_of_the_report() -> None:
     lr = noam(d_model=512, warmup=3000)
     assert f"{lr(2):.1e}" == "5.4e-07"
     assert f"{max(lr(step) for step in range(1, 9000)):.1e}" == "8.1e-04"
@@ -16,14 +16,14 @@ def test_noam_as_the_text_has_it() -> None:
 @pytest.mark.parametrize(
     "schedule", [inverse_sqrt(0.01, 100), constant(0.01, 100), cosine(0.01, 100, 1000), linear(0.01, 100, 1000)]
 )
-def test_warm_up_is_straight_and_peaks_where_it_says(schedule) -> None:
+def test_warm_up_is_linear_up_to_the_peak(schedule) -> None:
     assert schedule(1) == pytest.approx(0.0001)
     assert schedule(50) == pytest.approx(0.005)
     assert schedule(100) == pytest.approx(0.01)
     assert all(schedule(step) <= 0.01 + 1e-12 for step in range(1, 1200))
 
 
-def test_how_each_comes_down() -> None:
+def test_decay_of_each_schedule() -> None:
     assert inverse_sqrt(0.01, 100)(400) == pytest.approx(0.005)
     assert constant(0.01)(1) == constant(0.01)(10**6) == 0.01
     assert cosine(0.01, 100, 1000)(550) == pytest.approx(0.005)

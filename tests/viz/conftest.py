@@ -1,22 +1,22 @@
-"""Pages opened in a real browser, without a network."""
+"""Fixture that opens pages in a real browser, offline."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.chromium import Opened
+from support.chromium import OpenedPage
 
 
 @pytest.fixture
-def opened(browser, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """Opens HTML from a file, offline; at the end nothing may have gone wrong in any page."""
-    pages: list[Opened] = []
+def opened(browser, tmp_path: Path) -> Iterator[Callable[..., OpenedPage]]:
+    """Opens HTML from a file, offline; fails at the end if any page reported an error."""
+    pages: list[OpenedPage] = []
 
-    def call(html: str, **context) -> Opened:
-        pages.append(Opened(browser, html, tmp_path / f"{len(pages)}.html", **context))
+    def open_page(html: str, **context) -> OpenedPage:
+        pages.append(OpenedPage(browser, html, tmp_path / f"{len(pages)}.html", **context))
         return pages[-1]
 
-    yield call
-    for each in pages:
-        each.page.context.close()
-        assert each.complaints == []
+    yield open_page
+    for page in pages:
+        page.page.context.close()
+        assert page.errors == []

@@ -39,7 +39,7 @@ def answer(
 
     regard answer runs/qa questions.tsv --json
     """
-    from regard.data.lines import numbered_lines
+    from regard.data.text_files import numbered_lines
     from regard.tasks.question_answering.model import QuestionAnswerer
 
     answerer = QuestionAnswerer.load(run)

@@ -34,7 +34,7 @@ def speed(
 
     Takes some minutes; --quick is shorter.
     """
-    from regard.bench.decoding import decoding_speed
+    from regard.tasks.translation.speed import decoding_speed
 
     if not source.is_file():
         raise RegardError(f"{source}: there is no such file")
@@ -56,14 +56,14 @@ def reduction(
 
     Also the input length from which reduction is faster. Takes some minutes; --quick is shorter.
     """
-    from regard.bench import reduction as measurements
     from regard.cli.terminal import log
+    from regard.tasks.reduction_benchmark import measure_reduction
+    from regard.viz.charts import draw_reduction
     from regard.viz.figure import save_as
-    from regard.viz.reduction import draw_reduction
 
     if output.suffix not in (".png", ".svg"):
         raise RegardError(f"{output}: the picture is written as .png or .svg")
-    result = measurements.bench(run, data, quick=quick, tell=log)
+    result = measure_reduction(run, data, quick=quick, log=log)
     write(result.as_json(), result.as_text(), None, as_json)
     save_as(draw_reduction(result.as_json()), output)
     log(f"picture: {output}")
@@ -72,8 +72,8 @@ def reduction(
 @app.command(epilog="Example: regard bench paint runs/paint --quick")
 def paint(run: Run, quick: Quick = False, output: JsonFile = None, as_json: AsJson = False) -> None:
     """Time of each part of a diffusion model, and the speed-up by token merging."""
-    from regard.bench.painting import profile
     from regard.tasks.diffusion.model import ImageGenerator
+    from regard.tasks.diffusion.profile import profile
 
     result = profile(ImageGenerator.load(run), rounds=3 if quick else 7)
     write({**asdict(result), "attention": result.attention}, result.as_text(), output, as_json)

@@ -39,19 +39,19 @@ def classify(
     """
     from regard.tasks import load
     from regard.tasks.classification.model import Classifier
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.tasks.image_classification.model import ImageClassifier
 
     loaded = load(run)
     if loaded.spec.reads == "image":
         image_classifier = ImageClassifier.of(loaded)
         if merge is not None:
-            image_classifier.merge(amounts_of(merge))
+            image_classifier.merge(parse_merge_amounts(merge))
         classify_images(image_classifier, files or [], output, as_json)
         return
     classifier = Classifier.of(loaded, "classifies texts or images")
     if merge is not None:
-        classifier.merge(amounts_of(merge))
+        classifier.merge(parse_merge_amounts(merge))
 
     def labels(lines: list[Line]) -> Iterator[str]:
         pairs = classifier.pairs if classifier.pairs is not None else "\t" in lines[0].text

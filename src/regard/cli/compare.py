@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.arguments import AsJson, Beam, Source, Target
 from regard.errors import RegardError
-from regard.lessons.lesson import Table
+from regard.lessons import Table
 
 if TYPE_CHECKING:
     from regard.tasks.comparison import Comparison
@@ -72,7 +72,7 @@ def write(comparison: "Comparison", path: Path, outputs: Sequence[Path]) -> None
     Raises:
         RegardError: the file cannot be written.
     """
-    from regard.viz.comparison import draw_comparison
+    from regard.viz.charts import draw_comparison
     from regard.viz.figure import save_as
 
     try:

@@ -18,13 +18,13 @@ def doctor(as_json: AsJson = False) -> None:
     from regard.tasks import doctor as checks
 
     console = Console(highlight=False)
-    findings: list[checks.Finding] = []
-    for finding in checks.examine():
+    findings: list[checks.CheckResult] = []
+    for finding in checks.run_checks():
         findings.append(finding)
         if not as_json:
-            mark = "[green]✓[/]" if finding.well else "[red]✗[/]"
-            console.print(f"{mark} [bold]{finding.check}[/]: {escape(finding.told)}", soft_wrap=True)
-    failed = [finding.check for finding in findings if not finding.well]
+            mark = "[green]✓[/]" if finding.passed else "[red]✗[/]"
+            console.print(f"{mark} [bold]{finding.check}[/]: {escape(finding.message)}", soft_wrap=True)
+    failed = [finding.check for finding in findings if not finding.passed]
     if as_json:
         print(json.dumps(checks.as_json(findings), ensure_ascii=False))
     else:

@@ -39,11 +39,11 @@ def evaluate(
     """
     from regard.cli.terminal import plain_warnings, print_summary
     from regard.tasks import load
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.tasks.spec import EvaluateOptions
 
     loaded = load(run, *(ensemble or []))
-    amounts = None if merge is None else amounts_of(merge)
+    amounts = None if merge is None else parse_merge_amounts(merge)
     options = EvaluateOptions(source, target, beam, batch_size, data, amounts)
     with plain_warnings():
         result = loaded.spec.evaluate(loaded, options)

@@ -30,7 +30,7 @@ def export(
 
     regard export runs/mine --to huggingface exported/huggingface
     """
-    from regard.tasks.exporting import export as export_run
+    from regard.tasks.export import export as export_run
 
     exported = export_run(run, to, folder, quantize, source)
     check = exported.check

@@ -70,8 +70,7 @@ def generate(
 
     regard generate runs/gpt --file prompts.txt --tokens 50 --seed 7 --json
     """
-    from regard.decoding.generator import GenerationConfig
-    from regard.decoding.generator import samples as with_consecutive_seeds
+    from regard.decoding.generator import GenerationConfig, with_following_seeds
     from regard.decoding.sampling import SamplingConfig
     from regard.tasks.language_modeling.model import LanguageModel
 
@@ -89,14 +88,14 @@ def generate(
     if prompts and file is not None:
         raise RegardError("give prompts as arguments or with --file, not both")
     loaded = LanguageModel.load(run)
-    configs = with_consecutive_seeds(config, samples)
+    configs = with_following_seeds(config, samples)
     with memory_hint(memory_advice(config)), open_output(output) as out:
         if prompts and len(prompts) == 1 and samples == 1 and not as_json:
             stream(loaded.stream(prompts[0], config), prompts[0], out)
             return
         first = True
         for batch in prompt_batches(prompts or [], file):
-            by_seed = [loaded.write(batch, seed_config) for seed_config in configs]
+            by_seed = [loaded.complete(batch, seed_config) for seed_config in configs]
             for completions in zip(*by_seed, strict=True):  # those of one prompt together
                 for completion in completions:
                     if as_json:
@@ -150,6 +149,6 @@ def paragraph(completion: "Completion", first: bool, out: TextIO) -> str:
 
 def printable(text: str, out: TextIO) -> str:
     """The text, without control characters if the output is a terminal."""
-    from regard.viz.terminal import harmless
+    from regard.viz.terminal import printable
 
-    return "\n".join(map(harmless, text.split("\n"))) if out.isatty() else text
+    return "\n".join(map(printable, text.split("\n"))) if out.isatty() else text

@@ -26,9 +26,9 @@ def import_folder(
 
     Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
     """
-    from regard.tasks.importing import import_folder as import_as_run
+    from regard.tasks.import_run import import_run
 
-    imported = import_as_run(folder, out)
+    imported = import_run(folder, out)
     if as_json:
         summary = asdict(imported)
         del summary["model"]
@@ -36,7 +36,9 @@ def import_folder(
         return
     labels = f", labels {', '.join(imported.labels)}" if imported.labels else ""
     fresh = (
-        f"; not in the checkpoint, randomly initialized: {', '.join(imported.fresh)}" if imported.fresh else ""
+        f"; not in the checkpoint, randomly initialized: {', '.join(imported.new_weights)}"
+        if imported.new_weights
+        else ""
     )
     print(f"{imported.task}: {imported.model}, {imported.parameters:,} parameters{labels}{fresh}")
     print(f"run:     {out}")

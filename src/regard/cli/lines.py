@@ -54,7 +54,7 @@ def line_batches(files: list[Path]) -> Iterator[list[Line]]:
 
 
 def numbered(files: list[Path], interactive: bool) -> Iterator[Line]:
-    from regard.data.lines import numbered_lines
+    from regard.data.text_files import numbered_lines
 
     if not files:
         for number, text in enumerate(standard_input(interactive), start=1):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from regard.tasks.image_classification.model import ImageClassifier
-    from regard.viz.images import ImageAttention
-    from regard.viz.payload import AttentionMaps, Layer
+    from regard.viz.attention_maps import AttentionMaps, Layer
+    from regard.viz.image_attention import ImageAttention
 
 KINDS = {".html": "page", ".svg": "picture", ".png": "picture", ".json": "payload"}
 
@@ -87,18 +87,18 @@ def show_text(
 ) -> None:
     """Write the file and print its path; without a file, print a heat map."""
     from regard.viz.figure import save_as
-    from regard.viz.page import page
-    from regard.viz.terminal import harmless
+    from regard.viz.html_page import attention_page
+    from regard.viz.terminal import printable
 
     view = View.of(maps, layer, head, words)
     if output is not None and output.suffix == ".html":
-        write(output, page(maps, layer, head, words=words))
+        write(output, attention_page(maps, layer, head, words=words))
     elif output is not None and output.suffix == ".json":
         write(output, json.dumps(payload(view).as_json(), separators=(",", ":")) + "\n")
     elif output is not None:
         save_as(picture(view), output)
-    if maps.written is not maps.read:  # an encoder writes no text
-        print(harmless(maps.written.text))
+    if maps.output is not maps.input:  # an encoder writes no text
+        print(printable(maps.output.text))
     print(f"{KINDS[output.suffix]}: {output}" if output is not None else heat_map(view))
 
 
@@ -115,10 +115,10 @@ class View:
 
     @classmethod
     def of(cls, maps: "AttentionMaps", layer: str | None, head: int | None, words: bool) -> "View":
-        from regard.viz.choice import check_head, chosen_layer, every_layer
+        from regard.viz.analysis import all_layers, check_head, select_layer
 
-        name = chosen_layer(maps, layer)
-        chosen = every_layer(maps)[name]
+        name = select_layer(maps, layer)
+        chosen = all_layers(maps)[name]
         check_head(name, chosen, head)
         if words:
             maps, chosen = maps.in_words(), chosen.in_words()
@@ -127,7 +127,7 @@ class View:
 
 def picture(view: View) -> "Figure":
     """One head, all heads of a chosen layer, or the alignment."""
-    from regard.viz.heads import draw_heads, draw_matrix
+    from regard.viz.heatmaps import draw_heads, draw_matrix
 
     if view.head is not None:
         return draw_matrix(view.layer.weights[view.head], view.layer, f"{view.name}, head {view.head}")
@@ -138,26 +138,26 @@ def picture(view: View) -> "Figure":
 
 def payload(view: View) -> "AttentionMaps":
     """All layers, or the chosen layer or head."""
-    from regard.viz.payload import AttentionMaps, Layer
+    from regard.viz.attention_maps import AttentionMaps, Layer
 
     if not view.is_chosen and view.head is None:
         return view.maps
     weights = view.layer.weights if view.head is None else view.layer.weights[view.head : view.head + 1]
-    layer = Layer(view.layer.left, view.layer.right, weights)
-    return AttentionMaps(view.maps.read, view.maps.written, {view.name: layer})
+    layer = Layer(view.layer.queries, view.layer.keys, weights)
+    return AttentionMaps(view.maps.input, view.maps.output, {view.name: layer})
 
 
 def heat_map(view: View) -> str:
     """The mean of the heads, or one head, as a heat map of block characters."""
     from rich.console import Console
 
-    from regard.viz.terminal import shaded
+    from regard.viz.terminal import text_heatmap
 
     layer, head, heads = view.layer, view.head, len(view.layer.weights)
     weights = layer.weights.mean(0) if head is None else layer.weights[head]
     which = "" if heads == 1 else f", mean of {heads} heads" if head is None else f", head {head}"
-    caption = f"{view.name}{which}\n{layer.left.name}, from top to bottom, attends to {layer.right.name}"
-    return f"\n{caption}\n\n{shaded(weights, layer.left.labels, layer.right.labels, Console().width)}"
+    caption = f"{view.name}{which}\n{layer.queries.name}, from top to bottom, attends to {layer.keys.name}"
+    return f"\n{caption}\n\n{text_heatmap(weights, layer.queries.labels, layer.keys.labels, Console().width)}"
 
 
 def show_image(
@@ -169,24 +169,26 @@ def show_image(
     merge: str | None,
 ) -> None:
     """As `show_text` for an image: attention of the class token, and merged patches."""
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.viz.figure import save_as
-    from regard.viz.images import draw_groups, draw_seen, image_page
-    from regard.viz.terminal import harmless
+    from regard.viz.image_attention import draw_image_attention, draw_merged_patches, image_attention_page
+    from regard.viz.terminal import printable
 
     if not image.strip():
         raise RegardError(f"{loaded.folder.path} is an image model; give an image file")
-    seen = loaded.seen(image, () if merge is None else amounts_of(merge))
-    print(harmless(seen.title))
+    seen = loaded.seen(image, () if merge is None else parse_merge_amounts(merge))
+    print(printable(seen.title))
     if output is None:
         print(image_heat_map(seen, layer, head))
         return
     if output.suffix == ".html":
-        write(output, image_page(seen, layer, head))
+        write(output, image_attention_page(seen, layer, head))
     elif output.suffix == ".json":
         write(output, json.dumps(seen.maps.as_json(), separators=(",", ":")) + "\n")
     else:
-        save_as(draw_groups(seen) if merge is not None else draw_seen(seen, layer, head), output)
+        save_as(
+            draw_merged_patches(seen) if merge is not None else draw_image_attention(seen, layer, head), output
+        )
     print(f"{'page' if output.suffix == '.html' else 'written'}: {output}")
 
 
@@ -194,16 +196,16 @@ def image_heat_map(seen: "ImageAttention", name: str | None, head: int | None) -
     """Attention of the class token, or the mean over all patches, as a heat map of patches."""
     from rich.console import Console
 
-    from regard.viz.choice import check_head, chosen_layer, every_layer
-    from regard.viz.terminal import shaded
+    from regard.viz.analysis import all_layers, check_head, select_layer
+    from regard.viz.terminal import text_heatmap
 
-    name = chosen_layer(seen.maps, name)
-    layer = every_layer(seen.maps)[name]
+    name = select_layer(seen.maps, name)
+    layer = all_layers(seen.maps)[name]
     check_head(name, layer, head)
     rows, columns = ([str(number) for number in range(count)] for count in (seen.rows, seen.columns))
     which = f", head {head}" if head is not None else ", mean of the heads" if len(layer.weights) > 1 else ""
-    query = "the class token" if seen.before else "the mean of all patches"
-    shades = shaded(seen.over(layer, head), rows, columns, Console().width)
+    query = "the class token" if seen.prefix_tokens else "the mean of all patches"
+    shades = text_heatmap(seen.patch_weights(layer, head), rows, columns, Console().width)
     return f"\n{name}{which}: attention of {query}\n\n{shades}"
 
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import typer
 
 from regard import __version__
-from regard.arithmetic import enable_reproducible_mkl
 from regard.cli import (
     answer,
     bench,
@@ -41,6 +40,7 @@ from regard.cli import (
 )
 from regard.cli.mistakes import UsageError, usage_message
 from regard.errors import RegardError, is_out_of_memory
+from regard.mkl import enable_reproducible_mkl
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Train": {

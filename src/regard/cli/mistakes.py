@@ -114,14 +114,14 @@ def description(hint: Any) -> str:
 
 def wrong_value(context: Any, parameter: Any, arguments: Sequence[str]) -> str | None:
     """Why a value of an option is refused, in the words of a recipe's key; None if it is not."""
-    from regard.config.schema import Typed, coerce, read_value
+    from regard.config.schema import CommandLineValue, coerce, parse_value
 
     hint = value_type(context.command, parameter)
     if not description(hint):
         return None
     for raw in typed_values(option_names(parameter), arguments):
         try:
-            coerce(hint, Typed(raw, read_value(raw)), name_of(parameter))
+            coerce(hint, CommandLineValue(raw, parse_value(raw)), name_of(parameter))
         except RecipeError as mistake:
             return str(mistake)
     return None

@@ -155,13 +155,13 @@ class Key:
 
 def keys_of(section: Any, path: str = "", kinds: str = "") -> Iterator[Key]:
     """The keys of a recipe, section by section; `kinds` is what the first key of a section allows."""
-    from regard.config.schema import accepts_table, describe, dotted, tag_choice
+    from regard.config.schema import describe, join_keys, tag_value
 
     hints = get_type_hints(type(section), include_extras=True)
     for index, field in enumerate(dataclasses.fields(section)):
-        value, hint, key = getattr(section, field.name), hints[field.name], dotted(path, field.name)
+        value, hint, key = getattr(section, field.name), hints[field.name], join_keys(path, field.name)
         if dataclasses.is_dataclass(value):
-            choices = [tag_choice(option) for option in get_args(hint) if accepts_table(option)]
+            choices = [tag_value(option) for option in get_args(hint) if dataclasses.is_dataclass(option)]
             yield from keys_of(value, key, f"one of {', '.join(choices)}" if choices else "")
         else:
             yield Key(key, value, kinds if kinds and index == 0 else describe(hint))

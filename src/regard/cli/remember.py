@@ -36,8 +36,8 @@ def remember(
     """
     from regard.cli.terminal import Terminal
     from regard.tasks.run_folder import RunFolder
-    from regard.tasks.translation.memory import remember as build_memory
-    from regard.tasks.translation.neighbours import forget as remove_memory
+    from regard.tasks.translation.datastore import build_datastore as build_memory
+    from regard.tasks.translation.datastore_file import delete_datastore as remove_memory
 
     if forget:
         if source or target:

@@ -85,13 +85,13 @@ def serve(
 def run_server(listener: socket.socket, app: "Application", limits: "ConnectionLimits") -> None:
     """Serve until SIGINT or SIGTERM, answer the accepted requests, and return."""
     from regard.server.http_server import Server
-    from regard.tasks.signals import asked_to_stop
+    from regard.tasks.signals import stop_on_signals
 
     def on_listening() -> None:
         log(f"serving {', '.join(app.registry.models)}; Ctrl-C stops")
         print(url_of(listener), flush=True)
 
-    with asked_to_stop() as stop:
+    with stop_on_signals() as stop:
         Server(app, stop, on_listening, limits).run([listener])
     app.join()
     log(f"stopped: {int(app.registry.metrics.requests.total()):,} requests were answered")

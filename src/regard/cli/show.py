@@ -11,7 +11,7 @@ from regard.errors import RegardError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from regard.lessons.lesson import Lesson
+    from regard.lessons import Lesson
 
 app = typer.Typer(
     name="show",
@@ -102,7 +102,9 @@ def bottleneck(
     from regard.cli.terminal import log
     from regard.lessons import bottleneck as lesson
 
-    result = lesson.measure(task, longest=longest, size=size, steps=steps, lines=lines, seed=seed, progress=log)
+    result = lesson.measure(
+        task, max_length=longest, size=size, steps=steps, lines=lines, seed=seed, progress=log
+    )
     present("bottleneck", result, lesson.draw(result), out, json)
 
 
@@ -120,7 +122,7 @@ def smoothing(
 
     chosen = sorted(set(smoothing)) if smoothing else [0.0, 0.1, 0.2, 0.4]
     shown = next((value for value in chosen if value > 0), 0.0)
-    result = lesson.compute(chosen, shown=shown)
+    result = lesson.compute(chosen, target_smoothing=shown)
     present("smoothing", result, lesson.draw(result), out, json)
 
 

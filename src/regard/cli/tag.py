@@ -27,12 +27,12 @@ def tag(
 
     Example:  echo "Empire State Building in New York" | regard tag runs/ner
     """
-    from regard.tasks.encoder.reduction import amounts_of
+    from regard.tasks.encoder.reduction import parse_merge_amounts
     from regard.tasks.tagging.model import Tagger
 
     tagger = Tagger.load(run)
     if merge is not None:
-        tagger.merge(amounts_of(merge))
+        tagger.merge(parse_merge_amounts(merge))
 
     def tags(lines: list[Line]) -> Iterator[str]:
         sentences = [line.text.split() for line in lines] if words else [line.text for line in lines]

@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from regard.lessons.lesson import Table
+    from regard.lessons import Table
     from regard.tasks.results import Summary
 
 

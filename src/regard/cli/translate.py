@@ -64,19 +64,19 @@ def translate(
     from regard.data.corpus import read_lines
     from regard.decoding import SamplingConfig
     from regard.decoding.translator import WINDOW
-    from regard.tasks.engines import open_engine
-    from regard.tasks.shares import write_in_shares
+    from regard.tasks.distributed_output import write_distributed
+    from regard.tasks.translation.exported_translator import open_translator
     from regard.tasks.translation.model import memory_advice
-    from regard.training.distributed import joined, processes
+    from regard.training.distributed import process_group, world_size
 
-    if processes() > 1 and (not files or output is None):
+    if world_size() > 1 and (not files or output is None):
         raise RegardError("with several processes, FILE and -o are required")
-    loaded = open_engine(run, engine, ensemble or [])
+    loaded = open_translator(run, engine, ensemble or [])
     options = loaded.options(beam, nbest)
     sampling = None if seed is None else SamplingConfig(seed, temperature)
     batch_size = batch_size or loaded.recipe.decode.batch_size
     interactive = not files and sys.stdin.isatty()
-    with joined() as world, memory_hint(memory_advice(batch_size, options.beam)):
+    with process_group() as world, memory_hint(memory_advice(batch_size, options.beam)):
         lines = (line for file in files for line in read_lines(file)) if files else standard_input(interactive)
         loaded.pipeline.freeze()
         windows = loaded.pipeline.stream(
@@ -86,15 +86,15 @@ def translate(
             window=1 if interactive else WINDOW,
             sampling=sampling,
             long=long,
-            tell=LimitedLog(),
-            share=(world.rank, world.size),
+            warn=LimitedLog(),
+            shard=(world.rank, world.size),
         )
         texts = (
             "".join(result_line(translation, options.nbest, as_json) for translation in window)
             for window in windows
         )
         if world.size > 1 and output is not None:
-            write_in_shares(texts, output, world)  # each process writes its share; the first one joins them
+            write_distributed(texts, output, world)  # each process writes its share; the first one joins them
             return
         with open_output(output) as out:
             for text in texts:

@@ -1,1 +1,1 @@
-"""Configuration: frozen dataclasses read from TOML, and the sections that several tasks share."""
+"""Recipes: frozen dataclasses read from TOML, and the sections that several tasks share."""

@@ -1,4 +1,4 @@
-"""Data sections that `regard.data` reads by."""
+"""Data sections of recipes that several tasks, or `regard.data`, use."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -7,53 +7,63 @@ from regard.config.schema import Count, NotNegative, Positive, Range, Share, Who
 
 
 @dataclass(frozen=True)
-class Files:
-    """Where the examples are."""
+class FilesDataConfig:
+    """Files with the examples."""
 
     path: str | None = None
-    """The folder that files are looked for in."""
+    """Folder that relative file names refer to."""
     train: str | None = None
+    """Training file."""
     valid: str | None = None
-    """Without a file for it, validation is held out from the training examples."""
+    """Validation file; default: held out from the training examples."""
     test: str | None = None
-    """Without a file for it, the run is measured on the validation examples."""
+    """Test file; default: scores are computed on the validation examples."""
     held_out: Annotated[float, Range(above=0, at_most=0.5)] = 0.1
-    """Share of the training examples for validation, where it has no file."""
+    """Share of the training examples held out for validation if there is no validation file."""
 
 
 @dataclass(frozen=True)
 class PairDataConfig:
-    """Where the sentence pairs are: two files of a user's, or a corpus known by name."""
+    """Sentence pairs: from files, or a named corpus."""
 
     corpus: Literal["files", "picturebook", "multi30k", "tatoeba-eng-fra"] = "files"
+    """Your own files, or a corpus by name."""
     path: str | None = None
-    """The folder a named corpus lies in; without it, the cache. Files are looked for in it too."""
+    """Folder of a named corpus (default: the cache), or that relative file names refer to."""
     source: str | None = None
+    """Source sentences, one per line; or one table (.tsv, .csv, .jsonl) with both columns named."""
     target: str | None = None
-    """Line-aligned files; or one table (.tsv, .csv, .jsonl) as the source, with both columns named."""
+    """Target sentences, line by line."""
     valid_source: str | None = None
+    """Validation source; default: held out from the training pairs."""
     valid_target: str | None = None
+    """Validation target."""
     test_source: str | None = None
+    """Test source; default: held out from the training pairs."""
     test_target: str | None = None
-    """Without files for them, validation and test are held out from the training pairs."""
+    """Test target."""
     source_column: str | None = None
+    """Column of a table with the source sentences."""
     target_column: str | None = None
+    """Column of a table with the target sentences."""
     source_language: str = "de"
+    """Source language code."""
     target_language: str = "en"
+    """Target language code."""
     form: Literal["raw", "tok"] = "raw"
-    """multi30k: sentences as written, or lower-cased and tokenized as the literature scores them."""
+    """multi30k: raw sentences, or lowercased and tokenized as in the literature."""
     held_out: Count = 1000
-    """Pairs for validation and as many for the test, where they are held out; at most a tenth in all."""
+    """Pairs held out for validation, and as many for the test; together at most a tenth of the pairs."""
     pairs: Whole = 0
-    """At most so many training pairs; 0 means all."""
+    """Maximum number of training pairs; 0: all."""
     max_length: Count = 200
-    """Pairs with more words than this on a side are dropped, and counted."""
+    """Drop pairs with more words than this on one side."""
     ratio: Annotated[float, Range(at_least=1)] = 9.0
-    """Pairs in which one side has so many times the words of the other are dropped, and counted."""
+    """Drop pairs whose length ratio in words is above this."""
 
     def __post_init__(self) -> None:
         if self.corpus == "files" and self.source is None:
-            raise ValueError("source: this key is missing; it is the file with the sentences to translate from")
+            raise ValueError("source: this key is missing; it is the file with the source sentences")
         if self.corpus != "files" and (self.source or self.target):
             raise ValueError(f'source: files are read with corpus = "files", not with {self.corpus}')
         for name in ("valid", "test"):
@@ -63,32 +73,36 @@ class PairDataConfig:
 
 @dataclass(frozen=True)
 class ImageDataConfig:
-    """Images with a label each: idx files as MNIST's, or a folder with a folder for each label."""
+    """Labelled images: IDX files (as of MNIST), or one folder per label."""
 
     path: str | None = None
-    """The folder: idx files in it, or train/LABEL/..., valid/LABEL/..., test/LABEL/..., or LABEL/..."""
+    """Folder with IDX files, with train/LABEL/..., valid/LABEL/... and test/LABEL/..., or with LABEL/..."""
     held_out: Annotated[float, Range(above=0, at_most=0.5)] = 0.05
-    """Share of the training images for validation, where it has no images of its own."""
+    """Share of the training images held out for validation if there are no validation images."""
     shift: Share = 0.0
-    """Images are moved by chance in each epoch, by up to this share of their size, ..."""
+    """Augmentation: random shift by up to this share of the image size."""
     rotate: Annotated[float, Range(at_least=0, at_most=180)] = 0.0
-    """... turned by up to so many degrees, ..."""
+    """Augmentation: random rotation by up to so many degrees."""
     crop: Share = 0.0
-    """... cut by up to this share of their size and drawn out again, or shrunk by as much, ..."""
+    """Augmentation: random zoom in or out by up to this share of the image size."""
     flip: bool = False
-    """... and half of them mirrored."""
+    """Augmentation: horizontal flip of half of the images."""
 
 
 @dataclass(frozen=True)
 class CurveDataConfig:
-    """Points to regress on: y = 2 sin(x) + x^0.8 + noise, or two columns of a file."""
+    """Regression points: sampled from y = 2 sin(x) + x^0.8 + noise, or two columns of a file."""
 
     path: str | None = None
-    """A text file with x and y in each line; without it the textbook's curve is drawn."""
+    """Text file with x and y on each line; default: points sampled from the textbook's curve."""
     samples: Annotated[int, Range(at_least=2)] = 50
+    """Number of sampled points."""
     low: NotNegative = 0.0
+    """Lower bound of x."""
     high: Positive = 5.0
+    """Upper bound of x."""
     noise: NotNegative = 0.5
+    """Standard deviation of the noise."""
 
     def __post_init__(self) -> None:
         if self.high <= self.low:

@@ -1,4 +1,4 @@
-"""Model sections: what each model is made of."""
+"""Model sections: architecture and sizes of every model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ ScoreName = Literal["scaled-dot", "dot", "general", "additive", "concat", "gauss
 
 
 def check_score(score: ScoreName, position: str) -> None:
-    """Refuse a position scheme that is not defined for the score.
+    """Check that the position scheme is defined for the attention score.
 
     Raises:
-        ValueError: Relative positions with another score than the scaled dot product.
+        ValueError: Relative positions with a score other than the scaled dot product.
     """
     if position == "relative" and score != "scaled-dot":
         raise ValueError(
@@ -24,28 +24,34 @@ def check_score(score: ScoreName, position: str) -> None:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Keys of every model that is trained from tokens or patches."""
+    """Keys of all models over tokens or patches."""
 
     kind: str
     start: str | None = None
-    """A run to start from: its weights and its vocabulary, for a BERT, GPT or ViT its sizes too."""
+    """Run folder to initialise from: weights and vocabulary; for a BERT, GPT or ViT also the sizes."""
     dropout: Share = 0.1
+    """Dropout probability."""
 
 
 @dataclass(frozen=True)
 class TransformerBaseConfig(ModelConfig):
-    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+    """A Transformer of a named size; a key that is not 0 overrides that part of the size."""
 
     SIZES: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """What each named size stands for, key by key."""
+    """Values of each named size."""
 
     size: str = ""
+    """Named size."""
     d_model: Size = 0
+    """Size of hidden states; 0: from `size`."""
     heads: Layers = 0
+    """Attention heads; 0: from `size`."""
     d_ff: Size = 0
+    """Inner size of the feed-forward network; 0: from `size`."""
     score: ScoreName = "scaled-dot"
-    """How well a key fits a query, in every attention."""
+    """Attention score function of all attention layers."""
     attention_dropout: Share = 0.1
+    """Dropout probability of attention weights."""
 
     def __post_init__(self) -> None:
         for name, value in self.SIZES[self.size].items():
@@ -57,27 +63,28 @@ class TransformerBaseConfig(ModelConfig):
 
 @dataclass(frozen=True)
 class SingleStackConfig(TransformerBaseConfig):
-    """A Transformer of one stack of layers: BERT, GPT, ViT."""
+    """A Transformer with a single stack of layers: BERT, GPT, ViT."""
 
     layers: Layers = 0
+    """Number of layers; 0: from `size`."""
     epsilon: Positive = 1e-5
     """LayerNorm epsilon."""
 
 
 @dataclass(frozen=True)
 class Seq2SeqConfig(ModelConfig):
-    """Keys of a model with a source and a target."""
+    """Keys of all encoder-decoder models."""
 
     tie_embeddings: Literal["all", "output", "none"] = "all"
-    """Which embeddings are one table: source, target and output; target and output; none."""
+    """Weight tying: source, target and output embeddings share one table; target and output do; or none."""
     max_length: Annotated[Count, Range(at_most=1 << 20)] = 256
-    """The most tokens a side may have."""
+    """Maximum number of tokens per sentence."""
 
 
 @dataclass(frozen=True)
 @defaults(attention_dropout=0.0)
 class TransformerConfig(Seq2SeqConfig, TransformerBaseConfig):
-    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+    """An encoder-decoder Transformer of a named size; a key that is not 0 overrides that part of the size."""
 
     SIZES: ClassVar = {
         "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "heads": 4, "d_ff": 256},
@@ -89,10 +96,15 @@ class TransformerConfig(Seq2SeqConfig, TransformerBaseConfig):
     kind: Literal["transformer"] = "transformer"
     size: Literal["tiny", "small", "base", "big"] = "small"
     encoder_layers: Layers = 0
+    """Encoder layers; 0: from `size`."""
     decoder_layers: Layers = 0
+    """Decoder layers; 0: from `size`."""
     norm: Literal["pre", "post"] = "pre"
+    """LayerNorm before (pre) or after (post) the residual connection."""
     position: Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"] = "sinusoidal"
+    """Positional encoding."""
     activation: Literal["relu", "gelu", "silu", "swiglu"] = "relu"
+    """Activation of the feed-forward network."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,7 +116,7 @@ class TransformerConfig(Seq2SeqConfig, TransformerBaseConfig):
 
     @property
     def width(self) -> int:
-        """The size of a token's vector inside the model."""
+        """Size of hidden states."""
         return self.d_model
 
     def __str__(self) -> str:
@@ -114,16 +126,19 @@ class TransformerConfig(Seq2SeqConfig, TransformerBaseConfig):
 
 @dataclass(frozen=True)
 class ConvS2SConfig(Seq2SeqConfig):
-    """Convolutional encoder and decoder with attention in every layer (Gehring et al. 2017)."""
+    """ConvS2S: convolutional encoder-decoder with attention in every decoder layer (Gehring et al. 2017)."""
 
     kind: Literal["convs2s"]
     encoder_layers: Annotated[Layers, Range(at_least=1)] = 4
+    """Encoder layers."""
     decoder_layers: Annotated[Layers, Range(at_least=1)] = 3
+    """Decoder layers."""
     embedding: Annotated[Size, Range(at_least=1)] = 256
+    """Embedding size."""
     hidden: Annotated[Size, Range(at_least=1)] = 256
-    """Size of the states between the convolutions."""
+    """Hidden size of the convolutions."""
     kernel: Annotated[Count, Range(at_most=63)] = 3
-    """Positions that a convolution covers; odd, so that the encoder's are centred."""
+    """Kernel size of the convolutions; odd, so that the encoder's are centred."""
 
     def __post_init__(self) -> None:
         if self.kernel % 2 == 0:
@@ -131,7 +146,7 @@ class ConvS2SConfig(Seq2SeqConfig):
 
     @property
     def width(self) -> int:
-        """The size of a token's vector, which the noam schedule takes."""
+        """Embedding size, which the noam schedule scales by."""
         return self.embedding
 
     def __str__(self) -> str:
@@ -143,32 +158,37 @@ SCORES: dict[str, tuple[ScoreName, ...]] = {
     "bahdanau": ("additive", "concat"),
     "luong": ("general", "dot", "concat"),
 }
-"""The scores each attention of an RNN is defined with; the first unless another is named."""
+"""Score functions of each attention of an RNN; the first is the default."""
 
 
 @dataclass(frozen=True)
 @defaults(tie_embeddings="none")
 class RnnConfig(Seq2SeqConfig):
-    """An encoder that reads word by word, a decoder that writes, and what the decoder may look back at."""
+    """A recurrent encoder-decoder with no attention, Bahdanau's or Luong's."""
 
     kind: Literal["rnn"]
     cell: Literal["gru", "lstm"] = "gru"
+    """Recurrent cell."""
     layers: Annotated[Layers, Range(at_least=1)] = 1
+    """Layers of the encoder, and as many of the decoder."""
     embedding: Annotated[Size, Range(at_least=1)] = 256
+    """Embedding size."""
     hidden: Annotated[Size, Range(at_least=1)] = 512
-    """Size of the decoder's state."""
+    """Hidden size of the decoder."""
     encoder_hidden: Size = 0
-    """Size of the encoder's state in each direction; 0 means that all of it is as large as the decoder's."""
+    """Hidden size of the encoder per direction; 0: all directions together have the decoder's size."""
     bidirectional: bool = False
+    """Bidirectional encoder."""
     reverse: bool = False
-    """Read the source from its end (Sutskever et al. 2014): its first words are then the freshest."""
+    """Reverse the source sentence (Sutskever et al. 2014), so that its first words are read last."""
     attention: Literal["none", "bahdanau", "luong"] = "none"
+    """Attention of the decoder."""
     score: ScoreName | None = None
-    """Bahdanau: additive or concat. Luong: general, dot or concat. The first of each unless given."""
+    """Attention score. Bahdanau: additive (default) or concat. Luong: general (default), dot or concat."""
     score_size: Size = 0
-    """Size of the small network in an additive or concat score; 0 means as the decoder's state."""
+    """Hidden size of an additive or concat score; 0: the decoder's hidden size."""
     input_feeding: bool = False
-    """Luong: the attentional vector is part of the next step's input."""
+    """Luong: feed the attentional vector into the next step."""
 
     def __post_init__(self) -> None:
         self._fill_in()
@@ -184,7 +204,8 @@ class RnnConfig(Seq2SeqConfig):
             raise ValueError(f"score: {self.attention} attention has no {self.score} score; allowed: {allowed}")
         if self.attention == "bahdanau" and self.input_feeding:
             raise ValueError(
-                "input_feeding: Bahdanau's decoder is fed the context already; this is for luong attention"
+                "input_feeding: Bahdanau's decoder gets the context as input already; "
+                "set it with luong attention"
             )
         if self.score in ("dot", "general") and self.score_size:
             raise ValueError(f"score_size: a {self.score} score has no network inside; leave it out")
@@ -195,7 +216,7 @@ class RnnConfig(Seq2SeqConfig):
             )
         if self.tie_embeddings != "none" and self.embedding != self.hidden:
             raise ValueError(
-                "tie_embeddings: one table for words in and words out needs vectors of equal size; embedding "
+                "tie_embeddings: tied input and output embeddings must have the same size; embedding "
                 f"is {self.embedding}, hidden is {self.hidden}; make them equal, or take "
                 'tie_embeddings = "none"'
             )
@@ -211,8 +232,8 @@ class RnnConfig(Seq2SeqConfig):
         for name in ("score", "score_size", "input_feeding"):
             if getattr(self, name):
                 raise ValueError(
-                    f'{name}: this belongs to attention, and attention is "none"; choose bahdanau or luong, '
-                    f"or leave {name} out"
+                    f'{name}: this is an option of attention, and attention is "none"; '
+                    f"choose bahdanau or luong, or leave {name} out"
                 )
 
     def _twice(self) -> str:
@@ -220,26 +241,26 @@ class RnnConfig(Seq2SeqConfig):
 
     @property
     def encoder_size(self) -> int:
-        """Size of what the encoder says about a word, all directions together."""
+        """Size of an encoder state, all directions together."""
         return self.encoder_hidden * (2 if self.bidirectional else 1)
 
     @property
     def width(self) -> int:
-        """The size of a token's vector inside the model."""
+        """Hidden size of the decoder."""
         return self.hidden
 
     def __str__(self) -> str:
-        reading = "bidirectional " if self.bidirectional else "reversed " if self.reverse else ""
+        direction = "bidirectional " if self.bidirectional else "reversed " if self.reverse else ""
         layers = f"{self.layers} + {self.layers} layers, {self.embedding} / {self.hidden}"
-        looking = "no attention" if self.attention == "none" else f"{self.attention} attention ({self.score})"
+        attention = "no attention" if self.attention == "none" else f"{self.attention} attention ({self.score})"
         feeding = ", input feeding" if self.input_feeding else ""
-        return f"{reading}{self.cell.upper()}, {layers}, {looking}{feeding}"
+        return f"{direction}{self.cell.upper()}, {layers}, {attention}{feeding}"
 
 
 @dataclass(frozen=True)
 @defaults(epsilon=1e-12)
 class BertConfig(SingleStackConfig):
-    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+    """A BERT of a named size; a key that is not 0 overrides that part of the size."""
 
     SIZES: ClassVar = {
         "tiny": {"layers": 2, "d_model": 128, "heads": 2, "d_ff": 512},
@@ -248,19 +269,20 @@ class BertConfig(SingleStackConfig):
         "base": {"layers": 12, "d_model": 768, "heads": 12, "d_ff": 3072},
         "large": {"layers": 24, "d_model": 1024, "heads": 16, "d_ff": 4096},
     }
-    """Base and large as Devlin et al. 2019 have them, the small ones as Turc et al. 2019."""
+    """base and large: Devlin et al. 2019; tiny, mini and small: Turc et al. 2019."""
 
     kind: Literal["bert"] = "bert"
     size: Literal["tiny", "mini", "small", "base", "large"] = "base"
     activation: Literal["relu", "gelu", "gelu-tanh", "silu"] = "gelu"
-    """gelu-tanh: GELU by its tanh approximation, as some checkpoints have it (gelu_new)."""
+    """Activation of the feed-forward network; gelu-tanh is the tanh approximation of GELU (gelu_new)."""
     segments: Annotated[Count, Range(at_most=1 << 10)] = 2
+    """Number of segment (token type) embeddings."""
     max_length: Annotated[Count, Range(at_most=1 << 17)] = 512
-    """The most tokens a text may have, [CLS] and [SEP] among them."""
+    """Maximum number of tokens per text, including [CLS] and [SEP]."""
 
     @property
     def width(self) -> int:
-        """The size of a token's vector inside the model."""
+        """Size of hidden states."""
         return self.d_model
 
     def __str__(self) -> str:
@@ -268,24 +290,24 @@ class BertConfig(SingleStackConfig):
 
 
 Pooling = Literal["mean", "cls", "max"]
-"""How the vectors of tokens become one: their mean, that of [CLS], or the largest value of each feature."""
+"""Pooling of token vectors into a text vector: mean, [CLS], or maximum per feature."""
 
 
 @dataclass(frozen=True)
 class EmbedConfig:
-    """How a text becomes one vector."""
+    """Text embedding: pooling, normalisation and truncation."""
 
     pooling: Pooling = "mean"
-    """mean or max: over all tokens; cls: the vector of [CLS]."""
-    normal: bool = True
-    """Vectors of length 1."""
+    """mean or max over all tokens, or the vector of [CLS]."""
+    normalize: bool = True
+    """Scale text vectors to unit length."""
     max_length: Whole = 0
-    """The most tokens that are read; 0 means as many as the model has places."""
+    """Truncate texts to so many tokens; 0: the model's maximum."""
 
 
 @dataclass(frozen=True)
 class GptConfig(SingleStackConfig):
-    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+    """A GPT of a named size; a key that is not 0 overrides that part of the size."""
 
     SIZES: ClassVar = {
         "nano": {"layers": 2, "d_model": 64, "heads": 2, "d_ff": 256, "max_length": 64},
@@ -295,30 +317,36 @@ class GptConfig(SingleStackConfig):
         "gpt": {"layers": 12, "d_model": 768, "heads": 12, "d_ff": 3072, "max_length": 512, "norm": "post"},
         "gpt2": {"layers": 12, "d_model": 768, "heads": 12, "d_ff": 3072, "max_length": 1024},
     }
-    """gpt as Radford et al. 2018 have it, gpt2 the smallest of Radford et al. 2019; pre-norm unless said."""
+    """gpt: Radford et al. 2018; gpt2: the smallest of Radford et al. 2019. All but gpt are pre-norm."""
 
     kind: Literal["gpt"] = "gpt"
     size: Literal["nano", "micro", "mini", "small", "gpt", "gpt2"] = "micro"
     max_length: Annotated[int, Range(at_least=0, at_most=1 << 17)] = 0
-    """The window: how many tokens it sees at once."""
+    """Context window in tokens; 0: from `size`."""
     norm: Literal["pre", "post"] | None = None
-    """As the size has it, unless given."""
+    """LayerNorm before (pre) or after (post) the residual connection; default: from `size`."""
     position: Literal["learned", "sinusoidal", "relative", "rotary", "alibi"] = "learned"
+    """Positional encoding."""
     activation: Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu"] = "gelu-tanh"
+    """Activation of the feed-forward network; gelu-tanh is the tanh approximation of GELU (gelu_new)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.norm is None:
             object.__setattr__(self, "norm", "pre")
         if self.position in ("sinusoidal", "rotary") and (self.d_model // self.heads) % 2:
-            raise ValueError(f"position: {self.position} positions come in pairs; a head's size must be even")
+            raise ValueError(
+                f"position: {self.position} needs an even head size, not {self.d_model // self.heads}"
+            )
         check_score(self.score, self.position)
         if self.max_length < 2:
-            raise ValueError("max_length: a window of one token has nothing to guess the next one from")
+            raise ValueError(
+                "max_length: a context window of one token leaves nothing to predict the next one from"
+            )
 
     @property
     def width(self) -> int:
-        """The size of a token's vector inside the model."""
+        """Size of hidden states."""
         return self.d_model
 
     def __str__(self) -> str:
@@ -328,13 +356,13 @@ class GptConfig(SingleStackConfig):
 
 @dataclass(frozen=True)
 class NgramConfig:
-    """Runs of tokens counted, and fewer where there were none (interpolated Kneser-Ney)."""
+    """An n-gram model with interpolated Kneser-Ney smoothing."""
 
     kind: Literal["ngram"]
     order: Annotated[Count, Range(at_most=16)] = 5
-    """The longest run: a token is guessed from the order - 1 before it."""
+    """n: a token is predicted from the n - 1 before it."""
     discount: Share = 0.0
-    """Taken from every count and given to what was not seen; 0 means by the counts, for each length of run."""
+    """Absolute discount of every count; 0: estimated from the counts, per order."""
 
     def __str__(self) -> str:
         return f"counts of runs of up to {self.order} tokens"
@@ -346,7 +374,7 @@ Pixels = Annotated[int, Range(at_least=0, at_most=1 << 14)]
 @dataclass(frozen=True)
 @defaults(dropout=0.0, attention_dropout=0.0, epsilon=1e-6)
 class VitConfig(SingleStackConfig):
-    """A named size, any part of which may be given by itself; 0 means 'as the size has it'."""
+    """A Vision Transformer of a named size; a key that is not 0 overrides that part of the size."""
 
     SIZES: ClassVar = {
         "digits": {"layers": 6, "d_model": 64, "heads": 4, "d_ff": 128, "patch": 4},
@@ -356,24 +384,28 @@ class VitConfig(SingleStackConfig):
         "large": {"layers": 24, "d_model": 1024, "heads": 16, "d_ff": 4096, "patch": 16},
         "huge": {"layers": 32, "d_model": 1280, "heads": 16, "d_ff": 5120, "patch": 14},
     }
-    """Base, large, huge: Dosovitskiy et al. 2021; tiny, small: Touvron et al. 2021; digits: ours, for MNIST."""
+    """base, large, huge: Dosovitskiy et al. 2021; tiny, small: Touvron et al. 2021; digits: for MNIST."""
 
     kind: Literal["vit"] = "vit"
     size: Literal["digits", "tiny", "small", "base", "large", "huge"] = "base"
     patch: Pixels = 0
-    """Height and width of a patch."""
+    """Height and width of a patch in pixels; 0: from `size`."""
     height: Pixels = 0
+    """Image height in pixels; images are resized to it; 0: that of the training images."""
     width: Pixels = 0
-    """Of an image, which is brought to this size; 0 means as the training images are."""
+    """Image width in pixels; images are resized to it; 0: that of the training images."""
     channels: Annotated[int, Range(at_least=0, at_most=3)] = 0
-    """1 for grey, 3 for colour; 0 means as the training images are."""
-    read: Literal["class", "mean"] = "class"
-    """What speaks for the image: a token of its own, or the mean of the patches."""
+    """1 for grey, 3 for colour; 0: that of the training images."""
+    pooling: Literal["class", "mean"] = "class"
+    """What the classifier reads: a class token, or the mean of the patches."""
     position: Literal["learned", "sinusoidal"] = "learned"
+    """Positional encoding."""
     activation: Literal["relu", "gelu", "silu"] = "gelu"
+    """Activation of the feed-forward network."""
     mean: tuple[float, ...] = (0.5,)
-    spread: tuple[Positive, ...] = (0.5,)
-    """Brightness, from 0 to 1, less the mean and over the spread; one number, or one for each channel."""
+    """Pixel mean, subtracted from values in 0 to 1; one number, or one per channel."""
+    std: tuple[Positive, ...] = (0.5,)
+    """Pixel standard deviation, by which values are divided; one number, or one per channel."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -388,13 +420,13 @@ class VitConfig(SingleStackConfig):
             raise ValueError(
                 f"d_model: sinusoidal positions of rows and columns need a multiple of 4, not {self.d_model}"
             )
-        for name in ("mean", "spread"):
+        for name in ("mean", "std"):
             if len(getattr(self, name)) not in (1, self.channels or 3):
-                raise ValueError(f"{name}: one number, or one for each channel")
+                raise ValueError(f"{name}: give one number, or one per channel")
 
     @property
     def rows(self) -> int:
-        """Of patches."""
+        """Rows of patches."""
         return self.height // self.patch
 
     @property
@@ -403,8 +435,8 @@ class VitConfig(SingleStackConfig):
 
     @property
     def tokens(self) -> int:
-        """Patches of an image, and the class token where there is one."""
-        return self.rows * self.columns + (self.read == "class")
+        """Sequence length: patches, and the class token with `pooling = "class"`."""
+        return self.rows * self.columns + (self.pooling == "class")
 
     def __str__(self) -> str:
         return (
@@ -418,28 +450,31 @@ Small = Annotated[int, Range(at_least=1, at_most=1 << 10)]
 
 @dataclass(frozen=True)
 class UnetConfig:
-    """A U-Net over grey pictures, and the small Transformer encoder that reads its prompt."""
+    """A U-Net for diffusion of grey images, with a Transformer encoder for the prompt."""
 
     kind: Literal["unet"] = "unet"
     side: Small = 28
-    """Pixels in a row and in a column."""
+    """Image height and width in pixels."""
     channels: Small = 16
-    """Numbers a pixel at the full resolution."""
+    """Channels at full resolution."""
     widths: tuple[Small, ...] = (1, 3, 6)
-    """How many times that at each resolution; each has half the side of the one before."""
+    """Channel multiplier per resolution; each resolution has half the side of the previous one."""
     blocks: Annotated[int, Range(at_least=1, at_most=100)] = 1
-    """Residual blocks at each resolution, on the way down and again on the way up."""
+    """Residual blocks per resolution, in the downsampling and in the upsampling path."""
     attend_at: tuple[Count, ...] = (14, 7)
-    """Sides of the resolutions at which pixels look at each other and at the prompt."""
+    """Sides of the resolutions with self-attention and cross-attention to the prompt."""
     heads: Small = 2
+    """Attention heads."""
     dropout: Share = 0.0
+    """Dropout probability."""
     prompt_layers: Annotated[int, Range(at_least=1, at_most=100)] = 2
+    """Layers of the prompt encoder."""
     prompt_size: Small = 64
-    """Size of a prompt word's vector."""
+    """Size of hidden states of the prompt encoder."""
     schedule: Literal["cosine", "linear"] = "cosine"
-    """How a picture drowns in noise."""
+    """Noise schedule."""
     noise_steps: Annotated[int, Range(at_least=2, at_most=1 << 14)] = 1000
-    """In how many steps it does."""
+    """Number of diffusion time steps."""
 
     def __post_init__(self) -> None:
         if not self.widths:
@@ -452,23 +487,23 @@ class UnetConfig:
             if side not in self.sides:
                 allowed = ", ".join(map(str, self.sides))
                 raise ValueError(f"attend_at: there is no resolution of side {side}; allowed: {allowed}")
-        for width in (*(self.channels * each for each in self.widths), self.prompt_size):
+        for width in (*(self.channels * multiplier for multiplier in self.widths), self.prompt_size):
             if width % (2 * self.heads):
                 raise ValueError(f"heads: {self.heads} heads do not divide {width} channels evenly")
 
     @property
     def sides(self) -> tuple[int, ...]:
-        """The side of each resolution, the full one first."""
+        """Side of each resolution, full resolution first."""
         return tuple(self.side >> level for level in range(len(self.widths)))
 
     @property
-    def told(self) -> int:
-        """Size of the vector that tells every block of noise and prompt."""
+    def conditioning_size(self) -> int:
+        """Size of the conditioning vector (time step and pooled prompt) that every block gets."""
         return 8 * self.channels
 
     @property
-    def reader(self) -> TransformerConfig:
-        """The encoder that reads a prompt."""
+    def prompt_encoder(self) -> TransformerConfig:
+        """Configuration of the prompt encoder."""
         return TransformerConfig(
             encoder_layers=self.prompt_layers,
             d_model=self.prompt_size,
@@ -479,53 +514,54 @@ class UnetConfig:
 
     @property
     def width(self) -> int:
-        """The size of a pixel's vector at the full resolution."""
+        """Channels at full resolution."""
         return self.channels
 
     def __str__(self) -> str:
-        channels = " / ".join(str(self.channels * each) for each in self.widths)
+        channels = " / ".join(str(self.channels * multiplier) for multiplier in self.widths)
         where = ", ".join(f"{side} x {side}" for side in self.attend_at) or "no resolution"
         return f"U-Net, {channels} channels, attention at {where}, {self.heads} heads"
 
 
 @dataclass(frozen=True)
 class KernelRegressionConfig:
-    """Attention as kernel regression."""
+    """Attention as kernel regression (Nadaraya-Watson)."""
 
     kernel: Literal["average", "fixed", "learned"] = "learned"
+    """Uniform weights (average), or a Gaussian kernel of fixed or learned sharpness."""
     sharpness: Positive = 1.0
-    """The fixed kernel's, and where the learned one starts; averaging has none."""
+    """Sharpness of the fixed kernel, and initial sharpness of the learned one; average has none."""
 
     def __post_init__(self) -> None:
         if self.kernel == "average" and self.sharpness != 1.0:
-            raise ValueError("sharpness: averaging looks at every point alike, so it takes no sharpness")
+            raise ValueError('sharpness: kernel = "average" weights all points equally and has no sharpness')
 
 
 @dataclass(frozen=True)
 class TokenReductionConfig:
-    """What becomes of the tokens inside an encoder; by default they all go on."""
+    """Token merging or pruning inside an encoder; off by default."""
 
     merge: tuple[NotNegative, ...] = ()
-    """Tokens merged in each layer: a share of them below 1, else how many; one number is for all layers."""
-    near: bool = False
-    """Merge neighbours only: what is one then stands for a stretch of the text."""
+    """Tokens merged per layer: a share below 1, or a number of tokens; one value applies to all layers."""
+    neighbors_only: bool = False
+    """Merge adjacent tokens only, so that each merged token covers one span of the text."""
     prune: Literal["none", "soft", "hard"] = "none"
-    """soft: learn the threshold of each layer; hard: drop in training too, by those it starts from."""
+    """soft: learn a threshold per layer; hard: drop tokens in training too, with thresholds learned before."""
     keep: Annotated[float, Range(above=0, at_most=1)] = 0.7
-    """Share of the tokens, mean over the layers, that soft pruning makes for."""
+    """Target share of tokens kept by soft pruning, mean over the layers."""
     temperature: Positive = 0.02
-    """How soft soft pruning is: the range of importance, in fair shares, over which a token fades. Where all
-    tokens get nearly a fair share, as in a model hardly trained, thresholds need 0.1 to start moving."""
+    """Softness of soft pruning: the range of importance (1 is the mean attention per token) over which a token
+    fades out. In a model with little training, where importance is nearly uniform, thresholds need 0.1."""
     weight: NotNegative = 0.4
-    """How much a share of tokens beyond `keep` weighs beside the loss of an example."""
+    """Weight in the loss of the share of tokens kept beyond `keep`."""
 
     def __post_init__(self) -> None:
-        for each in self.merge:
-            if not 0 <= each < 1 << 20 or (each >= 1 and each != int(each)):
-                raise ValueError(f"merge: {each} is neither a share below 1 nor a whole number of tokens")
+        for amount in self.merge:
+            if not 0 <= amount < 1 << 20 or (amount >= 1 and amount != int(amount)):
+                raise ValueError(f"merge: {amount} is neither a share below 1 nor a whole number of tokens")
         if self.merge and self.prune != "none":
             raise ValueError("merge: tokens are merged or pruned, not both")
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Whether tokens are merged or pruned."""
         return any(self.merge) or self.prune != "none"

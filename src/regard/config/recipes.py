@@ -1,4 +1,4 @@
-"""Recipes: the base class that every task extends, and the TOML files they are read from."""
+"""Recipes: the base class of each task's recipe, and reading their TOML files."""
 
 import tomllib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from regard.config.schema import copy_tables, describe, shown, suggest, to_toml
+from regard.config.schema import copy_tables, describe, format_value, suggest, to_toml
 from regard.errors import RecipeError
 
 EXTENDS = "extends"
@@ -16,17 +16,17 @@ EXTENDS = "extends"
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a run depends on: one table per section. Each task defines its own."""
+    """All settings of a run, one field per section; each task defines a subclass."""
 
     task: str
 
     def to_toml(self) -> str:
-        """The resolved recipe as a TOML document that reads back equal."""
+        """The resolved recipe as TOML that loads as an equal recipe."""
         return to_toml(self)
 
 
 def shipped_recipes() -> list[str]:
-    """The names of the recipes that come with the package."""
+    """Names of the recipes in the package."""
     folder = resources.files("regard") / "recipes"
     return sorted(
         entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
@@ -45,7 +45,7 @@ def is_comment(line: str) -> bool:
 
 
 def read_table(name: str) -> dict[str, Any]:
-    """The tables of a recipe, shipped or a TOML file, over those of the recipes that it extends.
+    """Read a shipped recipe or a TOML file, merged over the recipes that it extends.
 
     Raises:
         RecipeError: A file is missing or is not TOML, or recipes extend each other in a circle.
@@ -53,11 +53,11 @@ def read_table(name: str) -> dict[str, Any]:
     table, chain = read_file(name), [name]
     while EXTENDS in table:
         try:
-            parent = parent_of(table.pop(EXTENDS), chain[-1])
+            parent = resolve_parent(table.pop(EXTENDS), chain[-1])
             base = read_file(parent)
         except RecipeError as problem:
             raise RecipeError(f"{' -> '.join(chain)}: extends: {problem}") from None
-        if identity(parent) in map(identity, chain):
+        if recipe_id(parent) in map(recipe_id, chain):
             raise RecipeError(
                 f"{' -> '.join([*chain, parent])}: extends: these recipes extend each other in a circle; "
                 "one of them must extend none"
@@ -68,13 +68,13 @@ def read_table(name: str) -> dict[str, Any]:
 
 
 def read_file(name: str) -> dict[str, Any]:
-    """What one file holds, which may extend another."""
+    """Read one recipe without those it extends."""
     if name in shipped_recipes():
         shipped = resources.files("regard") / "recipes" / f"{name}.toml"
         return tomllib.loads(shipped.read_text("utf-8"))
     path = Path(name)
     if not name.endswith(".toml") and not path.exists():
-        raise no_recipe(name)
+        raise unknown_recipe(name)
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as problem:
@@ -86,31 +86,31 @@ def read_file(name: str) -> dict[str, Any]:
         raise RecipeError(f"recipe {name!r} is not valid TOML: {reason[:1].lower()}{reason[1:]}") from None
 
 
-def parent_of(extends: Any, child: str) -> str:
-    """What a recipe extends: a shipped recipe, or a file whose path is relative to the recipe's own file."""
+def resolve_parent(extends: Any, child: str) -> str:
+    """The recipe that `child` extends: a shipped recipe, or a file relative to the child's folder."""
     if not isinstance(extends, str):
-        raise RecipeError(f"{shown(extends)} is not {describe(str)}")
+        raise RecipeError(f"{format_value(extends)} is not {describe(str)}")
     if extends in shipped_recipes():
         return extends
     if not extends.endswith(".toml") or "\0" in extends:
-        raise no_recipe(extends)
+        raise unknown_recipe(extends)
     return str(Path(child).parent / extends)
 
 
-def no_recipe(name: str) -> RecipeError:
+def unknown_recipe(name: str) -> RecipeError:
     allowed = suggest(name, shipped_recipes(), "regard recipes")
     return RecipeError(f"there is no recipe {name!r}; {allowed}, or the path of a .toml file")
 
 
-def identity(name: str) -> str | Path:
-    """The same for the same recipe, however its path is written."""
+def recipe_id(name: str) -> str | Path:
+    """An identifier that does not depend on how the path is written."""
     return name if name in shipped_recipes() else Path(name).resolve()
 
 
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables merged key by key; where both have a value, that of `over` holds."""
+def merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merged recursively; values of `overrides` win."""
     merged = copy_tables(base)
-    for key, value in over.items():
+    for key, value in overrides.items():
         inherited = merged.get(key)
         if isinstance(inherited, Mapping) and isinstance(value, Mapping):
             merged[key] = merge(inherited, value)

@@ -1,7 +1,7 @@
-"""From a table of a TOML file to a frozen dataclass, and back; what does not fit is refused by its key.
+"""Frozen dataclasses from TOML tables and back, with errors that name the key.
 
-The rules stand in the dataclass itself: its types, `Literal` choices, `Annotated[int, Range(...)]` bounds and
-a `__post_init__` that raises ValueError for values that are impossible together.
+The dataclass is the schema: types, `Literal` choices, `Annotated[int, Range(...)]` bounds, and a
+`__post_init__` that raises ValueError for values that are invalid together.
 """
 
 import dataclasses
@@ -52,149 +52,158 @@ Positive = Annotated[float, Range(above=0)]
 NotNegative = Annotated[float, Range(at_least=0)]
 Share = Annotated[float, Range(at_least=0, below=1)]
 
-# A configuration may come from a stranger: no number in it makes a machine try what it cannot do.
+# A configuration may be untrusted: bounds keep its numbers from exhausting memory or time.
 Layers = Annotated[int, Range(at_least=0, at_most=1000)]
 Size = Annotated[int, Range(at_least=0, at_most=1 << 17)]
 
 
 @dataclass(frozen=True)
-class Typed:
-    """A value as it was typed on the command line, and what it means read as TOML."""
+class CommandLineValue:
+    """A value from the command line: the raw text, and the text parsed as TOML."""
 
     raw: str
-    value: Any
+    parsed: Any
 
 
 def defaults(**values: Any) -> Callable[[type[T]], type[T]]:
-    """Give inherited fields of a dataclass other defaults; it stands between `@dataclass` and the class.
+    """Class decorator, below `@dataclass`, that gives inherited fields other defaults.
 
     Raises:
         KeyError: No base class has such a field.
         RecipeError: The field does not allow the value.
     """
 
-    def with_defaults(shape: type[T]) -> type[T]:
-        hints = get_type_hints(shape, include_extras=True)
+    def with_defaults(cls: type[T]) -> type[T]:
+        hints = get_type_hints(cls, include_extras=True)
         for name, value in values.items():
-            shape.__annotations__[name] = hints[name]
-            setattr(shape, name, coerce(hints[name], value, name))
-        return shape
+            cls.__annotations__[name] = hints[name]
+            setattr(cls, name, coerce(hints[name], value, name))
+        return cls
 
     return with_defaults
 
 
-def build(shape: type[T], table: Mapping[str, Any], path: str = "") -> T:
-    """Make a `shape` from a table; every mistake is a RecipeError that begins with the key's path."""
-    hints = get_type_hints(shape, include_extras=True)
-    fields = {field.name: field for field in dataclasses.fields(cast(Any, shape)) if field.init}
+def build(cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
+    """Build a dataclass from a table.
+
+    Raises:
+        RecipeError: A key is unknown, missing or has an invalid value; the message begins with the key's path.
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(cast(Any, cls)) if field.init}
     for key in table:
         if key not in fields:
-            raise RecipeError(f"{dotted(path, key)}: there is no such key; {suggest_key(key, shape)}")
+            raise RecipeError(f"{join_keys(path, key)}: there is no such key; {suggest_key(key, cls)}")
     values = {}
     for name, field in fields.items():
         if name in table:
-            values[name] = coerce(hints[name], table[name], dotted(path, name))
+            values[name] = coerce(hints[name], table[name], join_keys(path, name))
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            if not accepts_table(hints[name]):
-                raise RecipeError(f"{dotted(path, name)}: this key is missing; it is {describe(hints[name])}")
-            values[name] = coerce(hints[name], {}, dotted(path, name))
+            if not dataclasses.is_dataclass(hints[name]):
+                raise RecipeError(
+                    f"{join_keys(path, name)}: this key is missing; it is {describe(hints[name])}"
+                )
+            values[name] = coerce(hints[name], {}, join_keys(path, name))
     try:
-        return shape(**values)
-    except ValueError as impossible:
-        raise RecipeError(f"{dotted(path, str(impossible))}") from None
+        return cls(**values)
+    except ValueError as problem:
+        raise RecipeError(f"{join_keys(path, str(problem))}") from None
 
 
-def coerce(hint: Any, given: Any, path: str) -> Any:
-    """The value as the type wants it, or a RecipeError that says what is allowed."""
-    if isinstance(given, Typed):
-        given = given.raw if is_text(hint) and not isinstance(given.value, str) else given.value
+def coerce(hint: Any, value: Any, path: str) -> Any:
+    """The value converted to the type, or a RecipeError that says what is allowed."""
+    if isinstance(value, CommandLineValue):
+        value = value.raw if is_string(hint) and not isinstance(value.parsed, str) else value.parsed
     origin = get_origin(hint)
     if origin is Annotated:
         inner, *bounds = get_args(hint)
-        value = plain_value(inner, given, path, hint)
+        number = coerce_scalar(inner, value, path, hint)
         for bound in bounds:
-            if isinstance(bound, Range) and value is not None and not bound.allows(value):
-                raise RecipeError(f"{path}: {shown(given)} is out of range; allowed is {describe(hint)}")
-        return value
+            if isinstance(bound, Range) and number is not None and not bound.allows(number):
+                raise RecipeError(f"{path}: {format_value(value)} is out of range; allowed is {describe(hint)}")
+        return number
     if origin is Literal:
-        return choice(get_args(hint), given, path)
+        return check_choice(get_args(hint), value, path)
     if origin in (Union, types.UnionType):
-        return one_of(get_args(hint), given, path)
+        return coerce_union(get_args(hint), value, path)
     if origin is tuple:
-        if not isinstance(given, list):
-            raise wrong_type(hint, given, path)
+        if not isinstance(value, list):
+            raise type_error(hint, value, path)
         element = get_args(hint)[0]
-        return tuple(coerce(element, each, f"{path}[{place}]") for place, each in enumerate(given))
+        return tuple(coerce(element, item, f"{path}[{index}]") for index, item in enumerate(value))
     if dataclasses.is_dataclass(hint):
-        if not isinstance(given, Mapping):
-            raise wrong_type(hint, given, path)
-        return build(cast(type, hint), given, path)
-    return plain_value(hint, given, path, hint)
+        if not isinstance(value, Mapping):
+            raise type_error(hint, value, path)
+        return build(cast(type, hint), value, path)
+    return coerce_scalar(hint, value, path, hint)
 
 
-def plain_value(hint: Any, given: Any, path: str, told: Any) -> Any:
-    """A number, text or truth value; `told` is the type with its bounds, for the sentence."""
-    if hint is float and isinstance(given, int) and not isinstance(given, bool):
-        given = float(given)
-    if type(given) is not hint:  # bool is an int to Python, not to a reader
-        raise wrong_type(told, given, path)
-    if hint is float and not math.isfinite(given):
-        raise RecipeError(f"{path}: {shown(given)} is not a finite number")
-    return given
+def coerce_scalar(hint: Any, value: Any, path: str, described: Any) -> Any:
+    """A number, string or boolean; `described` is the type with its bounds, for the error message."""
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not hint:  # in Python, but not in TOML, a bool is an int
+        raise type_error(described, value, path)
+    if hint is float and not math.isfinite(value):
+        raise RecipeError(f"{path}: {format_value(value)} is not a finite number")
+    return value
 
 
-def choice(allowed: tuple[Any, ...], given: Any, path: str) -> Any:
-    if any(given == each and type(given) is type(each) for each in allowed):
-        return given
-    raise RecipeError(f"{path}: {shown(given)} is not a choice; {suggest(str(given), map(str, allowed))}")
+def check_choice(choices: tuple[Any, ...], value: Any, path: str) -> Any:
+    """The value, if it is one of the choices of a `Literal`."""
+    if any(value == choice and type(value) is type(choice) for choice in choices):
+        return value
+    raise RecipeError(
+        f"{path}: {format_value(value)} is not a choice; {suggest(str(value), map(str, choices))}"
+    )
 
 
-def one_of(options: tuple[Any, ...], given: Any, path: str) -> Any:
-    """A union: `X | None`, or dataclasses told apart by the choice they make for the key they share first."""
+def coerce_union(options: tuple[Any, ...], value: Any, path: str) -> Any:
+    """A value of `X | None`, or of a union of dataclasses, chosen by the `Literal` of their first field."""
     options = tuple(option for option in options if option is not types.NoneType)
     if len(options) == 1:
-        return coerce(options[0], given, path)
-    if not isinstance(given, Mapping):
-        raise RecipeError(f"{path}: {shown(given)} is not a table")
-    tag = tag_of(options[0])
-    by_choice = {tag_choice(option): option for option in options}
-    given_tag = given.get(tag, default_tag(options[0]))
-    if given_tag is None:
-        raise RecipeError(f"{dotted(path, tag)}: this key is missing; {suggest('', by_choice)}")
-    named = given_tag.value if isinstance(given_tag, Typed) else given_tag
-    if named not in by_choice:
+        return coerce(options[0], value, path)
+    if not isinstance(value, Mapping):
+        raise RecipeError(f"{path}: {format_value(value)} is not a table")
+    key = tag_key(options[0])
+    by_tag = {tag_value(option): option for option in options}
+    tag = value.get(key, default_tag(options[0]))
+    if tag is None:
+        raise RecipeError(f"{join_keys(path, key)}: this key is missing; {suggest('', by_tag)}")
+    if isinstance(tag, CommandLineValue):
+        tag = tag.parsed
+    if tag not in by_tag:
         raise RecipeError(
-            f"{dotted(path, tag)}: {shown(named)} is not a choice; {suggest(str(named), by_choice)}"
+            f"{join_keys(path, key)}: {format_value(tag)} is not a choice; {suggest(str(tag), by_tag)}"
         )
-    return build(by_choice[named], given, path)
+    return build(by_tag[tag], value, path)
 
 
-def tag_of(shape: Any) -> str:
-    return str(dataclasses.fields(shape)[0].name)
+def tag_key(cls: Any) -> str:
+    """The key that selects the dataclass in a union: its first field."""
+    return str(dataclasses.fields(cls)[0].name)
 
 
-def default_tag(shape: Any) -> str | None:
-    """The choice that is meant where none is made."""
-    default = dataclasses.fields(shape)[0].default
+def default_tag(cls: Any) -> str | None:
+    """The default of the key that selects the dataclass."""
+    default = dataclasses.fields(cls)[0].default
     return None if default is dataclasses.MISSING else str(default)
 
 
-def tag_choice(shape: Any) -> str:
-    return str(get_args(get_type_hints(shape)[tag_of(shape)])[0])
+def tag_value(cls: Any) -> str:
+    """The value of the key that selects this dataclass."""
+    return str(get_args(get_type_hints(cls)[tag_key(cls)])[0])
 
 
-def accepts_table(hint: Any) -> bool:
-    return dataclasses.is_dataclass(hint)
-
-
-def is_text(hint: Any) -> bool:
+def is_string(hint: Any) -> bool:
+    """Whether the type, or one of a union, is a string."""
     if get_origin(hint) is Annotated or get_origin(hint) in (Union, types.UnionType):
-        return any(is_text(each) for each in get_args(hint))
+        return any(is_string(option) for option in get_args(hint))
     return hint is str or (get_origin(hint) is Literal and isinstance(get_args(hint)[0], str))
 
 
 def describe(hint: Any) -> str:
-    """A type in a reader's words: `a whole number, at least 1`."""
+    """A type in words: `a whole number, at least 1`."""
     origin = get_origin(hint)
     if origin is Annotated:
         inner, *bounds = get_args(hint)
@@ -205,22 +214,22 @@ def describe(hint: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if origin in (Union, types.UnionType):
-        return " or ".join(describe(each) for each in get_args(hint) if each is not types.NoneType)
+        return " or ".join(describe(option) for option in get_args(hint) if option is not types.NoneType)
     if origin is tuple:
         return f"a list, each {describe(get_args(hint)[0])}"
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text in quotes"}
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}
     return words.get(hint, "a table")
 
 
-def wrong_type(hint: Any, given: Any, path: str) -> RecipeError:
-    return RecipeError(f"{path}: {shown(given)} is not {describe(hint)}")
+def type_error(hint: Any, value: Any, path: str) -> RecipeError:
+    return RecipeError(f"{path}: {format_value(value)} is not {describe(hint)}")
 
 
-def shown(given: Any) -> str:
-    """A value as TOML would write it; tables and long lists in a word."""
-    if isinstance(given, Mapping):
+def format_value(value: Any) -> str:
+    """A value in TOML, at most 60 characters; `a table` for a table."""
+    if isinstance(value, Mapping):
         return "a table"
-    text = toml_value(given) if isinstance(given, str | bool | int | float | list) else str(given)
+    text = toml_value(value) if isinstance(value, str | bool | int | float | list) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -268,7 +277,8 @@ def key_paths(shape: type) -> Iterator[str]:
     """The keys of a table, with those of its sections: `task`, `train.steps`."""
     hints = get_type_hints(shape)
     for name in (field.name for field in dataclasses.fields(cast(Any, shape)) if field.init):
-        sections = [member for member in (hints[name], *get_args(hints[name])) if accepts_table(member)]
+        hint = hints[name]
+        sections = [cast(type, cls) for cls in (hint, *get_args(hint)) if dataclasses.is_dataclass(cls)]
         yield from (
             [name]
             if not sections
@@ -284,6 +294,7 @@ SYNONYMS = {
     "accumulate": ("grad_accum",),
     "accumulate_grad_batches": ("grad_accum",),
     "amp": ("precision",),
+    "average": ("averaging",),
     "batch": ("batch_tokens", "batch_sentences"),
     "batch_size": ("batch_tokens", "batch_sentences"),
     "beam_size": ("beam",),
@@ -291,9 +302,9 @@ SYNONYMS = {
     "bf16": ("precision",),
     "clip_norm": ("clip",),
     "cuda": ("device",),
+    "decay": ("ema_decay",),
     "dim": ("d_model",),
-    "ema": ("average",),
-    "ema_decay": ("decay",),
+    "ema": ("averaging",),
     "embed_dim": ("d_model",),
     "embedding_dim": ("d_model",),
     "eps": ("epsilon",),
@@ -347,12 +358,12 @@ SYNONYMS = {
 """What other toolkits call a recipe's keys."""
 
 
-def dotted(path: str, key: str) -> str:
+def join_keys(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """Overrides as typed on a command line, `key.path=value`; of a key given twice the last one counts."""
+    """Overrides from the command line, `key.path=value`; the last assignment to a key wins."""
     overrides: dict[str, Any] = {}
     for assignment in assignments:
         path, equals, raw = assignment.partition("=")
@@ -360,37 +371,37 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         if not equals or not all(path.split(".")):
             raise RecipeError(f"{assignment!r}: settings are written KEY=VALUE, such as train.steps=500")
         overrides.pop(path, None)
-        overrides[path] = Typed(raw, read_value(raw.strip()))
+        overrides[path] = CommandLineValue(raw, parse_value(raw.strip()))
     return overrides
 
 
 def override(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The table with other values at some paths, `train.steps`; it is not changed itself."""
+    """A copy of the table with other values at some paths, such as `train.steps`."""
     result = copy_tables(table)
     for path, value in overrides.items():
         *sections, key = path.split(".")
-        place = result
+        inner = result
         for depth, section in enumerate(sections):
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
+            inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
                 raise RecipeError(f"{path}: {'.'.join(sections[: depth + 1])} is a value, not a table")
-        place[key] = as_toml(value)
+        inner[key] = to_toml_type(value)
     return result
 
 
-def as_toml(value: Any) -> Any:
-    """A value of Python in a type that TOML has: paths are text, tuples are lists."""
+def to_toml_type(value: Any) -> Any:
+    """A Python value in a TOML type: paths become strings, tuples become lists."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    return [as_toml(each) for each in value] if isinstance(value, tuple) else value
+    return [to_toml_type(item) for item in value] if isinstance(value, tuple) else value
 
 
 def copy_tables(table: Mapping[str, Any]) -> dict[str, Any]:
     return {key: copy_tables(value) if isinstance(value, Mapping) else value for key, value in table.items()}
 
 
-def read_value(raw: str) -> Any:
-    """`5` is a number, `true` a truth value, `[1, 2]` a list; whatever is not TOML is text."""
+def parse_value(raw: str) -> Any:
+    """`5` is a number, `true` a boolean, `[1, 2]` a list; text that is not TOML is a string."""
     try:
         parsed = tomllib.loads(f"value = {raw}")
     except tomllib.TOMLDecodeError:
@@ -399,17 +410,17 @@ def read_value(raw: str) -> Any:
 
 
 def to_toml(recipe: Any) -> str:
-    """The dataclass as a TOML document that `build` reads back equal; keys that are None are left out."""
-    return "\n".join(_tables(dataclasses.asdict(recipe), "")).strip() + "\n"
+    """The dataclass as TOML from which `build` makes an equal one; keys that are None are omitted."""
+    return "\n".join(toml_lines(dataclasses.asdict(recipe), "")).strip() + "\n"
 
 
-def _tables(table: Mapping[str, Any], path: str) -> list[str]:
+def toml_lines(table: Mapping[str, Any], path: str) -> list[str]:
     nested = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     flat = {key: value for key, value in table.items() if key not in nested and value is not None}
     lines = [f"\n[{path}]"] if path and (flat or not nested) else []
     lines += [f"{key} = {toml_value(value)}" for key, value in flat.items()]
     for key, value in nested.items():
-        lines += _tables(value, dotted(path, key))
+        lines += toml_lines(value, join_keys(path, key))
     return lines
 
 
@@ -417,12 +428,12 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return toml_text(value)
+        return toml_string(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(toml_value(each) for each in value) + "]"
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
     return repr(value)
 
 
-def toml_text(value: str) -> str:
+def toml_string(value: str) -> str:
     escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     return '"' + "".join(escapes.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in value) + '"'

@@ -1,4 +1,4 @@
-"""What every training depends on: its budget, its steps, what it keeps and what it tells."""
+"""The training section: budget, batches, optimizer, schedule, averaging, checkpoints and logging."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,64 +8,75 @@ from regard.config.schema import Count, NotNegative, Positive, Share, Whole, def
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How a model learns, whatever it learns."""
+    """Training settings that all tasks share."""
 
     minutes: Positive | None = None
+    """Budget in minutes; training ends at the first of `minutes`, `steps` and `epochs`."""
     steps: Count | None = None
+    """Budget in optimizer updates."""
     epochs: Count | None = None
-    """The budget: training ends when the first of these is used up."""
+    """Budget in passes over the training data."""
     seed: Whole = 1
+    """Random seed of initialisation, shuffling, dropout and augmentation."""
     batch_tokens: Count = 4096
-    """Tokens a batch on the longer side, padding counted; of images patches, in diffusion pixels."""
+    """Tokens per batch on the longer side, padding included; for images patches, for diffusion pixels."""
     batch_sentences: Whole = 0
-    """Sentences a batch instead; 0 means that batch_tokens decides."""
+    """Examples per batch; 0: `batch_tokens` decides."""
     grad_accum: Count = 1
-    """Batches whose gradients are added up before an update."""
+    """Gradient accumulation: batches per optimizer update."""
     optimizer: Literal["adam", "adamw", "muon", "lion"] = "adam"
-    """lion (Chen et al. 2023): take a rate 3 to 10 times lower than AdamW's, and a weight decay as many times
-    larger; beta2 = 0.99; it has no epsilon."""
+    """lion (Chen et al. 2023): use a learning rate 3 to 10 times lower than AdamW's, a weight decay larger by
+    the same factor, and beta2 = 0.99; it has no epsilon."""
     beta1: Share = 0.9
+    """Decay rate of the first moment."""
     beta2: Share = 0.98
+    """Decay rate of the second moment."""
     epsilon: Positive = 1e-9
+    """Added to the denominator of Adam's update."""
     weight_decay: NotNegative = 0.0
+    """Weight decay; norms, biases and embeddings have none."""
     schedule: Literal["noam", "inverse-sqrt", "cosine", "linear", "constant"] = "inverse-sqrt"
+    """Learning rate schedule after the warm-up."""
     lr: Positive = 0.001
-    """The highest rate; with the noam schedule, the factor."""
+    """Peak learning rate; with the noam schedule, its factor."""
     warmup: Whole = 1000
+    """Steps of linear learning rate warm-up."""
     lr_by: Literal["updates", "batches"] = "updates"
-    """What the schedule counts; they differ where gradients are accumulated."""
-    clip: NotNegative = 1.0
-    """The largest norm of the gradient; 0 means any."""
-    average: Literal["none", "exponential", "last"] = "exponential"
-    decay: Share = 0.999
-    """Exponential average: how much of the old stays at each step."""
+    """What the schedule counts; they differ with gradient accumulation."""
+    clip_norm: NotNegative = 1.0
+    """Gradient clipping: maximum norm; 0: no clipping."""
+    averaging: Literal["none", "exponential", "last"] = "exponential"
+    """Weight averaging: exponential moving average (EMA), or the mean over the last validations."""
+    ema_decay: Share = 0.999
+    """EMA decay per update."""
     average_last: Count = 5
-    """Average of the last so many validations' weights."""
+    """`averaging = "last"`: number of validations whose weights are averaged."""
     validate_every: Whole = 0
-    """Steps between validations; 0 means once an epoch."""
+    """Updates between validations; 0: once per epoch."""
     checkpoint_every: Whole = 0
-    """Steps between checkpoints; 0 means at each validation."""
-    keep: Count = 2
-    """Checkpoints kept."""
+    """Updates between checkpoints; 0: at every validation."""
+    keep_checkpoints: Count = 2
+    """Number of most recent checkpoints to keep."""
     patience: Whole = 0
-    """Validations without a better score before training ends; 0 means never."""
+    """Early stopping: validations without improvement before training ends; 0: off."""
     best_by: str = "loss"
-    """The score of a validation that says which weights are kept."""
+    """Validation metric that selects the best weights."""
     not_finite: Literal["stop", "skip"] = "stop"
-    """What to do when a loss or a gradient is not finite: end the training, or leave the batch out."""
+    """On a non-finite loss or gradient: end training, or skip the batch."""
     unwritable: Literal["stop", "go-on"] = "stop"
-    """What to do when a checkpoint cannot be written: end the training, or go on without it."""
+    """If a checkpoint cannot be written: end training, or continue without it."""
     device: str = "auto"
-    """Where to compute: auto takes the accelerator if there is one; or cpu, cuda, cuda:1, mps, ..."""
+    """auto (an accelerator if present), cpu, cuda, cuda:1, mps, ..."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Numbers in matrix products; auto: bfloat16 on an accelerator that has it, float32 otherwise."""
+    """Data type of matrix products; auto: bfloat16 on accelerators that support it, else float32."""
     log_every: Count = 50
+    """Updates between log lines."""
     log_style: Literal["short", "report"] = "short"
-    """Log lines as regard writes them, or in the wording of the report on re-implementing the paper."""
+    """Format of log lines: regard's own, or that of the report on re-implementing the paper."""
     shard: bool = False
-    """For a model that does not fit: under torchrun each process holds a part of weights and optimizer."""
+    """Under torchrun, shard weights and optimizer state over the processes (FSDP)."""
     tensorboard: bool = False
-    """Write the same numbers for TensorBoard, into the run folder."""
+    """Also write metrics for TensorBoard into the run folder."""
 
     def __post_init__(self) -> None:
         if self.minutes is None and self.steps is None and self.epochs is None:
@@ -76,10 +87,10 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class SmoothedTrainConfig(TrainConfig):
-    """How a model learns to predict labels or tokens by cross-entropy."""
+    """Training with a cross-entropy loss over labels or tokens."""
 
     smoothing: Share = 0.0
-    """Label smoothing: share of the target probability that is spread over the wrong labels."""
+    """Label smoothing: probability mass spread over the other labels."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +103,9 @@ class SmoothedTrainConfig(TrainConfig):
     schedule="linear",
     lr=5e-5,
     warmup=50,
-    average="none",
+    averaging="none",
 )
 class TextTrainConfig(SmoothedTrainConfig):
-    """How a BERT learns a task; the defaults are those of fine-tuning."""
+    """Training of a BERT; the defaults suit fine-tuning."""
 
     best_by: Literal["accuracy", "f1", "exact", "loss"] = "loss"

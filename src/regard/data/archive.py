@@ -1,4 +1,4 @@
-"""One file out of a zip or tar.gz, by its name, trusting nothing the archive says about itself."""
+"""Extraction of one file from an untrusted zip or tar.gz."""
 
 import os
 import stat
@@ -12,8 +12,8 @@ from typing import IO, TypeVar
 
 from regard.errors import RegardError
 
-LARGEST = 1 << 30  # bytes a member may unpack to, unless the caller says otherwise
-LARGEST_SCAN = 8 << 30  # bytes of a tar that are passed over while looking for a member
+MAX_BYTES = 1 << 30  # default limit of a member's unpacked size
+MAX_SCANNED_BYTES = 8 << 30  # of a tar, while searching for a member
 _BLOCK = 1 << 20
 
 _Info = TypeVar("_Info", zipfile.ZipInfo, tarfile.TarInfo)
@@ -22,30 +22,37 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplem
 
 
 class ArchiveError(RegardError):
-    """An archive that cannot or must not be unpacked: the sentence names the archive and the member."""
+    """An archive that cannot or must not be unpacked; the message names the archive and the member."""
 
 
-def unpack(archive: Path, member: str, to: Path, *, largest: int = LARGEST) -> Path:
-    """Write the member of that exact name to the file ``to``, aside first and then renamed.
+def unpack(archive: Path, member: str, to: Path, *, largest: int = MAX_BYTES) -> Path:
+    """Extract the member of that exact name to the file ``to``, atomically.
 
-    Absolute names, ``..``, links, devices, folders, doubled names and anything over ``largest`` bytes are
-    refused; where the file goes is the caller's choice, never the archive's.
+    Args:
+        archive: A .zip or .tar.gz file.
+        member: Name of the member, a relative path without ``..``.
+        to: Path of the extracted file; the archive has no influence on it.
+        largest: Most bytes that the member may unpack to.
+
+    Raises:
+        ArchiveError: The archive is damaged, or the member is missing, doubled, too large or
+            not a plain file.
     """
     _refuse_unsafe_name(archive, member)
-    aside = to.with_name(f"{to.name}.unpacking-{os.getpid()}")
+    temporary = to.with_name(f"{to.name}.unpacking-{os.getpid()}")
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        with _open_member(archive, member, largest) as stream, aside.open("wb") as out:
+        with _open_member(archive, member, largest) as stream, temporary.open("wb") as out:
             _copy(stream, out, largest, f"{archive}: {member}")
-        aside.replace(to)
+        temporary.replace(to)
     except _BROKEN as error:
-        raise ArchiveError(f"{archive} is damaged or not an archive that can be read: {error}") from error
+        raise ArchiveError(f"{archive} is damaged or not a supported archive: {error}") from error
     except OSError as error:  # a damaged gzip stream is one of them
         raise ArchiveError(
             f"{archive}: {member} cannot be unpacked to {to}: {error.strerror or error}"
         ) from error
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return to
 
 
@@ -60,7 +67,7 @@ def _refuse_unsafe_name(archive: Path, member: str) -> None:
 def _open_member(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]]:
     with archive.open("rb") as stream:
         gzipped = stream.read(2) == b"\x1f\x8b"
-    # the first bytes decide: a zip inside a tar.gz can make the whole look like a zip from its end
+    # checked first: a zip inside a tar.gz can make the whole file look like a zip
     opened = _open_in_zip if not gzipped and zipfile.is_zipfile(archive) else _open_in_tar
     with opened(archive, member, largest) as content:
         yield content
@@ -69,8 +76,8 @@ def _open_member(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]
 @contextmanager
 def _open_in_zip(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]]:
     with zipfile.ZipFile(archive) as opened:
-        found = [info for info in opened.infolist() if info.filename == member]
-        info = _only(found, archive, member)
+        matches = [info for info in opened.infolist() if info.filename == member]
+        info = _only(matches, archive, member)
         kind = stat.S_IFMT(info.external_attr >> 16)
         if info.is_dir() or kind not in (0, stat.S_IFREG):
             raise ArchiveError(
@@ -84,15 +91,17 @@ def _open_in_zip(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]
 @contextmanager
 def _open_in_tar(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]]:
     with tarfile.open(archive, "r:*") as opened:
-        found: list[tarfile.TarInfo] = []
-        passed = 0
+        matches: list[tarfile.TarInfo] = []
+        scanned = 0
         for info in opened:
-            passed += info.size
-            if passed > LARGEST_SCAN:
-                raise ArchiveError(f"{archive} unpacks to more than {LARGEST_SCAN:,} bytes; it is refused")
+            scanned += info.size
+            if scanned > MAX_SCANNED_BYTES:
+                raise ArchiveError(
+                    f"{archive} unpacks to more than {MAX_SCANNED_BYTES:,} bytes, which is refused"
+                )
             if info.name == member:
-                found.append(info)
-        info = _only(found, archive, member)
+                matches.append(info)
+        info = _only(matches, archive, member)
         if not info.isreg():
             raise ArchiveError(
                 f"{archive}: {member} is a link, folder or device; only a plain file is unpacked"
@@ -105,12 +114,12 @@ def _open_in_tar(archive: Path, member: str, largest: int) -> Iterator[IO[bytes]
             yield stream
 
 
-def _only(found: list[_Info], archive: Path, member: str) -> _Info:
-    if not found:
+def _only(matches: list[_Info], archive: Path, member: str) -> _Info:
+    if not matches:
         raise ArchiveError(f"{archive} has no member {member}")
-    if len(found) > 1:
-        raise ArchiveError(f"{archive} holds {member} {len(found)} times; it must hold it once")
-    return found[0]
+    if len(matches) > 1:
+        raise ArchiveError(f"{archive} holds {member} {len(matches)} times; it must hold it once")
+    return matches[0]
 
 
 def _refuse_large(archive: Path, member: str, size: int, largest: int) -> None:
@@ -122,6 +131,6 @@ def _copy(stream: IO[bytes], out: IO[bytes], largest: int, what: str) -> None:
     written = 0
     while block := stream.read(_BLOCK):
         written += len(block)
-        if written > largest:  # the size in the directory was a lie
+        if written > largest:  # the size in the archive's directory is wrong
             raise ArchiveError(f"{what} unpacks to more than the {largest:,} bytes allowed")
         out.write(block)

@@ -1,4 +1,4 @@
-"""Batches of similar length, in an order that depends on (seed, epoch) alone and can be continued anywhere."""
+"""Batches of sentence pairs of similar length, in the order of `batch_order`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from regard.data.store import Side, TokenStore
-from regard.data.stream import Cursor, by_budget, per_epoch, stream
+from regard.data.batch_order import Cursor, count_batches, group_by_tokens, shuffled_batches
+from regard.data.token_store import Side, TokenStore
 from regard.nn import Packed
 from regard.tokenization import Tokenizer
 
@@ -18,22 +18,22 @@ class Batch:
 
     source: Packed
     target: Packed
-    """The target shifted right: begins with `<s>`."""
+    """The decoder's input: the target shifted right, beginning with `<s>`."""
     labels: Packed
-    """The target to predict: ends with `</s>`; as many tokens in each sentence as `target`."""
+    """The decoder's targets, ending with `</s>`; each sentence has as many tokens as in `target`."""
     tokens: int
-    """Target tokens of the whole batch, also where this is one process's share of it."""
+    """Target tokens in the whole batch, also where this is one process's shard of it."""
     sentences: tuple[int, ...]
-    """Which pairs of the store these are."""
+    """Indices of the pairs in the store."""
 
     def __post_init__(self) -> None:
-        lengths = [each.lengths for each in (self.source, self.target, self.labels)]
+        lengths = [packed.lengths for packed in (self.source, self.target, self.labels)]
         if len(lengths[0]) != len(lengths[1]) or not torch.equal(lengths[1], lengths[2]):
             raise ValueError("each source sentence has a target, and each target token a label")
 
     @property
     def num_targets(self) -> int:
-        """Labels that the loss is a sum over: one for each target token."""
+        """Number of labels over which the loss is summed: one per target token."""
         return self.tokens
 
     @property
@@ -41,21 +41,21 @@ class Batch:
         return self.source.sequences
 
     def __str__(self) -> str:
-        """Its size, for an error message."""
+        """The batch's size for messages."""
         source, target = self.source.max_length, self.target.max_length
         return f"{self.rows} sentences of {source} source and {target} target tokens"
 
     def to(self, device: torch.device) -> "Batch":
-        return self._with(*(each.to(device, non_blocking=True) for each in self._packed()))
+        return self._with(*(packed.to(device, non_blocking=True) for packed in self._packed()))
 
-    def stand_in(self) -> "Batch":
-        """One pair of nothing but an end, for a process that has no row but must compute with the others."""
+    def placeholder(self) -> "Batch":
+        """One pair of `</s>` only, for a process with an empty shard that runs collective operations."""
         end = Packed.from_rows([[Tokenizer.end]])
         return Batch(end, end, end, self.tokens, ())
 
-    def pinned(self) -> "Batch":
-        """The same in page-locked memory, from which a GPU copies while it computes."""
-        return self._with(*(each.pin_memory() for each in self._packed()))
+    def pin_memory(self) -> "Batch":
+        """The batch in page-locked memory, from which a GPU copies asynchronously."""
+        return self._with(*(packed.pin_memory() for packed in self._packed()))
 
     def _packed(self) -> tuple[Packed, Packed, Packed]:
         return self.source, self.target, self.labels
@@ -65,12 +65,12 @@ class Batch:
 
 
 Resample = Callable[[list[str], int], list[list[int]]]
-"""Texts and a seed to freshly sampled ids (BPE-dropout)."""
+"""From texts and a seed to sampled segmentations as ids (BPE-dropout)."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """How a store is cut: by token budget or by sentences, from pools sorted by length."""
+    """Shuffled batches of a token store, by token budget or by number of sentences."""
 
     store: TokenStore
     tokens: int = 4096
@@ -78,18 +78,18 @@ class Batches:
     seed: int = 1
     pool: int = 20_000
     max_length: int = 256
-    """Sentences with more tokens are cut: the model has no more places."""
+    """Sentences are truncated to this many tokens, the model's maximum."""
     resample: tuple[Resample, Resample] | None = None
-    share: tuple[int, int] = (0, 1)
-    """Of every batch the rows of process `share[0]` of `share[1]`."""
+    shard: tuple[int, int] = (0, 1)
+    """(rank, world size): which rows of each batch this process gets."""
 
     def stream(self, cursor: Cursor = Cursor()) -> Iterator[tuple[Batch, Cursor]]:  # noqa: B008
-        """Batches from the cursor on, without end, each with the cursor of the one after it."""
-        return stream(self, cursor)
+        """Endless batches from the cursor on, each with the cursor of the next."""
+        return shuffled_batches(self, cursor)
 
-    def per_epoch(self) -> int:
-        """How many batches an epoch has; with BPE-dropout or in a large store, about how many."""
-        return per_epoch(replace(self, resample=None))
+    def batches_per_epoch(self) -> int:
+        """Number of batches per epoch; an estimate with BPE-dropout or for a large store."""
+        return count_batches(replace(self, resample=None))
 
     def __len__(self) -> int:
         return len(self.store)
@@ -97,63 +97,66 @@ class Batches:
     def parts(self) -> list[range]:
         return self.store.parts()
 
-    def cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
-        """The pairs of one pool as batches, neighbours in length together."""
-        return grouped(self._load(members, epoch, pool), self.tokens, self.sentences)
+    def batches_of_pool(self, indices: np.ndarray, epoch: int, pool: int) -> list["_LazyBatch"]:
+        """The batches of one pool, grouped by length."""
+        return grouped(self._load(indices, epoch, pool), self.tokens, self.sentences)
 
     @staticmethod
     def of_pairs(pairs: Sequence[tuple[list[int], list[int]]], tokens: int, max_length: int) -> Iterator[Batch]:
-        """Every pair of ids once, shortest first: for validation."""
-        cut = [(source[: max_length - 1], target[: max_length - 1]) for source, target in pairs]
-        known = [
-            _Pair(number, np.array(source), np.array(target)) for number, (source, target) in enumerate(cut)
+        """Every pair of ids once, shortest first, for validation."""
+        truncated = [(source[: max_length - 1], target[: max_length - 1]) for source, target in pairs]
+        numbered = [
+            _Pair(number, np.array(source), np.array(target))
+            for number, (source, target) in enumerate(truncated)
         ]
-        return (make() for make in grouped(known, tokens))
+        return (load() for load in grouped(numbered, tokens))
 
-    def _load(self, members: np.ndarray, epoch: int, pool: int) -> list["_Pair"]:
+    def _load(self, indices: np.ndarray, epoch: int, pool: int) -> list["_Pair"]:
         sides = []
         for number, side in enumerate((self.store.source, self.store.target)):
             if self.resample is None:
-                ids = [side.sentence(int(member)) for member in members]
+                ids = [side.sentence(int(index)) for index in indices]
             else:
                 seed = int(np.random.default_rng((self.seed, epoch, pool, 2, number)).integers(2**62))
-                ids = self._sampled(side, members, number, seed)
-            sides.append([each[: self.max_length - 1] for each in ids])  # one place is for <s> or </s>
-        return [_Pair(int(member), *both) for member, *both in zip(members, *sides, strict=True)]
+                ids = self._resampled(side, indices, number, seed)
+            sides.append(
+                [sentence[: self.max_length - 1] for sentence in ids]
+            )  # one position is for <s> or </s>
+        return [_Pair(int(index), *both) for index, *both in zip(indices, *sides, strict=True)]
 
-    def _sampled(self, side: Side, members: np.ndarray, number: int, seed: int) -> list[np.ndarray]:
+    def _resampled(self, side: Side, indices: np.ndarray, number: int, seed: int) -> list[np.ndarray]:
         assert self.resample is not None
-        texts = [side.text(int(member)) for member in members]
-        return [np.array(each, dtype=np.uint32) for each in self.resample[number](texts, seed)]
+        texts = [side.text(int(index)) for index in indices]
+        return [np.array(ids, dtype=np.uint32) for ids in self.resample[number](texts, seed)]
 
 
 @dataclass(frozen=True)
 class _Pair:
-    member: int
+    index: int
     source: np.ndarray
     target: np.ndarray
 
 
-def grouped(pairs: list[_Pair], tokens: int, sentences: int = 0) -> list["_Make"]:
-    """Neighbours in length together, until the longest of them times their number is the budget."""
-    in_order = sorted(pairs, key=lambda pair: (len(pair.target), len(pair.source), pair.member))
+def grouped(pairs: list[_Pair], tokens: int, sentences: int = 0) -> list["_LazyBatch"]:
+    """Batches of pairs that are neighbours in length, within the token budget."""
+    in_order = sorted(pairs, key=lambda pair: (len(pair.target), len(pair.source), pair.index))
     widths = [max(len(pair.source), len(pair.target)) + 1 for pair in in_order]
-    return [_Make(group) for group in by_budget(in_order, widths, tokens, sentences)]
+    return [_LazyBatch(group) for group in group_by_tokens(in_order, widths, tokens, sentences)]
 
 
 @dataclass(frozen=True)
-class _Make:
-    """A batch not yet laid out: ids stay where they are until it is its turn."""
+class _LazyBatch:
+    """A batch that is packed when it is called."""
 
     pairs: list[_Pair]
 
-    def __call__(self, rank: int = 0, ranks: int = 1) -> Batch:
-        """Every row, or one process's share of them; there may be none for it."""
-        mine = self.pairs[rank::ranks]
+    def __call__(self, rank: int = 0, world_size: int = 1) -> Batch:
+        """The rows of one process (of `world_size`); its shard may be empty."""
+        rows_of_rank = self.pairs[rank::world_size]
         return Batch(
-            source=Packed.from_rows([np.append(pair.source, Tokenizer.end) for pair in mine]),
-            target=Packed.from_rows([np.insert(pair.target, 0, Tokenizer.begin) for pair in mine]),
-            labels=Packed.from_rows([np.append(pair.target, Tokenizer.end) for pair in mine]),
+            source=Packed.from_rows([np.append(pair.source, Tokenizer.end) for pair in rows_of_rank]),
+            target=Packed.from_rows([np.insert(pair.target, 0, Tokenizer.begin) for pair in rows_of_rank]),
+            labels=Packed.from_rows([np.append(pair.target, Tokenizer.end) for pair in rows_of_rank]),
             tokens=sum(len(pair.target) + 1 for pair in self.pairs),
-            sentences=tuple(pair.member for pair in mine),
+            sentences=tuple(pair.index for pair in rows_of_rank),
         )

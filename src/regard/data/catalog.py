@@ -1,4 +1,4 @@
-"""Data sets by name: what there is, where it comes from, and its pairs."""
+"""The named data sets: their descriptions, downloads and pairs."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ __all__ = ["Description", "describe", "fetch", "names", "pairs", "present"]
 
 
 class Picturebook:
-    """The corpus inside the package: ready without any download."""
+    """The corpus inside the package, which needs no download."""
 
     description = Description(
         name="picturebook",
@@ -40,17 +40,21 @@ class Picturebook:
 
         choose(split, SPLITS, "split")
         if folder is not None:
-            raise RegardError(f"picturebook is inside the package; it takes no folder, but {folder} was given")
+            raise RegardError(
+                f"picturebook is inside the package; it takes no folder; data.path or --path is {folder}"
+            )
         german_first = direction == ("de", "en")
         return (pair if german_first else (pair[1], pair[0]) for pair in picturebook.pairs(split))
 
 
-_SETS: dict[str, DataSet] = {each.description.name: each for each in (Picturebook(), Multi30k(), Tatoeba())}
+_DATA_SETS: dict[str, DataSet] = {
+    data_set.description.name: data_set for data_set in (Picturebook(), Multi30k(), Tatoeba())
+}
 
 
 def names() -> tuple[str, ...]:
-    """The data sets that can be asked for by name."""
-    return tuple(_SETS)
+    """The names of the data sets."""
+    return tuple(_DATA_SETS)
 
 
 def describe(name: str) -> Description:
@@ -59,21 +63,31 @@ def describe(name: str) -> Description:
 
 
 def present(name: str, *, cache: Path | None = None) -> bool:
-    """True when the data set can be used without a download."""
+    """Whether the data set can be used without a download."""
     return _find(name).present(cache or cache_folder())
 
 
 def fetch(
     name: str, *, cache: Path | None = None, languages: Sequence[str] | None = None, form: Form = "raw"
 ) -> list[Path]:
-    """Download what is missing (the first two languages unless others are named); the files, in the cache."""
-    found = _find(name)
-    wanted = languages or found.description.languages[:2]
-    for language in wanted:
-        choose(language, found.description.languages, "language", f" in {name}")
-    choose(form, found.description.forms, "form", f" of {name}")
-    with _advice():
-        return found.fetch(cache or cache_folder(), wanted, form)
+    """Download missing files into the cache; returns the paths of all files.
+
+    Args:
+        name: Name of the data set.
+        cache: Cache folder.
+        languages: Languages to download; by default the first two.
+        form: Raw or tokenized sentences.
+
+    Raises:
+        DownloadError: No mirror provides a file.
+    """
+    data_set = _find(name)
+    chosen = languages or data_set.description.languages[:2]
+    for language in chosen:
+        choose(language, data_set.description.languages, "language", f" in {name}")
+    choose(form, data_set.description.forms, "form", f" of {name}")
+    with _path_hint():
+        return data_set.fetch(cache or cache_folder(), chosen, form)
 
 
 def pairs(
@@ -86,27 +100,27 @@ def pairs(
     form: Form = "raw",
     cache: Path | None = None,
 ) -> Iterator[Pair]:
-    """(source, target) sentences of a split: from the folder ``path`` if given, else from the cache.
+    """(source, target) sentences of a split, from the folder ``path`` or else from the cache.
 
-    What is not in the cache yet is downloaded first. Without languages the data set's usual direction is taken.
+    Missing files are downloaded into the cache. The data set's description has the default languages.
     """
-    found = _find(name)
-    direction = found.description.direction(source, target)
-    choose(form, found.description.forms, "form", f" of {name}")
+    data_set = _find(name)
+    direction = data_set.description.direction(source, target)
+    choose(form, data_set.description.forms, "form", f" of {name}")
     folder = None if path is None else Path(path).expanduser()
-    with _advice():
-        return found.pairs(split, direction, form, folder, cache or cache_folder())
+    with _path_hint():
+        return data_set.pairs(split, direction, form, folder, cache or cache_folder())
 
 
 @contextmanager
-def _advice() -> Iterator[None]:
-    """A download that failed is no dead end: the files may be on this machine already."""
+def _path_hint() -> Iterator[None]:
+    """Adds to download errors how to use files that are on this machine already."""
     try:
         yield
     except DownloadError as error:
-        way_out = "whoever has the files can name their folder with --path or data.path"
-        raise DownloadError(f"{str(error).removesuffix('.')}; {way_out}") from error
+        hint = "if you have the files, name their folder with --path or data.path"
+        raise DownloadError(f"{error}; {hint}") from error
 
 
 def _find(name: str) -> DataSet:
-    return _SETS[choose(name, _SETS, "data set")]
+    return _DATA_SETS[choose(name, _DATA_SETS, "data set")]

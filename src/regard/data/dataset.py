@@ -1,13 +1,12 @@
-"""What the catalogue asks of a named data set, whatever lies behind it."""
+"""The interface of a named data set, and its description."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from regard.config.schema import suggest
 from regard.data.corpus import Pair
-from regard.errors import RegardError
+from regard.errors import RegardError, did_you_mean
 
 Form = Literal["raw", "tok"]
 
@@ -16,20 +15,24 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Description:
-    """What a user wants to know before choosing a data set."""
+    """Name, languages, sizes, licence and origin of a data set."""
 
     name: str
     summary: str
     languages: tuple[str, ...]
-    """The first two are the direction taken when none is asked for."""
+    """The first two are the default direction."""
     sizes: Mapping[str, int | None]
-    """Pairs in each split; None where there is no end to them."""
+    """Pairs in each split; None where a split is unlimited."""
     licence: str
     origin: str
     forms: tuple[Form, ...] = ("raw",)
 
     def direction(self, source: str | None, target: str | None) -> Pair:
-        """The languages asked for, completed by the usual ones and checked."""
+        """The source and target language, with defaults for those that are None.
+
+        Raises:
+            RegardError: The data set does not have them, or they are equal.
+        """
         first, second = self.languages[:2]
         if source is None:
             source = second if target == first else first
@@ -43,7 +46,7 @@ class Description:
 
 
 class DataSet(Protocol):
-    """Pairs by split and direction, from a folder of the user's or from the cache."""
+    """A named data set: its pairs by split and direction, from a user's folder or from the cache."""
 
     @property
     def description(self) -> Description: ...
@@ -57,9 +60,14 @@ class DataSet(Protocol):
     ) -> Iterator[Pair]: ...
 
 
-def choose(given: str, allowed: Iterable[str], noun: str, place: str = "") -> str:
-    """``given`` if it is allowed; otherwise a sentence with the choices and the nearest one."""
+def choose(value: str, allowed: Iterable[str], noun: str, where: str = "") -> str:
+    """The value, if it is one of `allowed`.
+
+    Raises:
+        RegardError: It is not; the message lists the choices and suggests the nearest one.
+    """
     choices = list(allowed)
-    if given in choices:
-        return given
-    raise RegardError(f"there is no {noun} {given!r}{place}; {suggest(given, choices)}")
+    if value in choices:
+        return value
+    hint = did_you_mean(value, choices)
+    raise RegardError(f"unknown {noun} {value!r}{where}; allowed: {', '.join(choices)}{hint}")

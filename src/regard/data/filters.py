@@ -1,4 +1,4 @@
-"""Which pairs are kept, and a count of why the others were not."""
+"""Length, ratio and duplicate filters for sentence pairs, with counts of what they drop."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,21 +12,21 @@ Reason = Literal["empty", "short", "long", "ratio", "duplicate"]
 
 @dataclass(frozen=True)
 class FilterLimits:
-    """What a pair must be; a pair with an empty side is always dropped."""
+    """Limits on sentence pairs; a pair with an empty side is always dropped."""
 
     shortest: int = 1
     """Fewest words (or characters) a side may have."""
     max_length: int | None = None
     """Most words (or characters) a side may have."""
     ratio: float | None = None
-    """How many times longer one side may be than the other."""
+    """Largest ratio of the longer side to the shorter."""
     unit: Literal["words", "characters"] = "words"
     unique: bool = False
-    """Keep only the first of pairs that are exactly equal."""
+    """Keep only the first of identical pairs."""
 
     def __post_init__(self) -> None:
         if self.unit not in ("words", "characters"):
-            raise RegardError(f"length unit {self.unit!r} is not known; allowed: words, characters")
+            raise RegardError(f"length unit {self.unit!r} is unknown; allowed: words, characters")
         if self.shortest < 1:
             raise RegardError(f"the shortest length is {self.shortest}; it must be at least 1")
         if self.max_length is not None and self.max_length < self.shortest:
@@ -36,8 +36,8 @@ class FilterLimits:
 
 
 @dataclass
-class Report:
-    """Counts of what was read, kept and dropped; filled while ``sift`` runs."""
+class FilterReport:
+    """Counts of pairs read, kept and dropped by reason; filled while ``filter_pairs`` runs."""
 
     limits: FilterLimits = field(default_factory=FilterLimits)
     read: int = 0
@@ -66,13 +66,15 @@ class Report:
         return f"{line}; dropped: {dropped}" if dropped else line
 
 
-def sift(pairs: Iterable[tuple[str, str]], limits: FilterLimits, report: Report) -> Iterator[tuple[str, str]]:
-    """The pairs within ``limits``, in order; ``report`` counts the rest by the first reason that applies."""
+def filter_pairs(
+    pairs: Iterable[tuple[str, str]], limits: FilterLimits, report: FilterReport
+) -> Iterator[tuple[str, str]]:
+    """The pairs within ``limits``, in order; ``report`` counts the others by the first reason that applies."""
     report.limits = limits
     seen: set[bytes] = set()
     for pair in pairs:
         report.read += 1
-        reason = _why_not(pair, limits) or (_repeated(pair, seen) if limits.unique else None)
+        reason = _drop_reason(pair, limits) or (_duplicate(pair, seen) if limits.unique else None)
         if reason is None:
             report.kept += 1
             yield pair
@@ -80,7 +82,7 @@ def sift(pairs: Iterable[tuple[str, str]], limits: FilterLimits, report: Report)
             setattr(report, reason, getattr(report, reason) + 1)
 
 
-def _why_not(pair: tuple[str, str], limits: FilterLimits) -> Reason | None:
+def _drop_reason(pair: tuple[str, str], limits: FilterLimits) -> Reason | None:
     if not (pair[0].strip() and pair[1].strip()):
         return "empty"
     shorter, longer = sorted(len(side.split()) if limits.unit == "words" else len(side) for side in pair)
@@ -93,8 +95,8 @@ def _why_not(pair: tuple[str, str], limits: FilterLimits) -> Reason | None:
     return None
 
 
-def _repeated(pair: tuple[str, str], seen: set[bytes]) -> Reason | None:
-    # 16 bytes a pair instead of the pair itself: ten million pairs stay under a gigabyte
+def _duplicate(pair: tuple[str, str], seen: set[bytes]) -> Reason | None:
+    # a digest of 16 bytes per pair: ten million pairs take less than a gigabyte
     length = len(pair[0]).to_bytes(8, "big")  # so that ("ab", "c") is not ("a", "bc")
     digest = blake2b(length + "".join(pair).encode(), digest_size=16).digest()
     if digest in seen:

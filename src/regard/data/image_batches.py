@@ -1,4 +1,4 @@
-"""Batches of images, mixed and changed by chance anew in each epoch."""
+"""Batches of images, shuffled and augmented with other random numbers in each epoch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,72 +9,72 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.config.data import ImageDataConfig
+from regard.data.batch_order import Cursor, count_batches, shuffled_batches
 from regard.data.images import Images
-from regard.data.stream import Cursor, per_epoch, stream
 
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """Images side by side: pixels from 0 to 1, and the number of each one's label."""
+    """A batch of images with their labels."""
 
-    pixels: Tensor  # (images, channels, height, width)
-    labels: Tensor  # (images,)
-    each: int
-    """Tokens of an image."""
+    pixels: Tensor  # (images, channels, height, width), from 0 to 1
+    labels: Tensor  # (images,), label ids
+    tokens_per_image: int
+    """Tokens per image."""
     num_targets: int
-    """Images of the whole batch, also where this is one process's share of it."""
+    """Images in the whole batch, also where this is one process's shard of it."""
     sentences: tuple[int, ...]
-    """Which images these are."""
+    """Indices of the images."""
 
     @property
     def tokens(self) -> int:
-        return self.num_targets * self.each
+        return self.num_targets * self.tokens_per_image
 
     @property
     def rows(self) -> int:
         return len(self.pixels)
 
     def __str__(self) -> str:
-        """Its size, for a sentence."""
-        return f"{len(self.pixels)} images of {self.each} tokens"
+        """The batch's size for messages."""
+        return f"{len(self.pixels)} images of {self.tokens_per_image} tokens"
 
     def to(self, device: torch.device) -> "ImageBatch":
         return self._with(self.pixels.to(device, non_blocking=True), self.labels.to(device, non_blocking=True))
 
-    def pinned(self) -> "ImageBatch":
-        """The same in memory that a GPU can fetch by itself."""
+    def pin_memory(self) -> "ImageBatch":
+        """The batch in page-locked memory, from which a GPU copies asynchronously."""
         return self._with(self.pixels.pin_memory(), self.labels.pin_memory())
 
-    def stand_in(self) -> "ImageBatch":
-        """One black image, for a process that has no row but must compute with the others."""
+    def placeholder(self) -> "ImageBatch":
+        """One image, for a process with an empty shard that runs collective operations."""
         return self._with(torch.zeros(1, *self.pixels.shape[1:]), torch.zeros(1, dtype=torch.int64))
 
     def _with(self, pixels: Tensor, labels: Tensor) -> "ImageBatch":
-        return ImageBatch(pixels, labels, self.each, self.num_targets, self.sentences)
+        return ImageBatch(pixels, labels, self.tokens_per_image, self.num_targets, self.sentences)
 
 
 @dataclass(frozen=True)
 class ImageBatches:
-    """How images are cut into batches, mixed and changed by chance anew in each epoch."""
+    """Shuffled batches of images with data augmentation."""
 
     images: Images
     labels: np.ndarray
-    each: int
-    """Tokens of an image."""
+    tokens_per_image: int
+    """Tokens per image."""
     count: int
-    """Images a batch."""
-    change: ImageDataConfig = field(default_factory=ImageDataConfig)
+    """Images per batch."""
+    augmentation: ImageDataConfig = field(default_factory=ImageDataConfig)
     seed: int = 1
     pool: int = 20_000
-    share: tuple[int, int] = (0, 1)
-    """Of every batch the rows of process `share[0]` of `share[1]`."""
+    shard: tuple[int, int] = (0, 1)
+    """(rank, world size): which rows of each batch this process gets."""
 
     def stream(self, cursor: Cursor = Cursor()) -> Iterator[tuple[ImageBatch, Cursor]]:  # noqa: B008
-        """Batches from the cursor on, without end, each with the cursor of the one after it."""
-        return stream(self, cursor)
+        """Endless batches from the cursor on, each with the cursor of the next."""
+        return shuffled_batches(self, cursor)
 
-    def per_epoch(self) -> int:
-        return per_epoch(self)
+    def batches_per_epoch(self) -> int:
+        return count_batches(self)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -82,47 +82,49 @@ class ImageBatches:
     def parts(self) -> list[range]:
         return [range(len(self.labels))]
 
-    def cut(self, members: np.ndarray, epoch: int, pool: int) -> list["_Make"]:
-        firsts = range(0, len(members), self.count)
+    def batches_of_pool(self, indices: np.ndarray, epoch: int, pool: int) -> list["_LazyBatch"]:
+        firsts = range(0, len(indices), self.count)
         return [
-            _Make(self, members[first : first + self.count], (self.seed, epoch, pool, first, 5))
+            _LazyBatch(self, indices[first : first + self.count], (self.seed, epoch, pool, first, 5))
             for first in firsts
         ]
 
 
 @dataclass(frozen=True)
-class _Make:
-    """A batch not yet laid out."""
+class _LazyBatch:
+    """A batch that is loaded when it is called."""
 
     batches: ImageBatches
-    members: np.ndarray
+    indices: np.ndarray
     seed: tuple[int, ...]
 
-    def __call__(self, rank: int, ranks: int) -> ImageBatch:
-        """Every row, or one process's share of them; there may be none for it."""
-        mine = slice(rank, None, ranks)
-        members = self.members[mine]
+    def __call__(self, rank: int, world_size: int) -> ImageBatch:
+        """The rows of one process (of `world_size`); its shard may be empty."""
+        rows = slice(rank, None, world_size)
+        indices = self.indices[rows]
         images = self.batches.images
         shape = (images.channels, images.height, images.width)
-        pixels = torch.zeros(0, *shape) if not len(members) else as_numbers(images.load(members))
-        change = changes(self.batches.change, len(self.members), self.seed)
-        if change is not None and len(members):
-            pixels = drawn(pixels, change[mine])
-        labels = torch.from_numpy(self.batches.labels[members])
-        return ImageBatch(pixels, labels, self.batches.each, len(self.members), tuple(map(int, members)))
+        pixels = torch.zeros(0, *shape) if not len(indices) else pixels_to_float(images.load(indices))
+        augmentation = augmentation_maps(self.batches.augmentation, len(self.indices), self.seed)
+        if augmentation is not None and len(indices):
+            pixels = warp(pixels, augmentation[rows])
+        labels = torch.from_numpy(self.batches.labels[indices])
+        return ImageBatch(
+            pixels, labels, self.batches.tokens_per_image, len(self.indices), tuple(map(int, indices))
+        )
 
 
-def as_numbers(pixels: np.ndarray) -> Tensor:
-    """Bytes as numbers from 0 to 1."""
+def pixels_to_float(pixels: np.ndarray) -> Tensor:
+    """uint8 pixels as float32 from 0 to 1."""
     return torch.from_numpy(pixels).to(torch.float32).div_(255)
 
 
-def changes(data: ImageDataConfig, count: int, seed: tuple[int, ...]) -> Tensor | None:
-    """Where each image is drawn from, as affine maps (images, 2, 3); None where nothing is to be changed."""
+def augmentation_maps(data: ImageDataConfig, count: int, seed: tuple[int, ...]) -> Tensor | None:
+    """Random affine maps from output to input coordinates (images, 2, 3), or None without augmentation."""
     if not (data.shift or data.rotate or data.crop or data.flip):
         return None
     rng = np.random.default_rng(seed)
-    move = rng.uniform(-2 * data.shift, 2 * data.shift, (2, count))  # an image reaches from -1 to 1
+    move = rng.uniform(-2 * data.shift, 2 * data.shift, (2, count))  # image coordinates are from -1 to 1
     angle = np.radians(rng.uniform(-data.rotate, data.rotate, count))
     size = 1 - rng.uniform(-data.crop, data.crop, count)
     mirror = np.where(rng.random(count) < 0.5, -1.0, 1.0) if data.flip else np.ones(count)
@@ -131,7 +133,7 @@ def changes(data: ImageDataConfig, count: int, seed: tuple[int, ...]) -> Tensor 
     return torch.from_numpy(rows.transpose(2, 0, 1)).to(torch.float32)
 
 
-def drawn(pixels: Tensor, maps: Tensor) -> Tensor:
-    """Images drawn anew from where their maps say; what lies outside of them is black."""
+def warp(pixels: Tensor, maps: Tensor) -> Tensor:
+    """Images resampled through affine maps; pixels from outside are black."""
     grid = functional.affine_grid(maps, list(pixels.shape), align_corners=False)
     return functional.grid_sample(pixels, grid, align_corners=False)

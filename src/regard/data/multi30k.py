@@ -25,7 +25,7 @@ _SHA256 = {
     "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
 }
 
-# torchtext published these for the same files; those it gives for German and English fit the files above
+# published by torchtext; its digests for German and English match the files above
 _MD5 = {
     "train.fr.gz": "6cb767741dcad3931f966fefbc05203f",
     "train.cs.gz": "d9a5fc268917725a2b0efce3a0cc8607",
@@ -37,7 +37,7 @@ _MD5 = {
 
 
 class Multi30k:
-    """Task 1 of the data set: ``raw`` sentences, or ``tok`` as the literature's scores are computed on."""
+    """Task 1 of the data set: ``raw`` sentences, or ``tok``, on which published scores are computed."""
 
     description = Description(
         name="multi30k",
@@ -93,13 +93,14 @@ def _check_lines(path: Path, *, language: str, split: str) -> None:
 
 
 def _local(folder: Path, split: str, language: str, form: Form) -> Path:
-    """The file in a folder of the user's: loose, under raw/ or tok/, or in a clone; .gz or not."""
+    """The file in a user's folder: directly, in raw/ or tok/, or in a clone of the repository; plain or .gz."""
     name = _file_name(split, language, form).removesuffix(".gz")
-    inside = ("", form, f"data/task1/{form}")
-    places = [folder / inner / (name + end) for inner in inside for end in (".gz", "")]
-    for place in places:
-        if place.is_file():
-            return place
+    subfolders = ("", form, f"data/task1/{form}")
+    for path in [folder / inner / (name + suffix) for inner in subfolders for suffix in (".gz", "")]:
+        if path.is_file():
+            return path
     if not folder.is_dir():
-        raise CorpusError(f"there is no folder {folder}; give the one that holds {name}.gz")
-    raise CorpusError(f"{folder} holds no {name}.gz and no {name}, loose or in {form}/ or data/task1/{form}/")
+        raise CorpusError(f"no such folder: {folder}; it must hold {name}.gz")
+    raise CorpusError(
+        f"{folder} has no {name}.gz and no {name}, neither directly nor in {form}/ or data/task1/{form}/"
+    )

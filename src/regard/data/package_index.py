@@ -1,6 +1,6 @@
-"""Where a source archive lies on the package index that pip uses on this machine, without running pip.
+"""Finds a source archive on the package indexes that pip is configured for, without running pip.
 
-``pip download`` would build the package, that is, run its code; only the file's address and digest are needed.
+``pip download`` would build the package, that is, run its code; only the file's URL and digest are needed.
 """
 
 import configparser
@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from regard.data.web import Response, WebFailure, failure, open_url, shown
+from regard.data.http_client import HttpError, Response, http_error, open_url, redacted
 
 PUBLIC_INDEX = "https://pypi.org/simple"
 
@@ -25,37 +25,37 @@ _LARGEST_PAGE = 32 << 20
 
 @dataclass(frozen=True)
 class Link:
-    """A file on the index: its address, and its SHA-256 where the page gives one."""
+    """A file on the index: its URL, and its SHA-256 if the page has it."""
 
     url: str
     sha256: str | None
 
 
 def find_files(project: str, filename: str, *, timeout: float = 30.0) -> tuple[list[Link], list[str]]:
-    """Every index's address of ``filename``, and for the indexes without it the reason."""
+    """The links to ``filename`` on all indexes, and for the other indexes the reason."""
     links, failures = [], []
     for index in indexes():
         page = f"{index.rstrip('/')}/{project}/"
         try:
-            links.append(_find_patiently(page, filename, timeout))
-        except WebFailure as error:
-            failures.append(f"{shown(page)} ({error})")
+            links.append(_find_with_retries(page, filename, timeout))
+        except HttpError as error:
+            failures.append(f"{redacted(page)} ({error})")
     return links, failures
 
 
-def _find_patiently(page: str, filename: str, timeout: float) -> Link:
+def _find_with_retries(page: str, filename: str, timeout: float) -> Link:
     for pause in (1.0, 2.0):
         try:
             return _find_on_page(page, filename, timeout)
-        except WebFailure as error:
-            if not error.passing:
+        except HttpError as error:
+            if not error.transient:
                 raise
             time.sleep(pause)
     return _find_on_page(page, filename, timeout)
 
 
 def indexes() -> list[str]:
-    """The simple indexes of pip's settings, in its order: index-url, then extra-index-url."""
+    """The simple indexes of pip's configuration, in pip's order: index-url, then extra-index-url."""
     settings = _pip_settings()
     if settings.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         return []
@@ -64,14 +64,14 @@ def indexes() -> list[str]:
 
 
 def _pip_settings() -> dict[str, str]:
-    """What pip's files and then the environment say; later ones win, as in pip."""
+    """The settings of pip's configuration files and of the environment; later ones override, as in pip."""
     settings: dict[str, str] = {}
     for path in _pip_files():
         parser = configparser.RawConfigParser()
         try:
             parser.read(path, encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError, OSError):
-            continue  # pip itself complains of it; the other sources still count
+            continue  # pip itself reports it; the other files still apply
         for section in ("global", "download"):
             if parser.has_section(section):
                 settings.update({name.replace("_", "-"): value for name, value in parser.items(section)})
@@ -83,7 +83,7 @@ def _pip_settings() -> dict[str, str]:
 
 def _pip_files() -> Iterator[Path]:
     chosen = os.environ.get("PIP_CONFIG_FILE")
-    if chosen == os.devnull:  # pip's way to say: no files at all
+    if chosen == os.devnull:  # pip reads no files then
         return
     home = Path.home()
     if sys.platform == "win32":
@@ -109,34 +109,36 @@ def _find_on_page(page: str, filename: str, timeout: float) -> Link:
     response = open_url(page, headers={"Accept": _ACCEPT}, timeout=timeout)
     try:
         content = _read(response)
-        base = response.geturl() if shown(response.geturl()) != shown(page) else page  # keeps a password in it
+        base = (
+            response.geturl() if redacted(response.geturl()) != redacted(page) else page
+        )  # keeps credentials in it
         links = _links(content, base, response.headers.get_content_type())
     finally:
         response.close()
     for link in links:
         if unquote(urlsplit(link.url).path).rpartition("/")[2] == filename:
             return link
-    raise WebFailure(f"it does not list {filename}")
+    raise HttpError(f"it does not list {filename}")
 
 
 def _read(response: Response) -> str:
     try:
         content = response.read(_LARGEST_PAGE + 1)
     except Exception as error:
-        raise failure(error) from error
+        raise http_error(error) from error
     if len(content) > _LARGEST_PAGE:
-        raise WebFailure("its page is too large")
+        raise HttpError("its page is too large")
     return content.decode("utf-8", errors="replace")
 
 
 def _links(content: str, base: str, content_type: str) -> list[Link]:
-    """The files of a simple page: JSON (PEP 691) or HTML (PEP 503)."""
+    """The links of a simple index page: JSON (PEP 691) or HTML (PEP 503)."""
     if content_type.endswith("json"):
         try:
             files = json.loads(content)["files"]
             return [Link(urljoin(base, file["url"]), file.get("hashes", {}).get("sha256")) for file in files]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise WebFailure("its JSON page is not a simple index") from error
+            raise HttpError("its JSON page is not a simple index") from error
     parser = _Anchors()
     parser.feed(content)
     return [_link(urljoin(urljoin(base, parser.base), address)) for address in parser.addresses]

@@ -1,4 +1,4 @@
-"""The pairs a recipe speaks of, in three splits, whatever they come from."""
+"""The parallel corpus of a recipe: training, validation and test pairs from files or a named data set."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -10,35 +10,35 @@ from pathlib import Path
 from regard.config.data import PairDataConfig
 from regard.data import catalog
 from regard.data.corpus import Pair, read_pairs
-from regard.data.filters import FilterLimits, Report, sift
+from regard.data.filters import FilterLimits, FilterReport, filter_pairs
 from regard.data.spool import PairSpool
 from regard.errors import RegardError
 from regard.storage import cache_folder
 
 BUCKETS = 1 << 20
-"""Buckets into which pairs are sorted by their source sentence, to hold some out."""
+"""Hash buckets of source sentences, from which the held-out pairs are chosen."""
 
-MOST_HELD_OUT = 0.05
-"""Share of the pairs that is held out at most, for validation and as many for the test."""
+MAX_HELD_OUT = 0.05
+"""Largest fraction of the pairs that is held out for validation, and again for the test."""
 
 Splits = Callable[[str], Iterable[Pair]]
-"""From the name of a split to its pairs, read from the beginning."""
+"""Function from the name of a split to its pairs, read from the beginning."""
 
 
 class ParallelCorpus:
-    """Training pairs as often as they are wanted; validation and test pairs in memory.
+    """Training pairs that can be iterated repeatedly; validation and test pairs in memory.
 
-    Every file is read once: what is needed again comes from a copy (`PairSpool`).
+    Every file is read once; later iterations read a copy (`PairSpool`).
 
     Args:
-        data: Where the pairs are.
-        count: Pairs in the training file, where another process counted them. Then `train` reads the corpus
-            itself whenever it is called, nothing else is read, and `valid` and `test` are empty.
+        data: The recipe's data section.
+        count: Number of pairs in the training file, if another process counted them. Then `train` reads the
+            corpus itself whenever it is called, nothing else is read, and `valid` and `test` are empty.
     """
 
     def __init__(self, data: PairDataConfig, count: int | None = None) -> None:
         self.data = data
-        self.report = Report()
+        self.report = FilterReport()
         self.valid: list[Pair] = []
         self.test: list[Pair] = []
         read = named_splits(data) if data.corpus != "files" else file_splits(data)
@@ -59,7 +59,7 @@ class ParallelCorpus:
             if (split := self._split_of(pair)) != "train":
                 splits[split].append(pair)
         self.valid, self.test = (
-            list(sift(splits[name] if name in splits else read(name), FilterLimits(), Report()))
+            list(filter_pairs(splits[name] if name in splits else read(name), FilterLimits(), FilterReport()))
             for name in ("valid", "test")
         )
         if not self.valid or not self.test:
@@ -69,14 +69,14 @@ class ParallelCorpus:
             )
 
     def train(self) -> Iterator[Pair]:
-        """The training pairs that are within the recipe's limits; `report` counts the others."""
-        self.report = Report()
+        """The training pairs within the recipe's limits; `report` counts the others."""
+        self.report = FilterReport()
         limits = FilterLimits(max_length=self.data.max_length, ratio=self.data.ratio)
         training = (pair for pair in self._read_train() if self._split_of(pair) == "train")
-        return islice(sift(training, limits, self.report), self.data.pairs or None)
+        return islice(filter_pairs(training, limits, self.report), self.data.pairs or None)
 
     def fingerprint(self) -> str:
-        """A digest of the training pairs, and by the way the report of what was dropped."""
+        """SHA-256 of the training pairs; fills `report`."""
         digest = sha256()
         for source, target in self.train():
             digest.update(f"{source}\n{target}\n".encode())
@@ -87,12 +87,12 @@ class ParallelCorpus:
         return digest.hexdigest()
 
     def close(self) -> None:
-        """Remove the copy of the training pairs: they cannot be read any more."""
+        """Remove the copy of the training pairs; they cannot be read afterwards."""
         self._copy.close()
 
 
 def named_splits(data: PairDataConfig) -> Splits:
-    """A corpus known by name."""
+    """The splits of a named data set."""
 
     def read(split: str) -> Iterable[Pair]:
         return catalog.pairs(
@@ -108,7 +108,7 @@ def named_splits(data: PairDataConfig) -> Splits:
 
 
 def file_splits(data: PairDataConfig) -> Splits:
-    """A user's own files."""
+    """The splits of a user's files."""
     folder = Path(data.path or "")
     files = {
         "train": (data.source, data.target),
@@ -130,19 +130,19 @@ def file_splits(data: PairDataConfig) -> Splits:
 
 
 def held_out_splits(data: PairDataConfig) -> list[str]:
-    """The splits that have no file of their own, and are taken from the training pairs."""
-    given = {"valid": data.valid_source, "test": data.test_source}
-    return [name for name, source in given.items() if source is None and data.corpus == "files"]
+    """The splits without a file, which are taken from the training pairs."""
+    files = {"valid": data.valid_source, "test": data.test_source}
+    return [name for name, source in files.items() if source is None and data.corpus == "files"]
 
 
-def splitter(held_out: list[str], wanted: int, count: int) -> Callable[[Pair], str]:
-    """From a pair to its split: about the wanted number of `count` pairs goes to each that is held out."""
-    share = min(wanted / count, MOST_HELD_OUT) if count else 0.0
+def splitter(held_out: list[str], size: int, count: int) -> Callable[[Pair], str]:
+    """A function from a pair to its split; each held-out split gets about `size` of the `count` pairs."""
+    share = min(size / count, MAX_HELD_OUT) if count else 0.0
 
     def split_of(pair: Pair) -> str:
-        # By the source sentence: its other translations go where it goes, so nothing leaks.
+        # by the source sentence, so that all its translations are in one split and none leaks
         bucket = zlib.crc32(pair[0].encode()) % BUCKETS / BUCKETS
-        place = int(bucket / share)
-        return held_out[place] if place < len(held_out) else "train"
+        index = int(bucket / share)
+        return held_out[index] if index < len(held_out) else "train"
 
     return split_of if held_out and share else lambda pair: "train"

@@ -1,4 +1,4 @@
-"""Sentence pairs in a temporary file: a corpus is read once, and what was read as often as it is needed."""
+"""A spooled copy of sentence pairs, so that a corpus is read once."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,7 @@ from regard.data.corpus import Pair
 from regard.errors import DiskError
 
 IN_MEMORY = 32 * 1024 * 1024
-"""Bytes up to which no file is made."""
+"""Bytes up to which the copy stays in memory."""
 
 BLOCK = 1024 * 1024
 """Bytes read at a time."""
@@ -22,35 +22,35 @@ CHUNK = 10_000
 
 
 class PairSpool:
-    """Pairs that are read once, when they are first needed, and from a copy of them afterwards.
+    """Pairs that are read once, on first use, and from a copy afterwards.
 
-    The copy is in memory or, above `IN_MEMORY` bytes, in a file without a name: nothing is left of it when the
-    process ends, however it ends. Several iterations may run side by side.
+    The copy is in memory or, above `IN_MEMORY` bytes, in an anonymous temporary file, which disappears when the
+    process ends. Iterations may be interleaved.
 
     Args:
-        read: Begins to read the pairs; no side has a line end in it.
-        folder: Where the file is made, and the folder itself if it is missing.
+        read: Opens the corpus; no side of a pair may contain a line end.
+        folder: Folder of the temporary file; made if it is missing.
 
     Raises:
-        DiskError: While pairs are read, the file cannot be written.
+        DiskError: During an iteration, if the file cannot be written.
     """
 
     def __init__(self, read: Callable[[], Iterable[Pair]], folder: Path) -> None:
         self.folder = folder
         self.pairs = self.bytes = 0
         self.file: IO[bytes] = io.BytesIO()
-        self._source = (pair for begin in [read] for pair in begin())  # begins when the first pair is needed
+        self._source = (pair for begin in [read] for pair in begin())
 
     def count(self) -> int:
-        """How many pairs there are; all of them are read for it."""
-        while self._read_on():
+        """Number of pairs; reads the rest of the corpus."""
+        while self._copy_chunk():
             pass
         return self.pairs
 
     def __iter__(self) -> Iterator[Pair]:
         lines: list[str] = []
         offset, rest = 0, b""
-        while offset < self.bytes or self._read_on():
+        while offset < self.bytes or self._copy_chunk():
             self.file.seek(offset)
             block = self.file.read(BLOCK)
             offset += len(block)
@@ -62,11 +62,11 @@ class PairSpool:
                 lines = odd
 
     def close(self) -> None:
-        """Remove the copy; the pairs cannot be read any more."""
+        """Remove the copy; the pairs cannot be read afterwards."""
         self.file.close()
 
-    def _read_on(self) -> bool:
-        """Copy some more pairs; False where there are none left."""
+    def _copy_chunk(self) -> bool:
+        """Copy the next chunk of pairs; False if there are none left."""
         if self.file.closed:
             raise ValueError("the copy of these pairs is closed")
         try:
@@ -74,7 +74,7 @@ class PairSpool:
             if chunk:
                 self._append(chunk)
         except BaseException:
-            self.close()  # a corpus that was read in part must not pass for a whole one
+            self.close()  # a partial copy must not be taken for the whole corpus
             raise
         return bool(chunk)
 
@@ -96,6 +96,6 @@ class PairSpool:
 
     def _on_disk(self, content: bytes) -> IO[bytes]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = TemporaryFile(dir=self.folder)  # noqa: SIM115  # open as long as the copy is needed
+        file = TemporaryFile(dir=self.folder)  # noqa: SIM115  # stays open as long as the copy is needed
         file.write(content)
         return file

@@ -1,4 +1,4 @@
-"""Questions on paragraphs with their answers: SQuAD 1.1's JSON."""
+"""SQuAD 1.1 files: questions on paragraphs with their answers (Rajpurkar et al. 2016)."""
 
 import gzip
 import json
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.data.lines import CorpusError
+from regard.data.text_files import CorpusError
 
-LARGEST = 1 << 30
-"""Bytes of a file, unpacked."""
+MAX_BYTES = 1 << 30
+"""Largest file accepted, in bytes after decompression."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A stretch of the paragraph."""
+    """An answer: a span of the paragraph."""
 
     text: str
     start: int
-    """Where its first letter stands."""
+    """Offset of its first character in the paragraph."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question, the paragraph it is asked of, and the answers that people gave."""
+    """A question with its paragraph and its reference answers."""
 
     number: str
-    """What the file calls it."""
+    """Its id in the file."""
     article: int
     question: str
     context: str
@@ -36,7 +36,11 @@ class Question:
 
 
 def read_squad(path: Path) -> list[Question]:
-    """Every question of a file, plain or .gz; an answer that is not in its paragraph is refused."""
+    """Read the questions of a file, plain or .gz.
+
+    Raises:
+        CorpusError: The file cannot be read, is not SQuAD 1.1, or an answer is not at its offset.
+    """
     raw = read_whole(path)
     try:
         content = json.loads(raw)
@@ -44,71 +48,72 @@ def read_squad(path: Path) -> list[Question]:
         raise CorpusError(f"{path}, line {problem.lineno}: not valid JSON ({problem.msg})") from None
     except RecursionError:
         raise CorpusError(f"{path}: not usable JSON; it is nested too deeply") from None
-    found = []
-    articles = part(content, "data", list, str(path))
+    read = []
+    articles = field(content, "data", list, str(path))
     for number, article in enumerate(articles):
         where = f"{path}, article {number + 1}"
-        for place, paragraph in enumerate(part(article, "paragraphs", list, where)):
-            found += list(questions(paragraph, number, raw, path, f"{where}, paragraph {place + 1}"))
-    if not found:
+        for index, paragraph in enumerate(field(article, "paragraphs", list, where)):
+            read += list(questions(paragraph, number, raw, path, f"{where}, paragraph {index + 1}"))
+    if not read:
         raise CorpusError(f"{path} holds no question")
-    return found
+    return read
 
 
 def questions(paragraph: Any, article: int, raw: str, path: Path, where: str) -> Iterator[Question]:
-    context = part(paragraph, "context", str, where)
-    for entry in part(paragraph, "qas", list, where):
-        number = str(part(entry, "id", (str, int), where))
-        here = f"{path}, line {line_of(raw, number)} (question {number})"
-        asked = part(entry, "question", str, here).strip()
-        if not asked:
-            raise CorpusError(f"{here}: the question is empty")
-        given = part(entry, "answers", list, here)
-        if not given:
-            raise CorpusError(f"{here}: there is no answer; each question must have one in its paragraph")
+    context = field(paragraph, "context", str, where)
+    for entry in field(paragraph, "qas", list, where):
+        number = str(field(entry, "id", (str, int), where))
+        location = f"{path}, line {line_of(raw, number)} (question {number})"
+        question = field(entry, "question", str, location).strip()
+        if not question:
+            raise CorpusError(f"{location}: the question is empty")
+        references = field(entry, "answers", list, location)
+        if not references:
+            raise CorpusError(f"{location}: there is no answer; each question must have one in its paragraph")
         answers = tuple(
-            Answer(part(each, "text", str, here), part(each, "answer_start", int, here)) for each in given
+            Answer(field(reference, "text", str, location), field(reference, "answer_start", int, location))
+            for reference in references
         )
         for answer in answers:
-            check_answer(answer, context, here)
-        yield Question(number, article, asked, context, answers)
+            check_answer(answer, context, location)
+        yield Question(number, article, question, context, answers)
 
 
-def check_answer(answer: Answer, context: str, here: str) -> None:
+def check_answer(answer: Answer, context: str, where: str) -> None:
     end = answer.start + len(answer.text)
     if not answer.text.strip():
-        raise CorpusError(f"{here}: the answer is empty")
+        raise CorpusError(f"{where}: the answer is empty")
     if answer.start < 0 or context[answer.start : end] != answer.text:
         raise CorpusError(
-            f"{here}: the answer {answer.text[:60]!r} is not at place {answer.start} of its paragraph"
+            f"{where}: the answer {answer.text[:60]!r} is not at position {answer.start} of its paragraph"
         )
 
 
-def part(holder: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """A part of the file, if it is there and of its kind."""
-    if not isinstance(holder, dict) or key not in holder:
-        raise CorpusError(f"{where}: there is no {key!r}; the file must be in the form of SQuAD 1.1")
-    if not isinstance(holder[key], kind) or isinstance(holder[key], bool):
-        raise CorpusError(f"{where}: {key!r} is not what SQuAD 1.1 has there")
-    return holder[key]
+def field(record: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """The value of a key, if it is there and has the right type."""
+    if not isinstance(record, dict) or key not in record:
+        raise CorpusError(f"{where}: there is no {key!r}; the file must have the format of SQuAD 1.1")
+    if not isinstance(record[key], kind) or isinstance(record[key], bool):
+        raise CorpusError(f"{where}: {key!r} does not have the type that SQuAD 1.1 requires")
+    return record[key]
 
 
 def line_of(raw: str, number: str) -> int:
-    """The line in which a question's id stands."""
-    place = raw.find(json.dumps(number))
-    return raw.count("\n", 0, max(0, place)) + 1
+    """The line of the file that has a question's id."""
+    offset = raw.find(json.dumps(number))
+    return raw.count("\n", 0, max(0, offset)) + 1
 
 
 def read_whole(path: Path) -> str:
     try:
         with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as stream:
-            content = stream.read(LARGEST + 1)
+            content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise CorpusError(f"there is no file {path}") from None
+        raise CorpusError(f"no such file: {path}") from None
     except (OSError, EOFError, zlib.error) as problem:
         raise CorpusError(f"{path} cannot be read: {problem}") from None
-    if len(content) > LARGEST:
-        raise CorpusError(f"{path} is larger than {LARGEST:,} bytes")
+    if len(content) > MAX_BYTES:
+        raise CorpusError(f"{path} is larger than {MAX_BYTES:,} bytes")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:

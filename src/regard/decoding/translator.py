@@ -1,8 +1,9 @@
-"""Text in, text out, line for line: files of any size in constant memory."""
+"""Translation pipeline: texts in, translations out, line by line; files of any size in constant memory."""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -13,21 +14,20 @@ from torch import nn
 
 from regard.decoding.beam_search import BeamSearchConfig, search
 from regard.decoding.constraints import DecodingConstraints
-from regard.decoding.engine import Engine
-from regard.decoding.fitting import Fitting, Policy, Tell
+from regard.decoding.length_policy import LengthLimit, LengthPolicy
 from regard.decoding.sampling import SamplingConfig, sample
-from regard.engine.search import NativeSearch, SearchSettings, native_search, threads
+from regard.engine.search import NativeSearch, SearchSettings, native_search, native_threads
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
 from regard.tokenization import Tokenizer
 
 WINDOW = 2048
-"""Lines read ahead: enough to find sentences of the same length, few enough to hold."""
+"""Lines read ahead: enough to batch sentences of the same length, few enough to hold in memory."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated text and what the model thinks of it; `others` are the next best."""
+    """A translated text with its score; `others` are the next best hypotheses."""
 
     source: str
     text: str
@@ -37,17 +37,39 @@ class Translation:
 
 @dataclass(frozen=True)
 class TranslatedPart:
-    """A text that fits the model, what was found for it, best first, and that as text."""
+    """A text that fits the model, its hypotheses, best first, and its translation as text."""
 
     source_ids: list[int]
-    """Without `</s>`; more than were searched where the text was cut."""
+    """Without `</s>`; more than were translated where the text was truncated."""
     hypotheses: list[Hypothesis]
     """None of an empty text."""
     translation: Translation
 
 
+class Engine(ABC):
+    """An inference engine with its own search, used in place of a model: ids in, hypotheses out."""
+
+    name: str
+
+    @abstractmethod
+    def search(
+        self,
+        sentences: Sequence[Sequence[int]],
+        constraints: DecodingConstraints,
+        options: BeamSearchConfig,
+        batch_size: int,
+    ) -> list[list[Hypothesis]]:
+        """For each sentence of ids, `</s>` included, its `nbest` hypotheses, best first."""
+
+
 class TranslationPipeline:
-    """A model, or an engine that runs one, with its two vocabularies: texts in, translations out."""
+    """A model, or an engine that runs one, with its two vocabularies.
+
+    Args:
+        model: A sequence-to-sequence model or an inference engine.
+        source, target: The tokenizers.
+        max_length: The model's maximum length in tokens, `</s>` included.
+    """
 
     def __init__(
         self,
@@ -74,13 +96,13 @@ class TranslationPipeline:
         self._frozen = True
 
     def native_search(self) -> NativeSearch | None:
-        """The native search for the model as it is now; None where the plan refuses it."""
+        """The native search for the model's current weights; None where the model is not supported."""
         if self._native is not None:
             return self._native
-        found = native_search(self.model, self.max_length)
+        native = native_search(self.model, self.max_length)
         if self._frozen:
-            self._native = found
-        return found
+            self._native = native
+        return native
 
     def translate(
         self,
@@ -90,34 +112,50 @@ class TranslationPipeline:
         batch_size: int = 64,
         prefixes: Sequence[str] | None = None,
         sampling: SamplingConfig | None = None,
-        long: Policy = "split",
-        tell: Tell = warnings.warn,
+        long: LengthPolicy = "split",
+        warn: Callable[[str], object] = warnings.warn,
         first_line: int = 1,
     ) -> list[Translation]:
-        """The translation of each text; with a chance it is drawn instead of searched for.
+        """One translation per text.
 
-        A text longer than the model allows is told with its line and split, cut or refused.
+        Args:
+            texts: Source texts.
+            options: Beam search settings.
+            batch_size: Sentences per batch.
+            prefixes: For each text the beginning of its translation; may be empty.
+            sampling: Sample with these settings instead of beam search.
+            long: What to do with a text longer than the model allows.
+            warn: Called with a message for every text that is split or truncated.
+            first_line: Line number of the first text, for messages and seeds.
         """
-        parts = [self.parts(text, long, tell, line) for line, text in enumerate(texts, start=first_line)]
+        parts = [self.split(text, long, warn, line) for line, text in enumerate(texts, start=first_line)]
         # A prefix belongs to the first part of its text.
-        demanded = [
-            prefix if place == 0 else ""
+        part_prefixes = [
+            prefix if index == 0 else ""
             for prefix, pieces in zip(prefixes or [""] * len(texts), parts, strict=True)
-            for place in range(len(pieces))
+            for index in range(len(pieces))
         ]
-        if sampling is not None:  # a line is drawn the same whatever window it is in
+        if sampling is not None:  # the sample of a line does not depend on the window that it is in
             sampling = replace(sampling, seed=sampling.seed + first_line - 1)
-        flat = [each for pieces in parts for each in pieces]
-        found = self.translate_parts(flat, options, batch_size=batch_size, prefixes=demanded, sampling=sampling)
-        translations = iter([part.translation for part in found])
+        flat = [part for pieces in parts for part in pieces]
+        translated = self.translate_parts(
+            flat, options, batch_size=batch_size, prefixes=part_prefixes, sampling=sampling
+        )
+        translations = iter([part.translation for part in translated])
         return [
             join_parts(text, list(islice(translations, len(pieces))))
             for text, pieces in zip(texts, parts, strict=True)
         ]
 
-    def parts(self, text: str, long: Policy = "split", tell: Tell = warnings.warn, line: int = 1) -> list[str]:
-        """The text itself where it fits, else its parts in order; what is done to it is told with its line."""
-        return Fitting(self.source, self.max_length, long, tell).parts(text, line)
+    def split(
+        self,
+        text: str,
+        long: LengthPolicy = "split",
+        warn: Callable[[str], object] = warnings.warn,
+        line: int = 1,
+    ) -> list[str]:
+        """The text itself where it fits, else its parts in order; a message to `warn` has the line number."""
+        return LengthLimit(self.source, self.max_length, long, warn).split(text, line)
 
     def stream(
         self,
@@ -127,24 +165,27 @@ class TranslationPipeline:
         batch_size: int = 64,
         window: int = WINDOW,
         sampling: SamplingConfig | None = None,
-        long: Policy = "split",
-        tell: Tell = warnings.warn,
-        share: tuple[int, int] = (0, 1),
+        long: LengthPolicy = "split",
+        warn: Callable[[str], object] = warnings.warn,
+        shard: tuple[int, int] = (0, 1),
     ) -> Iterator[list[Translation]]:
-        """Translations of any number of lines, in order, a window at a time: no more of them are held.
+        """Translations of any number of lines, in order, one window at a time; only a window is in memory.
 
-        With a share (number, of so many), only every so manieth window, as one of several processes does.
+        Args:
+            window: Lines per window.
+            shard: (rank, world size): translate only every world-size-th window, beginning with number `rank`.
         """
         source, line, number = iter(lines), 1, 0
+        rank, world_size = shard
         while chunk := list(islice(source, window)):
-            if number % share[1] == share[0]:
+            if number % world_size == rank:
                 yield self.translate(
                     chunk,
                     options,
                     batch_size=batch_size,
                     sampling=sampling,
                     long=long,
-                    tell=tell,
+                    warn=warn,
                     first_line=line,
                 )
             line += len(chunk)
@@ -159,13 +200,15 @@ class TranslationPipeline:
         prefixes: Sequence[str] = (),
         sampling: SamplingConfig | None = None,
     ) -> list[TranslatedPart]:
-        """Translations of texts that fit, with the ids that were read and found."""
+        """Translations of texts that fit, with source ids and hypotheses."""
         encoded = self.source.encode_batch(list(texts))
-        begun = self.target.encode_batch(list(prefixes)) if any(prefixes) else None
-        found = self.search_ids(encoded, options, batch_size=batch_size, begun=begun, sampling=sampling)
+        prefix_ids = self.target.encode_batch(list(prefixes)) if any(prefixes) else None
+        results = self.search_ids(
+            encoded, options, batch_size=batch_size, prefixes=prefix_ids, sampling=sampling
+        )
         return [
-            TranslatedPart(ids, hypotheses, self.worded(text, hypotheses))
-            for text, ids, hypotheses in zip(texts, encoded, found, strict=True)
+            TranslatedPart(ids, hypotheses, self.detokenize(text, hypotheses))
+            for text, ids, hypotheses in zip(texts, encoded, results, strict=True)
         ]
 
     def search_ids(
@@ -174,128 +217,143 @@ class TranslationPipeline:
         options: BeamSearchConfig | None = None,
         *,
         batch_size: int = 64,
-        begun: list[list[int]] | None = None,
+        prefixes: list[list[int]] | None = None,
         sampling: SamplingConfig | None = None,
     ) -> list[list[Hypothesis]]:
-        """The translations of sentences of ids, best first; none of an empty one. They may have been begun."""
+        """Hypotheses for sentences of ids (without `</s>`), best first; none for an empty sentence.
+
+        Args:
+            encoded: Source ids.
+            options: Beam search settings.
+            batch_size: Sentences per batch.
+            prefixes: For each sentence the target ids that its translations start with.
+            sampling: Sample with these settings instead of beam search.
+
+        Raises:
+            RegardError: The engine does not support prefixes or sampling.
+        """
         options = options or BeamSearchConfig()
-        options = replace(
-            options, max_length=min(options.max_length, self.max_length)
-        )  # places that the model has
-        limits = self.limits(options)
+        # The model has no positions beyond its maximum length.
+        options = replace(options, max_length=min(options.max_length, self.max_length))
+        constraints = self._constraints(options)
         if self.engine is not None:
-            if begun is not None or sampling is not None:
-                raise RegardError(f"{self.engine.name} finds the best translations: none can be begun or drawn")
-            return self.by_engine(self.engine, encoded, limits, options, batch_size)
+            if prefixes is not None or sampling is not None:
+                raise RegardError(f"{self.engine.name} supports neither target prefixes nor sampling")
+            results = self._search_by_engine(self.engine, encoded, constraints, options, batch_size)
+            return [results.get(number, []) for number in range(len(encoded))]
         native = None
-        if sampling is None and begun is None and not options.coverage and not options.no_repeat:
+        if sampling is None and prefixes is None and not options.coverage and not options.no_repeat:
             native = self.native_search()
         if native is not None:
-            found = self.by_native_search(native, encoded, limits, options, batch_size)
-            return [found.get(number, []) for number in range(len(encoded))]
-        found = {}
-        for numbers in same_length(encoded, batch_size):
-            batch = self.ids([encoded[number] for number in numbers])
+            results = self._search_natively(native, encoded, constraints, options, batch_size)
+            return [results.get(number, []) for number in range(len(encoded))]
+        results = {}
+        for numbers in batches_of_equal_length(encoded, batch_size):
+            source = self._source_tensor([encoded[number] for number in numbers])
             if sampling is None:
-                results = search(
-                    self.model, batch, limits, options, begun and [begun[each] for each in numbers]
-                )
+                batch_prefixes = prefixes and [prefixes[number] for number in numbers]
+                hypotheses = search(self.model, source, constraints, options, batch_prefixes)
             else:
-                results = [[each] for each in sample(self.model, batch, limits, sampling, numbers)]
-            found.update(zip(numbers, results, strict=True))
-        return [found.get(number, []) for number in range(len(encoded))]
+                samples = sample(self.model, source, constraints, sampling, numbers)
+                hypotheses = [[hypothesis] for hypothesis in samples]
+            results.update(zip(numbers, hypotheses, strict=True))
+        return [results.get(number, []) for number in range(len(encoded))]
 
-    def by_engine(
+    def _search_by_engine(
         self,
         engine: Engine,
         encoded: list[list[int]],
-        limits: DecodingConstraints,
-        options: BeamSearchConfig,
-        batch_size: int,
-    ) -> list[list[Hypothesis]]:
-        """All sentences at once: an engine makes its own batches."""
-        numbers = [number for number, ids in enumerate(encoded) if ids]
-        rows = [[*encoded[number][: self.max_length - 1], self.source.end] for number in numbers]
-        found = (
-            dict(zip(numbers, engine.search(rows, limits, options, batch_size), strict=True)) if rows else {}
-        )
-        return [found.get(number, []) for number in range(len(encoded))]
-
-    def by_native_search(
-        self,
-        native: NativeSearch,
-        encoded: list[list[int]],
-        limits: DecodingConstraints,
+        constraints: DecodingConstraints,
         options: BeamSearchConfig,
         batch_size: int,
     ) -> dict[int, list[Hypothesis]]:
-        """Batches of similar length, each by one thread; the long ones first, so that all end together."""
+        """All sentences in one call: an engine makes its own batches."""
+        numbers = [number for number, ids in enumerate(encoded) if ids]
+        if not numbers:
+            return {}
+        rows = self._source_rows([encoded[number] for number in numbers])
+        return dict(zip(numbers, engine.search(rows, constraints, options, batch_size), strict=True))
+
+    def _search_natively(
+        self,
+        native: NativeSearch,
+        encoded: list[list[int]],
+        constraints: DecodingConstraints,
+        options: BeamSearchConfig,
+        batch_size: int,
+    ) -> dict[int, list[Hypothesis]]:
+        """Batches of similar length, one thread each; the longest first, so that all threads end together."""
         order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: -len(encoded[n]))
         batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
-        rows = [[*ids[: self.max_length - 1], self.source.end] for ids in encoded]
+        rows = self._source_rows(encoded)
         count = torch.get_num_threads()
-        assert limits.begin is not None
+        assert constraints.begin is not None
         settings = SearchSettings(
             options.beam,
             options.nbest,
             options.max_length,
-            limits.begin,
-            limits.end,
-            limits.never,
+            constraints.begin,
+            constraints.end,
+            constraints.suppressed,
             options.length_penalty,
         )
 
-        # One batch is shared over a team of threads, but a second team, of a thread that is not the main one,
-        # sleeps at each of its many barriers: a thread alone is seven times as fast there.
-        def work(numbers: list[int]) -> list[list[Hypothesis]]:
-            with threads(count if current_thread() is main_thread() else 1):
+        # A single batch is shared by a team of threads. The team of a thread that is not the main one sleeps at
+        # each of its many barriers; there, one thread alone is seven times as fast.
+        def translate_batch(numbers: list[int]) -> list[list[Hypothesis]]:
+            with native_threads(count if current_thread() is main_thread() else 1):
                 return native.translate([rows[number] for number in numbers], settings)
 
         if len(batches) > 1 and count > 1:
             with ThreadPoolExecutor(min(count, len(batches))) as pool:
-                results = list(pool.map(work, batches))
+                results = list(pool.map(translate_batch, batches))
         else:
-            results = [work(numbers) for numbers in batches]
+            results = [translate_batch(numbers) for numbers in batches]
         return {
-            number: each
-            for numbers, found in zip(batches, results, strict=True)
-            for number, each in zip(numbers, found, strict=True)
+            number: hypotheses
+            for numbers, batch_results in zip(batches, results, strict=True)
+            for number, hypotheses in zip(numbers, batch_results, strict=True)
         }
 
     @property
-    def searchers(self) -> int:
-        """How many threads do well to search at a time, each for itself: all, where the kernels do the work."""
+    def search_threads(self) -> int:
+        """How many threads should call `search_ids` at a time: several only with the native search."""
         return 1 if self.native_search() is None else torch.get_num_threads()
 
-    def limits(self, options: BeamSearchConfig) -> DecodingConstraints:
-        never = (self.target.begin, self.target.padding, self.target.unknown)
-        return DecodingConstraints(self.target.begin, self.target.end, never, options.no_repeat)
+    def _constraints(self, options: BeamSearchConfig) -> DecodingConstraints:
+        suppressed = (self.target.begin, self.target.padding, self.target.unknown)
+        return DecodingConstraints(self.target.begin, self.target.end, suppressed, options.no_repeat)
 
-    def ids(self, encoded: list[list[int]]) -> torch.Tensor:
-        """Source ids with their end, cut to what the model has places for: (batch, length)."""
-        rows = [[*ids[: self.max_length - 1], self.source.end] for ids in encoded]
-        return torch.tensor(rows, device=self.device)
+    def _source_rows(self, encoded: list[list[int]]) -> list[list[int]]:
+        """Source ids truncated to the model's maximum length, each with its `</s>`."""
+        return [[*ids[: self.max_length - 1], self.source.end] for ids in encoded]
 
-    def worded(self, text: str, found: list[Hypothesis]) -> Translation:
-        if not found:
+    def _source_tensor(self, encoded: list[list[int]]) -> torch.Tensor:
+        """Source ids of the same length with their `</s>`: (batch, length)."""
+        return torch.tensor(self._source_rows(encoded), device=self.device)
+
+    def detokenize(self, text: str, hypotheses: list[Hypothesis]) -> Translation:
+        """The best hypothesis as a translation of `text`, with the next best as `others`."""
+        if not hypotheses:
             return Translation(text, "", 0.0)
+        decoded = self.target.decode_batch([hypothesis.ids for hypothesis in hypotheses])
         best, *others = (
-            Translation(text, decoded, each.score)
-            for each, decoded in zip(found, self.target.decode_batch([each.ids for each in found]), strict=True)
+            Translation(text, translation, hypothesis.score)
+            for hypothesis, translation in zip(hypotheses, decoded, strict=True)
         )
         return Translation(text, best.text, best.score, tuple(others))
 
 
 def join_parts(text: str, parts: list[Translation]) -> Translation:
-    """One translation from those of a text's parts."""
+    """One translation of a text from those of its parts."""
     if len(parts) == 1:
         return parts[0]
     score = sum(part.score for part in parts) / len(parts)
     return Translation(text, " ".join(part.text for part in parts), score)
 
 
-def same_length(encoded: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:
-    """Numbers of sentences in batches of one length each; empty sentences are left out."""
+def batches_of_equal_length(encoded: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:
+    """Indices of sentences in batches of one length each; empty sentences are left out."""
     by_length: dict[int, list[int]] = defaultdict(list)
     for number, ids in enumerate(encoded):
         if ids:

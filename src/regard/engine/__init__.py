@@ -1,7 +1,7 @@
-"""The fast forward and backward passes of the same weights: C kernels for packed batches on a CPU.
+"""Native engine: forward and backward passes of the models in C, for packed batches on a CPU.
 
-`plan(model)` is the one place that decides whether they may run a model; the rest of the package asks for
-hidden states, a token loss, beam search or generation, and gets PyTorch's where the plan refuses.
+`plan(model)` is the one place that decides whether the engine supports a model. The functions for hidden
+states, token loss, beam search and generation use the kernels if the plan allows it, else PyTorch.
 """
 
 from regard.engine.forward import run

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 HUGE_PAGES = 14
 """MADV_HUGEPAGE (mman-common.h): pages of 2 MiB, for fewer misses of the translation lookaside buffer."""
 PAGE = 2 << 20
-ROOM = 1 << 30
+ADVISED = 1 << 30
+"""Bytes of the heap for which huge pages are requested."""
 KIB, MIB = 1 << 10, 1 << 20
 
 
@@ -18,17 +19,18 @@ KIB, MIB = 1 << 10, 1 << 20
 class Setting:
     """A parameter of mallopt(3).
 
-    glibc raises its two thresholds as large blocks are freed, up to 32 and 64 MiB. Any call of mallopt ends
-    this for good, and their values cannot be read. So they are restored to these ends, where a process that
-    computes with tensors soon is; at the static defaults of 128 KiB, PyTorch ran at a third of its speed.
+    glibc raises its two thresholds when large blocks are freed, up to 32 and 64 MiB. Any call of mallopt
+    disables this permanently, and the values cannot be read. So they are restored to these maxima, which a
+    process that computes with tensors soon reaches; at the static defaults of 128 KiB, PyTorch ran at a third
+    of its speed.
     """
 
     number: int
     tunable: str
     default: int
-    """Without dynamic thresholds: where the environment sets one of these parameters."""
-    usual: int
-    """With dynamic thresholds, in a process that has freed a large block."""
+    """Value without dynamic thresholds: if the environment sets one of these parameters."""
+    dynamic: int
+    """Value with dynamic thresholds, in a process that has freed a large block."""
     tuned: int | None = None
 
 
@@ -45,11 +47,11 @@ _users = 0
 
 @contextmanager
 def tuned_allocator() -> Iterator[None]:
-    """Keep freed blocks in the process, in huge pages, while the block lasts.
+    """Context manager that keeps freed memory in the process, in huge pages.
 
-    glibc returns large blocks to the kernel and faults them in again batch by batch, which costs up to a third
-    of the time. Afterwards free memory is returned and the settings are restored (see `Setting`). Blocks may be
-    nested, and overlap in several threads: the last one restores. Without glibc nothing happens.
+    glibc returns large blocks to the kernel, and page faults bring them back in every batch, which costs up to
+    a third of the time. On exit free memory is returned and the settings are restored (see `Setting`). Contexts
+    may be nested, and overlap in several threads: the last one restores. Without glibc it does nothing.
     """
     global _users
     library = glibc()
@@ -59,44 +61,44 @@ def tuned_allocator() -> Iterator[None]:
     with _lock:
         _users += 1
         if _users == 1:
-            tune(library)
+            apply_settings(library)
     try:
         yield
     finally:
         with _lock:
             _users -= 1
             if _users == 0:
-                restore(library)
+                restore_settings(library)
 
 
 def glibc() -> ctypes.CDLL | None:
-    """The C library of this process, if it is one with mallopt(3)."""
+    """The C library of this process if it has mallopt(3), else None."""
     try:
         library = ctypes.CDLL(None)
-        library.mallopt, library.malloc_trim  # noqa: B018  # looked up, and missing elsewhere
+        library.mallopt, library.malloc_trim  # noqa: B018  # raises AttributeError in other C libraries
     except (OSError, AttributeError, TypeError):
         return None
     return library
 
 
-def tune(library: ctypes.CDLL) -> None:
+def apply_settings(library: ctypes.CDLL) -> None:
     for setting in SETTINGS:
         if setting.tuned is not None:
             library.mallopt(setting.number, setting.tuned)
-    advise_room(library)
+    advise_huge_pages(library)
 
 
-def restore(library: ctypes.CDLL) -> None:
-    chosen = chosen_settings()
+def restore_settings(library: ctypes.CDLL) -> None:
+    chosen = environment_settings()
     for setting in SETTINGS:
-        default = setting.default if chosen else setting.usual
+        default = setting.default if chosen else setting.dynamic
         library.mallopt(setting.number, chosen.get(setting.tunable, default))
     library.malloc_trim(ctypes.c_size_t(0))
 
 
-def chosen_settings() -> dict[str, int]:
+def environment_settings() -> dict[str, int]:
     """Parameters set in the environment: `MALLOC_TOP_PAD_`, or `glibc.malloc.top_pad` in `GLIBC_TUNABLES`."""
-    tunables = dict(each.partition("=")[::2] for each in os.environ.get("GLIBC_TUNABLES", "").split(":"))
+    tunables = dict(entry.partition("=")[::2] for entry in os.environ.get("GLIBC_TUNABLES", "").split(":"))
     chosen = {}
     for setting in SETTINGS:
         tunable = tunables.get(f"glibc.malloc.{setting.tunable}", "")
@@ -106,14 +108,14 @@ def chosen_settings() -> dict[str, int]:
     return chosen
 
 
-def advise_room(library: ctypes.CDLL) -> None:
-    """Ask for huge pages where blocks will lie: what is allocated and freed here is never touched."""
+def advise_huge_pages(library: ctypes.CDLL) -> None:
+    """Request huge pages for the part of the heap that later blocks use, by a block that is freed untouched."""
     library.malloc.argtypes, library.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
     library.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     library.free.argtypes = [ctypes.c_void_p]
-    block = library.malloc(ROOM)
+    block = library.malloc(ADVISED)
     if block:
         first = -(-block // PAGE) * PAGE
-        whole_pages = (block + ROOM - first) // PAGE * PAGE
+        whole_pages = (block + ADVISED - first) // PAGE * PAGE
         library.madvise(first, whole_pages, HUGE_PAGES)  # a kernel without huge pages ignores it
         library.free(block)

@@ -1,8 +1,8 @@
-"""Compiles the engine's C: one shared library for each target, and the manifest of those that are shipped.
+"""Compiles the engine's C sources: one shared library per target, and the manifest of the shipped libraries.
 
-A wheel carries the libraries in `lib/`; a checkout whose C was edited compiles the best one into the cache
-(locate.py). Standard library only and nothing from regard: hatch_build.py loads this file by its path, where
-regard's dependencies are not installed.
+A wheel contains the libraries in `lib/`; in a checkout with edited C sources, the best one is compiled into the
+cache (locate.py). Imports the standard library only: hatch_build.py loads this file by its path, without the
+dependencies of regard.
 """
 
 import hashlib
@@ -25,34 +25,34 @@ from typing import Any
 
 CSRC = Path(__file__).parent / "csrc"
 SOURCES = tuple(sorted(CSRC.glob("*.c")))
-"""Compiled one by one, then linked."""
+"""Each compiled to an object file, then linked."""
 FLAGS = (
     *("-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math"),
     *("-fPIC", "-fopenmp", "-fvisibility=hidden", "-Wno-psabi"),
 )
 LINK = ("-shared", "-lm")
-"""Not -fopenmp: the OpenMP runtime is the one PyTorch has loaded (openmp.py), whatever the name of its file."""
+"""Without -fopenmp: the OpenMP runtime is the one that PyTorch has loaded (openmp.py)."""
 SHIPPED = Path(__file__).parent / "lib"
 MANIFEST = "manifest.json"
 TIMEOUT = 300
-"""Seconds for one run of the compiler; it takes about five."""
+"""Seconds for one compiler run, which takes about five."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A set of instructions to compile for."""
+    """An instruction set to compile for."""
 
     name: str
     flags: tuple[str, ...] = ()
     features: frozenset[str] = frozenset()
-    """What a processor must announce, in the words of /proc/cpuinfo."""
+    """Required processor features, as in /proc/cpuinfo."""
 
     @property
     def file(self) -> str:
         return f"engine-{self.name}.so"
 
 
-# Flags one by one: compilers before GCC 11 do not know -march=x86-64-v3.
+# Single flags: compilers before GCC 11 do not support -march=x86-64-v3.
 _V3 = Target(
     "x86-64-v3",
     ("-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mf16c"),
@@ -67,20 +67,20 @@ TARGETS = {
     "x86_64": (_V4, _V3, Target("x86-64")),
     "aarch64": (Target("armv8-a", ("-march=armv8-a",)),),
 }
-"""By machine, the best one first; the last one runs on every processor of its kind."""
+"""By machine, best first; the last one runs on every processor of its kind."""
 
 
 def targets() -> tuple[Target, ...]:
-    """Targets of this machine, the best one first."""
+    """Targets of this machine, best first."""
     machine = platform.machine()
     return TARGETS.get(machine) or (Target(machine or "generic"),)
 
 
-# ---- What a library depends on. ----
+# ---- Digests. ----
 
 
 def source_digest() -> str:
-    """Changes with the C sources, the flags and the targets: what a shipped library was built from."""
+    """Digest of the C sources, the flags and the targets, stored in the manifest of shipped libraries."""
     parts = [*FLAGS, *LINK, *(path.name for path in SOURCES)]
     for path in sorted((*CSRC.glob("*.c"), *CSRC.glob("*.h"))):
         parts += [path.name, path.read_text("utf-8")]
@@ -89,31 +89,33 @@ def source_digest() -> str:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def key(compiler: str, target: Target) -> str:
-    """Changes with the sources, the target, the flags, the compiler and the C library."""
+def cache_key(compiler: str, target: Target) -> str:
+    """Digest of the sources, the target, the flags, the compiler and the C library."""
     versions = [compiler, compiler_version(compiler), *platform.libc_ver()]
     parts = [source_digest(), *versions, target.name, *target.flags, *extra_flags(), platform.machine()]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
 
 
 def extra_flags() -> list[str]:
-    """What $REGARD_CFLAGS adds, such as -fsanitize=address."""
+    """Flags in $REGARD_CFLAGS, such as -fsanitize=address."""
     return shlex.split(os.environ.get("REGARD_CFLAGS", ""))
 
 
 def find_compiler() -> str | None:
-    """$CC, cc, gcc or clang, whichever is found first."""
+    """Path of $CC, cc, gcc or clang, the first that exists."""
     return shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
 
 
 @cache
 def compiler_version(compiler: str) -> str:
-    """The first line of `cc --version`; empty where the compiler has none."""
+    """The first line of `cc --version`; empty if that fails."""
     try:
-        ran = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        process = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""
-    return (ran.stdout.splitlines() or [""])[0]
+    return (process.stdout.splitlines() or [""])[0]
 
 
 def sha256(path: Path) -> str:
@@ -127,9 +129,9 @@ def compile_libraries(compiler: str, outputs: Mapping[Target, Path], extra: list
     """Compile a library for each target, in parallel.
 
     Returns:
-        Why a target could not be compiled; an empty string where it was.
+        For each target why it could not be compiled, or an empty string.
     """
-    # Clang's OpenMP calls another runtime than GCC's, so that one has to be linked.
+    # Clang's OpenMP uses another runtime than GCC's, which has to be linked.
     openmp = ["-fopenmp"] if "clang" in compiler_version(compiler) else []
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         compilations = {
@@ -142,73 +144,73 @@ def compile_libraries(compiler: str, outputs: Mapping[Target, Path], extra: list
             ]
             for target in outputs
         }
-        waiting = {
+        futures = {
             target: [pool.submit(_run, [*command, "-o", str(out)]) for out, command in commands]
             for target, commands in compilations.items()
         }
         problems = {}
         for target, output in outputs.items():
-            why = next((why for each in waiting[target] if (why := each.result())), "")
+            problem = next((problem for future in futures[target] if (problem := future.result())), "")
             objects = [str(out) for out, _ in compilations[target]]
-            problems[target] = why or _run(
+            problems[target] = problem or _run(
                 [compiler, *objects, *LINK, *openmp, *extra, *target.flags, "-o", str(output)]
             )
     return problems
 
 
 def _run(command: list[str]) -> str:
-    """Why a command failed, or an empty string."""
+    """Run a command; returns why it failed, or an empty string."""
     try:
-        ran = subprocess.run(
+        process = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         return str(problem)
-    if not ran.returncode:
+    if not process.returncode:
         return ""
-    lines = ran.stderr.strip().splitlines() or ["the compiler failed"]
+    lines = process.stderr.strip().splitlines() or ["the compiler failed"]
     return next((line for line in lines if "error" in line), lines[-1])
 
 
-# ---- The libraries of a wheel. ----
+# ---- Shipped libraries. ----
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a folder of libraries.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is not a manifest.
+        OSError: The manifest cannot be read.
+        ValueError: The file is not a manifest.
     """
     manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
     if not isinstance(manifest, dict) or not isinstance(manifest.get("sources"), str):
-        raise ValueError("it names no sources")
+        raise ValueError("it has no digest of the sources")
     libraries = manifest.get("libraries")
     if not isinstance(libraries, list):
-        raise ValueError("it names no libraries")
-    for each in libraries:
-        if not isinstance(each, dict) or not all(
-            isinstance(each.get(name), str) for name in ("target", "file", "sha256")
+        raise ValueError("it has no list of libraries")
+    for entry in libraries:
+        if not isinstance(entry, dict) or not all(
+            isinstance(entry.get(name), str) for name in ("target", "file", "sha256")
         ):
             raise ValueError("a library has no target, file or sha256")
     return manifest
 
 
 def build_shipped(folder: Path = SHIPPED, log: Callable[[str], object] = print) -> list[Path]:
-    """Compile the libraries of every target of this machine into a folder, with their manifest.
+    """Compile the libraries of all targets of this machine into a folder, with their manifest.
 
-    What is there already, built from the same sources by the same compiler, is kept.
+    Libraries that were built from the same sources by the same compiler are kept.
 
     Returns:
-        The files, the manifest among them; none where there is no compiler or no target compiles.
+        The files, including the manifest; none if there is no compiler or no target compiles.
     """
     if sys.platform != "linux":
         log(f"regard: no native engine on {sys.platform}, only on Linux; everything works, slower")
         return []
     compiler = find_compiler()
-    if present := _present(folder, compiler):
+    if files := _up_to_date_files(folder, compiler):
         log(f"regard: the native libraries in {folder} are up to date")
-        return present
+        return files
     if compiler is None:
         log("regard: no C compiler found ($CC, cc, gcc, clang): no native libraries; everything works, slower")
         return []
@@ -238,14 +240,14 @@ def build_shipped(folder: Path = SHIPPED, log: Callable[[str], object] = print) 
     part.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     part.chmod(0o644)
     part.replace(folder / MANIFEST)
-    log(f"regard: native libraries for {', '.join(each['target'] for each in libraries)}")
-    return [folder / MANIFEST, *(folder / each["file"] for each in libraries)]
+    log(f"regard: native libraries for {', '.join(entry['target'] for entry in libraries)}")
+    return [folder / MANIFEST, *(folder / entry["file"] for entry in libraries)]
 
 
-def _present(folder: Path, compiler: str | None) -> list[Path]:
-    """The files of a folder if it holds every target's library, built from these sources by this compiler.
+def _up_to_date_files(folder: Path, compiler: str | None) -> list[Path]:
+    """The files of a folder if it has the libraries of all targets, built from these sources and compiler.
 
-    Without a compiler, what was built from these sources is taken as it is.
+    Without a compiler, libraries that any compiler built from these sources are accepted.
     """
     try:
         manifest = read_manifest(folder)
@@ -254,21 +256,21 @@ def _present(folder: Path, compiler: str | None) -> list[Path]:
             return []
         if compiler is not None and (
             manifest.get("compiler") != compiler_version(compiler)
-            or {each["target"] for each in libraries} != {target.name for target in targets()}
+            or {entry["target"] for entry in libraries} != {target.name for target in targets()}
         ):
             return []
-        for each in libraries:
-            if Path(each["file"]).name != each["file"] or sha256(folder / each["file"]) != each["sha256"]:
+        for entry in libraries:
+            if Path(entry["file"]).name != entry["file"] or sha256(folder / entry["file"]) != entry["sha256"]:
                 return []
     except (OSError, ValueError):
         return []
-    return [folder / MANIFEST, *(folder / each["file"] for each in libraries)]
+    return [folder / MANIFEST, *(folder / entry["file"] for entry in libraries)]
 
 
 def wheel_tag(libraries: list[Path]) -> str:
-    """The tag of a wheel with these libraries: manylinux with the oldest glibc that has every symbol they need.
+    """The platform tag of a wheel: manylinux with the oldest glibc that has all symbols of the libraries.
 
-    They depend on libc and libm alone; symbol versions stand in the file as text.
+    They depend on libc and libm only; symbol versions are in the file as text.
     """
     machine = platform.machine()
     if platform.libc_ver()[0] != "glibc":

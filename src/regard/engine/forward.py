@@ -1,8 +1,8 @@
-"""Hidden states by the engine where `plan` supports the model, else by the plain modules: chosen here alone.
+"""Forward passes of packed batches: by the native engine if `plan` supports the model, else by its modules.
 
-Batches are packed. Training objectives and loaded models call `run(model, ...)` instead of `model(...)`, and
-the functions below where they need hidden states. A model with hooks, replaced methods or anything else that
-the plan refuses is called as it is, with the batch padded: by `padded_inputs` and `seq2seq_hidden` only.
+Training objectives and loaded models call `run(model, ...)` instead of `model(...)`, and the functions below
+for hidden states. A model that the plan refuses, for example because it has hooks or replaced methods, is
+called as it is, with a padded batch (`padded_inputs`).
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from regard.nn.bert import (
     BertAnswerer,
     BertClassifier,
     BertPretrainer,
-    BertReader,
     BertTagger,
+    TextEmbedder,
 )
 from regard.nn.gpt import Gpt, GptClassifier
 from regard.nn.seq2seq import Seq2SeqModel, Trainable
@@ -31,25 +31,25 @@ from regard.nn.transformer import Transformer
 from regard.nn.vit import Vit, VitClassifier
 
 Inputs = Packed | Tensor
-"""Packed ids, or a tensor: segments of these ids, positions among them, or pixels."""
+"""Packed ids, or a tensor: segments of the ids, positions among them, or pixels."""
 
 
 def run(model: nn.Module, *inputs: Inputs) -> Any:
-    """`model(*inputs)` on a packed batch; the body of a known head natively where the plan supports it.
+    """`model(*inputs)` on a packed batch; the body below a known head runs natively if the plan supports it.
 
     Args:
-        model: Any module. Heads of BERT, GPT and ViT are split into body and head, unless they are changed.
+        model: Any module. Heads on a BERT, GPT or ViT are computed by PyTorch, their body natively.
         inputs: Pixels; or packed ids, then segments (tokens,), then positions among the packed tokens.
 
     Returns:
-        What the model returns: one row for each text or image. For a result at each token see `run_tokens`.
+        The model's result: one row for each text or image. For a result at each token see `run_tokens`.
     """
     forward = native_forward(model, *inputs)
     return model(*padded_inputs(model, *inputs)) if forward is None else forward(model, *inputs)
 
 
 def run_tokens(model: nn.Module, ids: Packed, *inputs: Tensor) -> Packed:
-    """As `run`, for a model with a result at each token, such as a tagger: packed."""
+    """As `run`, for a model with a result at each token, such as a tagger; the result is packed."""
     forward = native_forward(model, ids, *inputs)
     if forward is None:
         return ids.repacked(model(*padded_inputs(model, ids, *inputs)))
@@ -57,15 +57,15 @@ def run_tokens(model: nn.Module, ids: Packed, *inputs: Tensor) -> Packed:
 
 
 def native_forward(model: nn.Module, *inputs: Inputs) -> Callable[..., Any] | None:
-    """The forward pass of a head with a native body; None where the plan refuses it or the head is changed."""
+    """The forward pass of a head with a native body; None if the plan refuses it or the head was modified."""
     forward = HEADS.get(type(model))
-    if forward is None or is_changed(model) or _plan(body_of(model), *inputs) is None:
+    if forward is None or is_modified(model) or _plan(body_of(model), *inputs) is None:
         return None
     return forward
 
 
-def is_changed(model: nn.Module) -> bool:
-    """Whether calling a module is not the same as its class's forward: hooks, replaced methods, compilation."""
+def is_modified(model: nn.Module) -> bool:
+    """Whether a call of the module differs from its class's forward: hooks, replaced methods, compilation."""
     kind = type(model)
     return (
         any(getattr(model, hooks) for hooks in HOOKS)
@@ -81,12 +81,13 @@ def body_of(model: nn.Module) -> nn.Module:
 
 
 def padded_inputs(model: nn.Module, *inputs: Inputs) -> tuple[Tensor, ...]:
-    """The inputs of `run` as the plain modules take them.
+    """The inputs of `run` for plain modules.
 
-    Ids and segments are (sequences, length), padded at the end; positions are counted through the padded batch.
+    Returns:
+        Ids and segments (sequences, length), padded at the end; positions are indices into the flattened batch.
 
     Raises:
-        TypeError: There is no BERT, GPT or sequence-to-sequence model in the module, so its padding is unknown.
+        TypeError: The module contains no BERT, GPT or sequence-to-sequence model, so its padding id is unknown.
     """
     ids, *rest = inputs
     if not isinstance(ids, Packed):
@@ -103,7 +104,7 @@ def padding_of(model: nn.Module) -> int:
         if isinstance(module, Bert | Gpt | Seq2SeqModel):
             return module.padding
     raise TypeError(
-        f"{type(model).__name__} holds no BERT, GPT or sequence-to-sequence model: its padding is unknown"
+        f"{type(model).__name__} contains no BERT, GPT or sequence-to-sequence model: its padding id is unknown"
     )
 
 
@@ -155,14 +156,14 @@ def bert_hidden(bert: Bert, ids: Packed, segments: Tensor) -> Packed:
 
 
 def bert_hidden_at(bert: Bert, ids: Packed, segments: Tensor, positions: Tensor) -> Tensor:
-    """Hidden states of a BERT at some of the packed tokens only: (positions, d_model)."""
+    """Hidden states of a BERT at the packed tokens `positions` (positions,) only: (positions, d_model)."""
     plan = _plan(bert, ids, segments, positions)
     if plan is None:
         padded_ids, padded_segments, at = padded_inputs(bert, ids, segments, positions)
         return cast(Tensor, bert(padded_ids, padded_segments, positions=at))
     if bert.reduction is not None:
         return bert_hidden(bert, ids, segments).values.index_select(0, positions)
-    # The last block computes no other token than these.
+    # The last block computes only these tokens.
     chosen = torch.zeros(len(ids.values), dtype=torch.bool).index_fill(0, positions, True)
     before = nn.functional.pad(chosen.cumsum(0), (1, 0))
     hidden, *_ = run_stack(
@@ -201,11 +202,11 @@ def encode(body: Bert | Vit, x: Tensor, reducer: Merging | Pruning | None, *, fi
     Args:
         x: (batch, length, d_model).
         reducer: Token reduction, or None.
-        first_only: Compute only the first token's result: (batch, d_model).
+        first_only: Compute only the hidden state of the first token.
 
     Returns:
-        (batch, length, d_model), or (batch, d_model) of the first tokens, or, for a ViT with a reducer but
-        without a class token, the normalized mean of the remaining tokens.
+        (batch, length, d_model); with `first_only` (batch, d_model); with a reducer but without `first_only`
+        the mean of the remaining tokens (batch, d_model), for a ViT after the final norm.
     """
     batch, length, _ = x.shape
     plan = _plan(body, x)
@@ -214,8 +215,8 @@ def encode(body: Bert | Vit, x: Tensor, reducer: Merging | Pruning | None, *, fi
         nonpad = torch.ones(batch, length, dtype=torch.bool, device=x.device)
         if reducer is None and not first_only:
             return cast(Tensor, body.blocks(x))
-        none = Merging((0.0,)) if reducer is None else reducer
-        tokens = reduce_tokens(body.blocks, x, nonpad, none, first_only=first_only)
+        reducer = Merging((0.0,)) if reducer is None else reducer
+        tokens = reduce_tokens(body.blocks, x, nonpad, reducer, first_only=first_only)
         return tokens.x[:, 0] if first_only else tokens.means()
     (stack,) = plan.stacks
     packed = Packed(x.flatten(0, 1), torch.full((batch,), length))
@@ -241,8 +242,8 @@ def encode(body: Bert | Vit, x: Tensor, reducer: Merging | Pruning | None, *, fi
 
 
 def _plan(body: nn.Module, *inputs: Inputs) -> Plan | None:
-    """The plan, if it supports hidden states and the inputs are on the CPU."""
-    if any(each.device.type != "cpu" for each in inputs):
+    """The plan if it supports hidden states and all inputs are on the CPU, else None."""
+    if any(tensor.device.type != "cpu" for tensor in inputs):
         return None
     return supports(body, "hidden states")
 
@@ -266,7 +267,7 @@ def _spans(model: BertAnswerer, ids: Packed, segments: Tensor) -> Tensor:
     return ids.like(scores).padded(torch.finfo(scores.dtype).min).transpose(1, 2)
 
 
-def _pooled(model: BertReader, ids: Packed, segments: Tensor) -> Tensor:
+def _pooled(model: TextEmbedder, ids: Packed, segments: Tensor) -> Tensor:
     body = model.bert
     if isinstance(body, Gpt):
         hidden = gpt_hidden(body, ids)
@@ -285,11 +286,11 @@ HEADS: dict[type[nn.Module], Callable[..., Any]] = {
     BertTagger: lambda model, ids, segments: model.tag(bert_hidden(model.bert, ids, segments).values),
     BertAnswerer: _spans,
     BertPretrainer: _pretrained,
-    BertReader: _pooled,
+    TextEmbedder: _pooled,
     GptClassifier: lambda model, ids, segments=None: model.classify(last_tokens(gpt_hidden(model.gpt, ids))),
     VitClassifier: lambda model, pixels: model.classify(vit_pooled(model.vit, pixels)),
 }
 """For each known head its forward pass with a native body."""
 
 FORWARDS = {kind: {name: value for name, value in vars(kind).items() if callable(value)} for kind in HEADS}
-"""The heads' methods as they are written; a replaced one makes `run` call the model."""
+"""The original methods of the heads; if one was replaced, `run` calls the model."""

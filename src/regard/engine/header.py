@@ -1,7 +1,7 @@
-"""The types and functions of csrc/engine.h for ctypes, read from the header itself.
+"""The types and functions of csrc/engine.h for ctypes, parsed from the header.
 
-The header keeps to a part of C that needs no compiler to read: structs of numbers, pointers, arrays and other
-structs, enums of whole numbers, and functions marked EXPORT.
+The header uses a subset of C that is simple to parse: structs of numbers, pointers, arrays and other structs,
+enums of integers, and functions marked EXPORT.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ NUMBERS: dict[str, Any] = {
 
 
 class Header:
-    """What engine.h declares: `constants` of its enums, `structs`, result and arguments of `functions`."""
+    """Declarations of engine.h: `constants` of its enums, `structs`, results and arguments of `functions`."""
 
     def __init__(self, text: str) -> None:
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
@@ -37,14 +37,14 @@ class Header:
             fields = tuple(field for line in body.split(";") for field in self._fields(line))
             self.structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
         for result, name, arguments in re.findall(r"EXPORT\s+(\w+)\s+(\w+)\((.*?)\)\s*;", text, re.DOTALL):
-            takes = () if arguments.strip() == "void" else tuple(map(self._argument, arguments.split(",")))
-            self.functions[name] = None if result == "void" else NUMBERS[result], takes
+            types = () if arguments.strip() == "void" else tuple(map(self._argument, arguments.split(",")))
+            self.functions[name] = None if result == "void" else NUMBERS[result], types
 
     def _read_enum(self, body: str) -> None:
         value = -1
         for entry in filter(None, map(str.strip, body.split(","))):
-            name, _, given = (part.strip() for part in entry.partition("="))
-            value = int(given) if given else value + 1
+            name, _, number = (part.strip() for part in entry.partition("="))
+            value = int(number) if number else value + 1
             self.constants[name] = value
 
     def _fields(self, line: str) -> list[tuple[str, Any]]:
@@ -52,12 +52,12 @@ class Header:
         line = " ".join(line.split())
         if not line:
             return []
-        kind, declared = re.fullmatch(r"(?:const )?(\w+) (.*)", line).groups()  # type: ignore[union-attr]
+        kind, declarators = _groups(r"(?:const )?(\w+) (.*)", line)
         fields = []
-        for each in declared.split(","):
-            stars, name, size = re.fullmatch(r"\s*((?:\*|const|\s)*)(\w+)(?:\[(\w+)\])?", each).groups()  # type: ignore[union-attr]
-            one = ctypes.c_void_p if "*" in stars else NUMBERS.get(kind) or self.structs[kind]
-            fields.append((name, one * self._number(size) if size else one))
+        for declarator in declarators.split(","):
+            stars, name, size = _groups(r"\s*((?:\*|const|\s)*)(\w+)(?:\[(\w+)\])?", declarator)
+            element = ctypes.c_void_p if "*" in stars else NUMBERS.get(kind) or self.structs[kind]
+            fields.append((name, element * self._number(size) if size else element))
         return fields
 
     def _argument(self, text: str) -> Any:
@@ -70,6 +70,14 @@ class Header:
         return int(text) if text.isdecimal() else self.constants[text]
 
 
+def _groups(pattern: str, text: str) -> tuple[str, ...]:
+    match = re.fullmatch(pattern, text)
+    if match is None:
+        raise ValueError(f"{HEADER.name}: cannot parse {text!r}")
+    return match.groups()
+
+
 @cache
 def header() -> Header:
+    """The declarations of this package's engine.h."""
     return Header(HEADER.read_text("utf-8"))

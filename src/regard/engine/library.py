@@ -1,6 +1,6 @@
-"""The native library as ctypes sees it: its functions with their types, and what their return codes stand for.
+"""The native library through ctypes: its functions with their types, and exceptions for their return codes.
 
-Which library that is, locate.py decides; without one everything works through PyTorch, only slower.
+locate.py chooses the library; without one everything is computed by PyTorch, more slowly.
 """
 
 import ctypes
@@ -14,32 +14,32 @@ from torch import Tensor
 from regard.engine.header import header
 from regard.engine.locate import find_library
 
-WITHOUT_STATUS = {"works"}
-"""Functions whose result is a number; every other int is a status of memory.c."""
+WITHOUT_STATUS = {"self_test"}
+"""Functions whose int result is not a status of memory.c."""
 FAILURES: dict[int, tuple[type[Exception], str]] = {
-    1: (MemoryError, "Native engine: out of memory in {}."),
-    2: (ValueError, "Native engine: sizes overflow or are out of range in {}."),
-    3: (RuntimeError, "Native engine: internal error in {}, its working memory was sized too small."),
+    1: (MemoryError, "native engine: out of memory in {}"),
+    2: (ValueError, "native engine: sizes overflow or are out of range in {}"),
+    3: (RuntimeError, "native engine: internal error in {}: its working memory is too small"),
 }
 
 
 def raise_failure(code: int, function: Any, arguments: tuple[Any, ...]) -> int:
-    """Raise what a return code stands for; ctypes calls this after every function that returns one.
+    """Raise the exception of a return code; ctypes calls this after every function that returns one.
 
     Raises:
-        MemoryError: an allocation failed.
-        ValueError: the sizes given do not fit into memory's address space, or are negative.
-        RuntimeError: the engine's own computation of a size is wrong.
+        MemoryError: An allocation failed.
+        ValueError: Sizes exceed the address space, or are negative.
+        RuntimeError: The engine computed the size of its working memory wrongly.
     """
     if code:
-        kind, sentence = FAILURES.get(code, (RuntimeError, "Native engine: unknown return code from {}."))
-        raise kind(sentence.format(function.__name__))
+        kind, message = FAILURES.get(code, (RuntimeError, "native engine: unknown return code from {}"))
+        raise kind(message.format(function.__name__))
     return code
 
 
 @cache
 def kernels() -> ctypes.CDLL | None:
-    """The native library with the types of its functions declared; None where there is none."""
+    """The native library with the types of its functions declared; None if there is none."""
     path, _ = find_library()
     if path is None:
         return None
@@ -53,20 +53,24 @@ def kernels() -> ctypes.CDLL | None:
 
 
 def library() -> ctypes.CDLL:
-    """The compiled kernels, for callers whose plan has found that they are there."""
-    found = kernels()
-    if found is None:
+    """The native library, for callers that have a plan.
+
+    Raises:
+        RuntimeError: There is no library.
+    """
+    loaded = kernels()
+    if loaded is None:
         raise RuntimeError(f"the native engine is not available: {find_library()[1]}")
-    return found
+    return loaded
 
 
 def data_ptr(tensor: Tensor) -> int:
-    """Where a tensor's numbers lie; the caller keeps the tensor as long as the kernel runs."""
+    """Address of a tensor's elements; the caller must keep the tensor alive while a kernel runs."""
     return tensor.data_ptr()
 
 
 def refuse_second_order(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuse second derivatives in the backward function of an operator."""
+    """Decorator of an operator's backward function: raise RuntimeError for second derivatives."""
 
     @wraps(backward)
     def checked(ctx: Any, *upstream: Tensor) -> Any:
@@ -81,4 +85,5 @@ def refuse_second_order(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def optional_ptr(tensor: Tensor | None) -> int | None:
+    """`data_ptr`, or None (a NULL pointer) for None."""
     return None if tensor is None else tensor.data_ptr()

@@ -1,8 +1,8 @@
-"""Which native library this process loads: shipped or compiled here, for the best target that runs.
+"""Chooses the native library of this process: shipped, or compiled here, for the best target that runs.
 
-The best target that the processor announces is taken if a trial in a child process succeeds; the result is
-remembered in the cache. A library is loaded only if nobody but its owner may write to it and to its folder, and
-its SHA-256 is the one written down. Without a library everything works through PyTorch, only slower.
+The best target that the processor supports is used if a trial run in a child process succeeds; the result of
+the trial is cached. A library is loaded only if only its owner may write to it and to its folder, and its
+SHA-256 is the recorded one. Without a library everything is computed by PyTorch, more slowly.
 """
 
 import ctypes
@@ -29,88 +29,90 @@ TRIAL = """
 import ctypes, sys
 if sys.argv[2]:
     ctypes.CDLL(sys.argv[2], ctypes.RTLD_GLOBAL)
-sys.exit(0 if ctypes.CDLL(sys.argv[1]).works() else 1)
+sys.exit(0 if ctypes.CDLL(sys.argv[1]).self_test() else 1)
 """
 TRIAL_TIMEOUT = 60
-"""Seconds; a trial takes about a twentieth of one."""
+"""Seconds; a trial takes about 0.05."""
 RUNS, ILLEGAL = "runs", "its trial run ended with an illegal instruction"
-"""Results of a trial that are remembered: those that the library and the processor alone decide."""
+"""Results of a trial that are cached: those that depend only on the library and the processor."""
 
 
 @cache
 def find_library() -> tuple[Path | None, str]:
-    """Path of the native library, or None, and a sentence about it.
+    """Path of the native library or None, and which library it is or why there is none.
 
     Environment:
-        REGARD_NATIVE: 0 switches the native engine off; a folder: compile into it, use no shipped library.
-        REGARD_TARGET: x86-64, x86-64-v3 or x86-64-v4 (on ARM armv8-a), whatever the processor announces.
-        REGARD_CFLAGS: further compiler flags, such as -fsanitize=address; no shipped library is used.
+        REGARD_NATIVE: 0 disables the native engine; a folder: compile into it, use no shipped library.
+        REGARD_TARGET: x86-64, x86-64-v3 or x86-64-v4 (on ARM armv8-a), instead of the processor's best.
+        REGARD_CFLAGS: additional compiler flags, such as -fsanitize=address; no shipped library is used.
         CC: the C compiler.
 
     Raises:
         RegardError: REGARD_TARGET is not a target of this machine.
     """
-    named = os.environ.get("REGARD_NATIVE", "")
-    if named == "0":
+    setting = os.environ.get("REGARD_NATIVE", "")
+    if setting == "0":
         return None, "switched off by REGARD_NATIVE=0"
     if sys.platform != "linux":
         return None, f"the native engine is built on Linux only: {SLOWER}"
     candidates = candidate_targets()
-    runtime, why = load_runtime()
-    if why:
-        return None, f"{why}: {SLOWER}"
-    folder = Path(named) if named else cache_folder() / "native"
-    aside = ""
-    if not named and not build.extra_flags():
-        libraries, why = shipped_libraries()
+    runtime, problem = load_runtime()
+    if problem:
+        return None, f"{problem}: {SLOWER}"
+    folder = Path(setting) if setting else cache_folder() / "native"
+    shipped_problem = ""
+    if not setting and not build.extra_flags():
+        libraries, shipped_problem = shipped_libraries()
         problems = []
-        for target in candidates if not why else ():
+        for target in candidates if not shipped_problem else ():
             if target.name not in libraries:
                 continue
             path = build.SHIPPED / target.file
-            # The cache is a convenience here: where it cannot be used, the trial is run each time.
-            notes = folder if not prepare_folder(folder, tighten=True) else None
-            if problem := trial(path, libraries[target.name], runtime, notes) or load_error(path):
+            # The cache is optional here: without it, the trial is run in each process.
+            cache = folder if not prepare_folder(folder, tighten=True) else None
+            if problem := trial(path, libraries[target.name], runtime, cache) or load_error(path):
                 problems.append(f"{target.name}: {problem}")
                 continue
-            return path, f"shipped for {target.name}{remark(problems)}"
+            return path, f"shipped for {target.name}{in_parentheses(problems)}"
         if problems:
             return None, f"no shipped library runs here ({'; '.join(problems)}): {SLOWER}"
-        aside = why
-    return compiled_library(folder, candidates, runtime, aside, tighten=not named)
+    return compiled_library(folder, candidates, runtime, shipped_problem, tighten=not setting)
 
 
 def compiled_library(
-    folder: Path, candidates: Sequence[Target], runtime: str, aside: str, *, tighten: bool
+    folder: Path, candidates: Sequence[Target], runtime: str, shipped_problem: str, *, tighten: bool
 ) -> tuple[Path | None, str]:
-    """A library from the folder, compiled now if it is missing; `aside` is why no shipped one is used."""
+    """A library in the folder, compiled if missing; `shipped_problem` is why no shipped one is used."""
     compiler = build.find_compiler()
     if compiler is None:
-        return None, f"no C compiler found{remark([aside])}: {SLOWER}"
-    why = prepare_folder(folder, tighten=tighten)
-    if why:
-        return None, f"{why}: {SLOWER}"
+        return None, f"no C compiler found{in_parentheses([shipped_problem])}: {SLOWER}"
+    problem = prepare_folder(folder, tighten=tighten)
+    if problem:
+        return None, f"{problem}: {SLOWER}"
     problems: list[str] = []
     for target in candidates:
-        path = folder / f"engine-{target.name}-{build.key(compiler, target)}.so"
-        why = ""
+        path = folder / f"engine-{target.name}-{build.cache_key(compiler, target)}.so"
+        problem = ""
         if not is_intact(path):
-            with locked(folder):  # a second process waits here, and finds what the first one compiled
-                why = "" if is_intact(path) else compiled(compiler, target, path)
-        why = why or trial(path, digest(path), runtime, folder) or load_error(path)
-        if not why:
-            return path, f"compiled by {Path(compiler).name} for {target.name}{remark([aside, *problems])}"
-        problems.append(f"{target.name}: {why}")
-    return None, f"the native library could not be compiled{remark([aside, *problems])}: {SLOWER}"
+            with locked(folder):  # a second process waits here, and then uses what the first one compiled
+                problem = "" if is_intact(path) else compile_into_cache(compiler, target, path)
+        problem = problem or trial(path, digest(path), runtime, folder) or load_error(path)
+        if not problem:
+            remark = in_parentheses([shipped_problem, *problems])
+            return path, f"compiled by {Path(compiler).name} for {target.name}{remark}"
+        problems.append(f"{target.name}: {problem}")
+    remark = in_parentheses([shipped_problem, *problems])
+    return None, f"the native library could not be compiled{remark}: {SLOWER}"
 
 
-def remark(problems: Sequence[str]) -> str:
-    known = [each for each in problems if each]
-    return f" ({'; '.join(known)})" if known else ""
+def in_parentheses(problems: Sequence[str]) -> str:
+    """The problems that are not empty, in parentheses after a space; an empty string if there are none."""
+    remaining = [problem for problem in problems if problem]
+    return f" ({'; '.join(remaining)})" if remaining else ""
 
 
 def candidate_targets() -> tuple[Target, ...]:
-    """Targets that the processor announces, the best one first; the one that $REGARD_TARGET names."""
+    """Targets that the processor supports, best first; only $REGARD_TARGET if that is set."""
     targets = build.targets()
     if forced := os.environ.get("REGARD_TARGET", ""):
         chosen = tuple(target for target in targets if target.name == forced)
@@ -118,13 +120,13 @@ def candidate_targets() -> tuple[Target, ...]:
             allowed = ", ".join(target.name for target in targets)
             raise RegardError(f"REGARD_TARGET={forced} is not a target of this machine; allowed: {allowed}")
         return chosen
-    announced = set(processor().split())
-    return tuple(target for target in targets if target.features <= announced)
+    features = set(processor_features().split())
+    return tuple(target for target in targets if target.features <= features)
 
 
 @cache
-def processor() -> str:
-    """The features that Linux announces for this processor; empty where it announces none."""
+def processor_features() -> str:
+    """The features of this processor in /proc/cpuinfo; empty if it lists none."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except (OSError, ValueError):
@@ -135,70 +137,73 @@ def processor() -> str:
 # ---- Trials. ----
 
 
-def trial(path: Path, sha256: str, runtime: str, notes: Path | None) -> str:
-    """Run a library once in a child process, which an illegal instruction may end.
+def trial(path: Path, sha256: str, runtime: str, cache: Path | None) -> str:
+    """Run a library once in a child process, which an illegal instruction may kill.
 
     Args:
+        path: The library.
         sha256: The library's digest; with the processor's features it identifies the trial.
         runtime: The OpenMP runtime to load first.
-        notes: Folder in which results are remembered, if there is one.
+        cache: Folder in which results are cached; None: results are not cached.
 
     Returns:
         Why the library does not run here, or an empty string.
     """
-    identity = hashlib.blake2b(f"{sha256}\0{processor()}".encode(), digest_size=12).hexdigest()
-    note = None if notes is None else notes / f"{identity}.trial"
-    result = remembered(note)
+    identity = hashlib.blake2b(f"{sha256}\0{processor_features()}".encode(), digest_size=12).hexdigest()
+    result_path = None if cache is None else cache / f"{identity}.trial"
+    result = cached_result(result_path)
     if not result:
         result = run_trial(path, runtime)
-        if note is not None and result in (RUNS, ILLEGAL):
-            remember(note, result)
+        if result_path is not None and result in (RUNS, ILLEGAL):
+            cache_result(result_path, result)
     return "" if result == RUNS else result
 
 
 def run_trial(path: Path, runtime: str) -> str:
+    """`RUNS`, or why the library does not run."""
     command = [sys.executable, "-I", "-S", "-c", TRIAL, str(path), runtime]
     try:
-        ran = subprocess.run(command, capture_output=True, timeout=TRIAL_TIMEOUT, check=False)
+        process = subprocess.run(command, capture_output=True, timeout=TRIAL_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as problem:
         return f"its trial run failed: {problem}"
-    if ran.returncode == -signal.SIGILL:
+    if process.returncode == -signal.SIGILL:
         return ILLEGAL
-    if ran.returncode:
-        last = (ran.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
-        return f"its trial run ended with {ran.returncode}{remark([last])}"
+    if process.returncode:
+        last_line = (process.stderr.decode(errors="replace").strip().splitlines() or [""])[-1]
+        return f"its trial run ended with {process.returncode}{in_parentheses([last_line])}"
     return RUNS
 
 
-def remembered(note: Path | None) -> str:
+def cached_result(path: Path | None) -> str:
+    """The cached result of a trial, or an empty string."""
     try:
-        if note is None or not may_be_trusted(note.lstat()):
+        if path is None or not is_trusted(path.lstat()):
             return ""
-        result = note.read_text("ascii").strip()
+        result = path.read_text("ascii").strip()
     except (OSError, ValueError):
         return ""
     return result if result in (RUNS, ILLEGAL) else ""
 
 
-def remember(note: Path, result: str) -> None:
-    """Written under another name and renamed; a disk that is full costs the next process a trial."""
-    part = note.with_name(f"{note.stem}.{secrets.token_hex(4)}.part")
+def cache_result(path: Path, result: str) -> None:
+    """Write atomically; an error is ignored, and the next process repeats the trial."""
+    part = path.with_name(f"{path.stem}.{secrets.token_hex(4)}.part")
     with suppress(OSError):
         try:
             part.write_text(result + "\n", "ascii")
             part.chmod(0o644)  # whatever the umask
-            part.replace(note)
+            part.replace(path)
         finally:
             part.unlink(missing_ok=True)
 
 
-# ---- What may be loaded. ----
+# ---- Checks before loading. ----
 
 
 def shipped_libraries() -> tuple[dict[str, str], str]:
-    """SHA-256 of each shipped library by the name of its target, and why none can be used.
+    """SHA-256 of each shipped library by the name of its target, and why none can be used, or an empty string.
 
-    All of them are checked, so that a damaged installation is not passed over in silence.
+    All libraries are checked, so that a damaged installation is reported.
     """
     folder = build.SHIPPED
     if not (folder / build.MANIFEST).exists():
@@ -207,22 +212,22 @@ def shipped_libraries() -> tuple[dict[str, str], str]:
         tighten_shipped(folder)
         manifest_path = folder / build.MANIFEST
         for path, is_kind in ((folder, stat.S_ISDIR), (manifest_path, stat.S_ISREG)):
-            if why := shipped_refusal(path, is_kind(path.lstat().st_mode)):
-                return {}, why
+            if problem := shipped_refusal(path, is_kind(path.lstat().st_mode)):
+                return {}, problem
         manifest = build.read_manifest(folder)
         if manifest["sources"] != build.source_digest():
             return {}, "the shipped library was built from other C sources"
         libraries: dict[str, str] = {}
         for target in build.targets():
-            for each in manifest["libraries"]:
-                if each["target"] != target.name:
+            for entry in manifest["libraries"]:
+                if entry["target"] != target.name:
                     continue
                 path = folder / target.file  # whatever file the manifest names
-                if why := shipped_refusal(path, stat.S_ISREG(path.lstat().st_mode)):
-                    return {}, why
-                if digest(path) != each["sha256"]:
+                if problem := shipped_refusal(path, stat.S_ISREG(path.lstat().st_mode)):
+                    return {}, problem
+                if digest(path) != entry["sha256"]:
                     return {}, f"{path} is not the file that was shipped"
-                libraries[target.name] = each["sha256"]
+                libraries[target.name] = entry["sha256"]
     except OSError as problem:
         return {}, f"the shipped library cannot be read ({problem.strerror or problem})"
     except ValueError as problem:
@@ -231,18 +236,18 @@ def shipped_libraries() -> tuple[dict[str, str], str]:
 
 
 def tighten_shipped(folder: Path) -> None:
-    """Close the folder and its files to group and others where they are ours: pip leaves what the umask was."""
+    """Remove write permission of group and others from our own files: pip applies the umask only."""
     for path in (folder, *folder.iterdir()):
         status = path.lstat()
-        kept = stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)
-        if kept and may_others_write(status) and status.st_uid == os.geteuid():
+        is_plain = stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)
+        if is_plain and may_others_write(status) and status.st_uid == os.geteuid():
             path.chmod(stat.S_IMODE(status.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 
 
 def shipped_refusal(path: Path, is_kind: bool) -> str:
     """Why a shipped file cannot be trusted, or an empty string.
 
-    It may also belong to the owner of this module, who decides what runs anyway.
+    It may also belong to the owner of this module, whose code is running already.
     """
     status = path.lstat()
     if not is_kind:
@@ -255,10 +260,10 @@ def shipped_refusal(path: Path, is_kind: bool) -> str:
 
 
 def prepare_folder(folder: Path, *, tighten: bool) -> str:
-    """Create the folder where it is missing; why it cannot be trusted, or an empty string.
+    """Create the folder if it is missing; returns why it cannot be trusted, or an empty string.
 
-    With `tighten`, a folder of the current user loses its write permission for group and others: regard's own
-    cache may have been created under a umask that allows it.
+    With `tighten`, write permission of group and others is removed from a folder of the current user: regard's
+    own cache may have been created with a umask that allows it.
     """
     try:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -286,19 +291,20 @@ def may_others_write(status: os.stat_result) -> bool:
     return bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
-def may_be_trusted(status: os.stat_result) -> bool:
-    """Whether it is a plain file of the current user or root, to which nobody else may write."""
+def is_trusted(status: os.stat_result) -> bool:
+    """Whether it is a plain file of the current user or root that no other user may write to."""
     return stat.S_ISREG(status.st_mode) and is_ours(status) and not may_others_write(status)
 
 
 def digest_path(path: Path) -> Path:
+    """The file with the SHA-256 of a cached library."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a cached library is ours and the one that was compiled; one that is not is compiled again."""
+    """Whether a cached library can be trusted and has its recorded SHA-256; otherwise it is compiled again."""
     try:
-        if not all(may_be_trusted(each.lstat()) for each in (path, digest_path(path))):
+        if not all(is_trusted(file.lstat()) for file in (path, digest_path(path))):
             return False
         return digest_path(path).read_text("ascii").strip() == digest(path)
     except (OSError, ValueError):
@@ -319,7 +325,7 @@ def load_error(path: Path) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; without one where the system or the file system has none."""
+    """Hold the folder's lock, if the system and the file system support one."""
     descriptor = -1
     try:
         with suppress(ImportError, OSError):
@@ -333,28 +339,28 @@ def locked(folder: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def compiled(compiler: str, target: Target, path: Path) -> str:
-    """Compile a library and put it into the cache with its digest.
+def compile_into_cache(compiler: str, target: Target, path: Path) -> str:
+    """Compile a library into the cache, with its digest.
 
-    Files are written under names of their own and renamed, the digest last.
+    Files are written under temporary names and renamed, the digest last.
 
     Returns:
-        Why it did not work, or an empty string.
+        Why it failed, or an empty string.
     """
     part = path.with_name(f"{path.stem}.{os.getpid()}.{secrets.token_hex(4)}.part")
     digest_part = digest_path(part)
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        why = build.compile_libraries(compiler, {target: part}, build.extra_flags())[target]
-        if why:
-            return why
+        problem = build.compile_libraries(compiler, {target: part}, build.extra_flags())[target]
+        if problem:
+            return problem
         digest_part.write_text(digest(part) + "\n", "ascii")
-        for each, place in ((part, path), (digest_part, digest_path(path))):
-            each.chmod(0o755 if each is part else 0o644)  # whatever the umask
-            each.replace(place)
-    except OSError as problem:
-        return str(problem)
+        for temporary, final in ((part, path), (digest_part, digest_path(path))):
+            temporary.chmod(0o755 if temporary is part else 0o644)  # whatever the umask
+            temporary.replace(final)
+    except OSError as error:
+        return str(error)
     finally:
-        for each in (part, digest_part):
-            each.unlink(missing_ok=True)
+        for temporary in (part, digest_part):
+            temporary.unlink(missing_ok=True)
     return ""

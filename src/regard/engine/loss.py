@@ -1,8 +1,8 @@
-"""Output projection and label-smoothed loss, fused: memory does not grow with batch x vocabulary.
+"""Fused output projection and label-smoothed cross entropy: memory does not grow with batch x vocabulary.
 
 Projection, softmax, label smoothing and their gradient are computed while a block of rows is in the cache; the
-gradient is written in the forward pass, so there is no second pass over the vocabulary. `SmoothedKL` on logits
-is the plain reference. Hidden states on another device, or of another type, take the same blocks in PyTorch.
+forward pass computes the gradient too, so there is no second pass over the vocabulary. The plain reference is
+`SmoothedKL` on logits. On other devices or with other dtypes PyTorch operations compute the same blocks.
 """
 
 from typing import Any, cast
@@ -15,7 +15,7 @@ from regard.engine.plan import tensors_supported
 from regard.engine.token_loss import check_ids, entropy_term
 
 ROWS = 512
-"""Rows a block: large enough for the matrix product, small enough to stay in the cache."""
+"""Rows per block: enough for an efficient matrix product, few enough for the cache."""
 
 
 def linear_cross_entropy(
@@ -34,15 +34,19 @@ def linear_cross_entropy(
         hidden: (tokens, d_model); with `r_drop` (2 tokens, d_model), one pass after the other.
         weight: (vocabulary, d_model).
         bias: (vocabulary,).
-        labels: (tokens,), none of them padding.
+        labels: (tokens,), without padding.
         padding: The id that gets no probability from label smoothing.
+        smoothing: Label smoothing: total probability of the other tokens.
         r_drop: Weight of half of KL(p, q) + KL(q, p) between the two passes (Wu et al. 2021), whose losses are
             averaged.
+
+    Returns:
+        The loss, a scalar.
     """
     vocabulary = weight.size(0)
     off_value = smoothing / (vocabulary - 2) if smoothing else 0.0
-    inputs = [each for each in (hidden, weight, bias) if each is not None]
-    with_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
+    inputs = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
+    with_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
     loss, *_ = block_loss(
         hidden.contiguous(), weight, bias, labels, padding, 1 - smoothing, off_value, r_drop, with_gradient
     )
@@ -61,18 +65,18 @@ def block_loss(
     r_drop: float,
     with_gradient: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The loss without its constant part (float64); gradients of hidden, weight and bias, or empty."""
+    """The loss without its constant part (float64), and gradients of hidden, weight and bias, or empty."""
     tokens, vocabulary, passes = len(labels), weight.size(0), 2 if r_drop else 1
     if len(hidden) != passes * tokens:
         raise ValueError(f"{len(hidden)} hidden states for {tokens} labels and {passes} passes")
     grads = [
-        torch.zeros_like(each) if with_gradient and each is not None else hidden.new_empty(0)
-        for each in (hidden, weight, bias)
+        torch.zeros_like(tensor) if with_gradient and tensor is not None else hidden.new_empty(0)
+        for tensor in (hidden, weight, bias)
     ]
     total = hidden.new_zeros((), dtype=torch.float64)
     block = ROWS // passes
-    room = hidden.new_empty(passes, min(block, tokens), vocabulary)
-    native = tensors_supported(room, weight if bias is None else bias)
+    buffers = hidden.new_empty(passes, min(block, tokens), vocabulary)
+    native = tensors_supported(buffers, weight if bias is None else bias)
     if hidden.device.type == "cpu":
         check_ids(labels, vocabulary, "target")
     settings = padding, confidence, off_value, r_drop
@@ -80,8 +84,8 @@ def block_loss(
         last = min(first + block, tokens)
         parts = [slice(number * tokens + first, number * tokens + last) for number in range(passes)]
         logits = [
-            torch.mm(hidden[part], weight.T, out=place[: last - first])
-            for part, place in zip(parts, room, strict=True)
+            torch.mm(hidden[part], weight.T, out=buffer[: last - first])
+            for part, buffer in zip(parts, buffers, strict=True)
         ]
         compute = loss_native if native else loss_in_torch
         grad_bias = grads[2] if with_gradient and bias is not None else None
@@ -107,8 +111,8 @@ def _(
     none = hidden.new_empty(0)
     loss = hidden.new_empty((), dtype=torch.float64)
     grads = [
-        torch.empty_like(each) if with_gradient and each is not None else torch.empty_like(none)
-        for each in (hidden, weight, bias)
+        torch.empty_like(tensor) if with_gradient and tensor is not None else torch.empty_like(none)
+        for tensor in (hidden, weight, bias)
     ]
     return loss, grads[0], grads[1], grads[2]
 
@@ -123,7 +127,7 @@ def _save_gradients(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...
 def _scale_gradients(ctx: Any, upstream: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
     if not ctx.with_gradient:
         raise RuntimeError("the loss was computed without its gradient")
-    hidden, weight, bias = (each * upstream.to(each.dtype) for each in ctx.saved_tensors)
+    hidden, weight, bias = (gradient * upstream.to(gradient.dtype) for gradient in ctx.saved_tensors)
     return hidden, weight, bias if ctx.has_bias else None, *(None,) * 6
 
 
@@ -141,7 +145,7 @@ def loss_native(
     grad_bias: Tensor | None,
     with_gradient: bool,
 ) -> Tensor:
-    """`loss_in_torch` while a row is in the cache."""
+    """`loss_in_torch` in C, one row at a time while it is in the cache."""
     losses = torch.empty(len(labels), dtype=torch.float64)
     labels = labels.contiguous()
     padding, confidence, off_value, r_drop = settings
@@ -162,33 +166,33 @@ def loss_in_torch(
     grad_bias: Tensor | None,
     with_gradient: bool,
 ) -> Tensor:
-    """The loss of a block; with a gradient the logits become their gradients, and grad_bias is added to."""
+    """The loss of a block; with a gradient it overwrites the logits by theirs and adds to grad_bias."""
     padding, confidence, off_value, r_drop = settings
     passes = len(logits)
-    for each in logits:
-        each += 0 if bias is None else bias
-    logs = [each.log_softmax(-1) for each in logits]
-    loss = logs[0].new_zeros((), dtype=torch.float64)
-    for each in logs:
-        at_label = each.gather(1, labels.unsqueeze(1)).squeeze(1)
-        others = each.sum(-1) - each[:, padding]
+    for scores in logits:
+        scores += 0 if bias is None else bias
+    log_probs = [scores.log_softmax(-1) for scores in logits]
+    loss = log_probs[0].new_zeros((), dtype=torch.float64)
+    for log_p in log_probs:
+        at_label = log_p.gather(1, labels.unsqueeze(1)).squeeze(1)
+        others = log_p.sum(-1) - log_p[:, padding]
         loss -= ((confidence - off_value) * at_label + off_value * others).double().sum() / passes
     gradients = []
-    for each in logs:
-        gradient = each.exp() - off_value
+    for log_p in log_probs:
+        gradient = log_p.exp() - off_value
         gradient[:, padding] += off_value
         gradient[torch.arange(len(labels), device=labels.device), labels] -= confidence - off_value
         gradients.append(gradient / passes)
     if r_drop:
-        p, q = (each.exp() for each in logs)
-        distance = logs[0] - logs[1]
+        p, q = (log_p.exp() for log_p in log_probs)
+        distance = log_probs[0] - log_probs[1]
         forward, backward = (p * distance).sum(-1, keepdim=True), (q * -distance).sum(-1, keepdim=True)
         loss += 0.5 * r_drop * (forward + backward).double().sum()
         gradients[0] += 0.5 * r_drop * (p * (distance - forward) + p - q)
         gradients[1] += 0.5 * r_drop * (q * (-distance - backward) + q - p)
     if with_gradient:
-        for each, gradient in zip(logits, gradients, strict=True):
-            each.copy_(gradient)
+        for scores, gradient in zip(logits, gradients, strict=True):
+            scores.copy_(gradient)
             if grad_bias is not None:
                 grad_bias += gradient.sum(0)
     return loss

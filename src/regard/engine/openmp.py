@@ -1,4 +1,4 @@
-"""The OpenMP runtime and its threads, which PyTorch's kernels and the engine's share."""
+"""The OpenMP runtime and its threads, which PyTorch and the engine share."""
 
 import ctypes
 import threading
@@ -21,9 +21,9 @@ class _SymbolInfo(ctypes.Structure):
 
 
 def torch_runtime() -> str:
-    """The file of the OpenMP runtime that PyTorch is linked with; empty where it has no GNU OpenMP interface.
+    """The file of the OpenMP runtime that PyTorch is linked with; empty if it has no GNU OpenMP interface.
 
-    Wheels carry their own: libgomp.so.1, or a name with a digest in it. A process may hold several.
+    Wheels contain their own: libgomp.so.1, or a name with a hash. A process may load several.
     """
     try:
         parallel = ctypes.CDLL(torch._C.__file__).GOMP_parallel
@@ -39,13 +39,13 @@ def torch_runtime() -> str:
 
 @cache
 def load_runtime() -> tuple[str, str]:
-    """Make the symbols of PyTorch's OpenMP runtime, else the system's, visible to libraries loaded later.
+    """Load PyTorch's OpenMP runtime, else the system's, so that libraries loaded later can use its symbols.
 
-    The engine's library is not linked with a runtime, so that both use the same threads and a machine without
-    GCC's libraries can load it. PyTorch's own loader makes its dependencies visible in the same way.
+    The engine's library is not linked with a runtime, so that it uses PyTorch's threads and can be loaded
+    without GCC's libraries. PyTorch's own loader makes its dependencies visible in the same way.
 
     Returns:
-        The runtime's file or name, and why there is none.
+        The runtime's file or name, and why there is none, or an empty string.
     """
     path = torch_runtime() or "libgomp.so.1"
     try:
@@ -56,21 +56,21 @@ def load_runtime() -> tuple[str, str]:
 
 
 def in_every_thread(work: Callable[[], None]) -> None:
-    """Call a function in each OpenMP thread that PyTorch's kernels use from this thread, then in this one.
+    """Call a function in each OpenMP thread that PyTorch's kernels use from this thread, then in this thread.
 
-    The others come first: those that do not exist yet start here, with the flags that this thread has now.
+    The other threads run first: new ones are created here and inherit the floating-point flags of this thread.
     """
-    own = threading.get_ident()
+    this_thread = threading.get_ident()
 
-    def in_others(_: int | None) -> None:
-        if threading.get_ident() != own:
+    def in_other_threads(_: int | None) -> None:
+        if threading.get_ident() != this_thread:
             work()
 
-    body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(in_others)
+    body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(in_other_threads)
     try:
         parallel = ctypes.CDLL(torch._C.__file__).GOMP_parallel
         parallel.argtypes = [type(body), ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
         parallel(body, None, torch.get_num_threads(), 0)
-    except (OSError, AttributeError):  # another OpenMP, or none: this thread alone
+    except (OSError, AttributeError):  # another OpenMP, or none: this thread only
         pass
     work()

@@ -1,8 +1,8 @@
-"""The one decision whether native code may run a model.
+"""Decides whether the native engine supports a model; nothing else in the package does.
 
-`plan(model)` checks module *types*, settings, hooks and parameters, and returns a `Plan`, which says what the
-native entry points may do, or `Unsupported` with the reason. A model whose modules have not changed since is
-re-checked in a fraction of a millisecond. Nothing else in the package decides this.
+`plan(model)` checks the types of the modules, settings, hooks and parameters, and returns a `Plan`, which lists
+the native entry points that may run the model, or `Unsupported` with the reason. Plans are cached; checking
+that a model is unchanged takes a fraction of a millisecond.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,22 +46,22 @@ Use = Literal["hidden states", "token loss", "beam search", "generation"]
 """The native entry points."""
 
 LANES = 8
-"""Components of a head that are computed together."""
+"""Components of a head that a vector instruction computes together."""
 
 MAX_GRADIENT_COPIES = 2**28
-"""Floats in the gradients of all threads together, one copy each until they are added up: a gigabyte."""
+"""Limit on the floats in all threads' copies of the gradient: 1 GiB."""
 
 
 @dataclass(frozen=True)
 class Unsupported:
-    """Why native code does not run a model; plain PyTorch does."""
+    """Why the native engine does not support a model, which PyTorch then runs."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Sublayer:
-    """A residual connection as the kernels compute it; dropout in 256ths, 0 where it is inactive."""
+    """A residual connection and its sublayer, as the kernels compute them; dropout in 256ths, 0 if inactive."""
 
     kind: Literal["self", "cross", "feed_forward"]
     residual: Residual
@@ -101,9 +101,9 @@ class Sublayer:
 
 @dataclass(frozen=True)
 class Stack:
-    """The blocks of an encoder or a decoder, the final norm if there is one, and the position scheme.
+    """The blocks of an encoder or a decoder, its final norm if there is one, and its position scheme.
 
-    `dropout` is the threshold of the dropout of its input.
+    `dropout` is the dropout threshold of the input.
     """
 
     blocks: tuple[tuple[Sublayer, ...], ...]
@@ -114,12 +114,12 @@ class Stack:
 
     @property
     def sublayers(self) -> Iterator[Sublayer]:
-        return (each for block in self.blocks for each in block)
+        return (sublayer for block in self.blocks for sublayer in block)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What native code may do for a model: every use that `refused` does not name."""
+    """Native support for a model: all uses that are not in `refused`."""
 
     kind: Literal["encoder-decoder", "GPT", "BERT", "ViT", "ensemble"]
     stacks: tuple[Stack, ...]
@@ -128,25 +128,32 @@ class Plan:
     members: tuple["Plan", ...] = ()
 
     def refuses(self, use: Use) -> str | None:
-        """Why this use is not supported; None if it is."""
+        """The reason why a use is not supported; None if it is."""
         if use in ("hidden states", "token loss") and use not in self.refused and torch.is_grad_enabled():
             copies = torch.get_num_threads() * self.parameters
             if copies > MAX_GRADIENT_COPIES:
                 return (
-                    f"{torch.get_num_threads()} threads need {copies:,} floats for their gradients, "
+                    f"the gradients of {torch.get_num_threads()} threads need {copies:,} floats, "
                     f"more than {MAX_GRADIENT_COPIES:,}"
                 )
         return self.refused.get(use)
 
 
 def plan(model: nn.Module) -> Plan | Unsupported:
-    """What native code may do for this model, as it is now and in the process as it is now."""
+    """Which native entry points support this model, in its current state and that of the process.
+
+    Args:
+        model: Any module.
+
+    Returns:
+        A plan, or why the model is not supported.
+    """
     reason = process_refusal()
     if reason is not None:
         return Unsupported(reason)
-    known = _plans.get(model)
-    if known is not None and known[0].holds():
-        return known[1]
+    cached = _plans.get(model)
+    if cached is not None and cached[0].holds():
+        return cached[1]
     try:
         result: Plan | Unsupported = _plan_model(model)
     except _Refused as refused:
@@ -156,44 +163,44 @@ def plan(model: nn.Module) -> Plan | Unsupported:
 
 
 def supports(model: nn.Module, use: Use) -> Plan | None:
-    """The plan of a model where it supports this use."""
-    found = plan(model)
-    return found if isinstance(found, Plan) and found.refuses(use) is None else None
+    """The plan of a model if it supports this use, else None."""
+    result = plan(model)
+    return result if isinstance(result, Plan) and result.refuses(use) is None else None
 
 
 def describe(model: nn.Module, uses: Sequence[Use]) -> str:
-    """One line for people: which engine runs each of these uses, and if not the native one, why."""
-    found = plan(model)
-    if isinstance(found, Unsupported):
-        return f"PyTorch ({found.reason})"
+    """One line for logs: for each use whether it is native, or PyTorch and why."""
+    result = plan(model)
+    if isinstance(result, Unsupported):
+        return f"PyTorch ({result.reason})"
     parts = []
     for use in uses:
-        reason = found.refuses(use)
+        reason = result.refuses(use)
         parts.append(f"{use}: native" if reason is None else f"{use}: PyTorch ({reason})")
     return "; ".join(parts)
 
 
 def describe_training(model: nn.Module) -> str:
-    """One line for logs and model cards: which engine trains a model, and if not the native one, why."""
-    body = next((each for each in model.modules() if type(each) in _PLANNERS), model)
-    found = plan(body)
-    if isinstance(found, Unsupported):
-        return f"PyTorch ({found.reason})"
+    """One line for logs and model cards: whether training is native, or PyTorch and why."""
+    body = next((module for module in model.modules() if type(module) in _PLANNERS), model)
+    result = plan(body)
+    if isinstance(result, Unsupported):
+        return f"PyTorch ({result.reason})"
     uses: tuple[Use, ...] = ("token loss", "hidden states")
-    reasons = [found.refuses(use) for use in uses]
+    reasons = [result.refuses(use) for use in uses]
     if reasons[0] is None:
         return "native, fused token loss"
     return "native" if reasons[1] is None else f"PyTorch ({reasons[1]})"
 
 
 def process_refusal() -> str | None:
-    """Why no native code may run in this process at this moment."""
+    """The reason why the engine is unavailable in the current state of the process; None if it is available."""
     if kernels() is None:
         return find_library()[1]
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return "torch.compile or tracing sees PyTorch operations only"
+        return "torch.compile or tracing captures PyTorch operations only"
     if torch.is_autocast_enabled("cpu"):
-        return "autocast is on, the kernels compute in float32"
+        return "autocast is on; the kernels compute in float32"
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return "a torch.func transform is active"
     if torch.autograd.forward_ad._current_level >= 0:
@@ -213,15 +220,16 @@ def process_refusal() -> str | None:
 
 
 def tensors_supported(*tensors: Tensor) -> bool:
-    """Whether kernels that need no model may take these tensors: float32, on the CPU, contiguous."""
-    return process_refusal() is None and all(tensor_refusal(each) is None for each in tensors)
+    """Whether kernels on single tensors support these: float32, on the CPU, contiguous."""
+    return process_refusal() is None and all(tensor_refusal(tensor) is None for tensor in tensors)
 
 
 def tensor_refusal(tensor: Tensor) -> str | None:
+    """Why the kernels do not support a tensor, as a predicate such as "is not contiguous"; None if they do."""
     if type(tensor) is not Tensor and type(tensor) is not nn.Parameter:
         return f"is a {type(tensor).__name__}"
     if tensor.dtype != torch.float32:
-        return f"is {str(tensor.dtype).removeprefix('torch.')}, the kernels compute in float32"
+        return f"is {str(tensor.dtype).removeprefix('torch.')}; the kernels compute in float32"
     if tensor.device.type != "cpu":
         return f"is on {tensor.device}"
     if not tensor.is_contiguous():
@@ -230,55 +238,53 @@ def tensor_refusal(tensor: Tensor) -> str | None:
 
 
 class Guard:
-    """Notices whether a model's modules, settings, hooks or parameters were changed since it was made.
+    """Snapshot of a model's modules, settings, hooks and parameters, to detect changes.
 
-    Values inside parameters do not matter here: what the kernels keep of them has a checksum of its own.
+    Values inside parameters are not included; where the kernels store copies of them, see `search.Fingerprint`.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        root, *below = model.modules()
-        self.root, self.below = ref(root), below  # what guards a model must not keep it alive
-        self.types, self.root_type = [type(each) for each in below], type(root)
-        attributes = [each.__dict__ for each in (root, *below)]
-        containers = [each[name] for each in attributes for name in CONTAINERS]
-        self.hooks = [each[name] for each in attributes for name in HOOKS]
-        self.hooked = any(self.hooks)
-        self.dicts = [*attributes, *containers]
-        self.sizes = list(map(len, self.dicts))  # what is added or replaced by another name shows here
-        self.places = [
-            (each, name)
-            for each in self.dicts
-            for name, value in each.items()
+        root, *submodules = model.modules()
+        self.root, self.submodules = ref(root), submodules  # a guard must not keep its model alive
+        self.types, self.root_type = [type(module) for module in submodules], type(root)
+        attributes = [module.__dict__ for module in (root, *submodules)]
+        containers = [mapping[name] for mapping in attributes for name in CONTAINERS]
+        self.hooks = [mapping[name] for mapping in attributes for name in HOOKS]
+        self.has_hooks = any(self.hooks)
+        self.mappings = [*attributes, *containers]
+        self.sizes = list(map(len, self.mappings))  # detects entries that were added
+        self.entries = [
+            (mapping, name)
+            for mapping in self.mappings
+            for name, value in mapping.items()
             if not isinstance(value, dict | set) and name not in UNUSED
         ]
         self.values = self._values()
         self.tensors = [*model.parameters(), *model.buffers()]
         self.layout = self._layout()
-        self.forwards = [each.forward for each in KNOWN]
+        self.forwards = [kind.forward for kind in KNOWN]
 
     def _values(self) -> list[Any]:
-        return [each[name] for each, name in self.places]
+        return [mapping[name] for mapping, name in self.entries]
 
     def _layout(self) -> list[Any]:
-        return [(each.data_ptr(), each.dtype, each.shape, each.is_contiguous()) for each in self.tensors]
+        return [
+            (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.is_contiguous()) for tensor in self.tensors
+        ]
 
     def holds(self) -> bool:
-        """Values are compared by identity first, so nothing is computed for equal ones."""
+        """Whether nothing has changed; values are compared by identity first, which costs little."""
         try:
             return (
-                any(self.hooks) == self.hooked
-                and list(map(len, self.dicts)) == self.sizes
+                any(self.hooks) == self.has_hooks
+                and list(map(len, self.mappings)) == self.sizes
                 and self._values() == self.values
                 and type(self.root()) is self.root_type
-                and list(map(type, self.below)) == self.types
+                and list(map(type, self.submodules)) == self.types
                 and self._layout() == self.layout
-                and [each.forward for each in KNOWN] == self.forwards
+                and [kind.forward for kind in KNOWN] == self.forwards
             )
-        except (
-            KeyError,
-            RuntimeError,
-            ValueError,
-        ):  # gone, or a tensor that cannot be compared with the old one
+        except (KeyError, RuntimeError, ValueError):  # removed, or a tensor that cannot be compared
             return False
 
 
@@ -292,7 +298,7 @@ KNOWN: tuple[type[nn.Module], ...] = (
     *(EncoderBlock, DecoderBlock, EncoderStack, Encoder, Decoder),
     *(Transformer, Gpt, GptLanguageModel, Bert, Vit, Ensemble, KnnModel, Datastore),
 )
-"""The classes whose computation the kernels know; a subclass is another class."""
+"""The classes that the kernels implement; their subclasses are not supported."""
 
 HOOKS = {
     "_forward_hooks": "a forward hook",
@@ -303,10 +309,10 @@ HOOKS = {
 
 
 CONTAINERS = ("_parameters", "_buffers", "_modules")
-"""Of a module's attributes, those whose contents matter to the guard."""
+"""Attributes of a module whose contents the guard compares."""
 
 UNUSED = ("_is_full_backward_hook", "in_features", "out_features", "normalized_shape", "elementwise_affine")
-"""Attributes that no computation reads; shapes are those of the parameters."""
+"""Attributes that do not affect the computation: shapes are those of the parameters."""
 
 
 class _Refused(Exception):
@@ -316,7 +322,7 @@ class _Refused(Exception):
 def _plan_model(model: nn.Module) -> Plan:
     planner = _PLANNERS.get(type(model))
     if planner is None:
-        raise _Refused(f"the kernels do not know {type(model).__name__}")
+        raise _Refused(f"the kernels do not implement {type(model).__name__}")
     for name, module in model.named_modules():
         _check_module(name or type(model).__name__, module)
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
@@ -328,11 +334,11 @@ def _plan_model(model: nn.Module) -> Plan:
 
 
 def _check_module(name: str, module: nn.Module) -> None:
-    """The class itself, without hooks, compiled calls or replaced methods."""
+    """Refuse subclasses, hooks, compiled calls and replaced methods."""
     kind = type(module)
     if kind not in KNOWN:
         raise _Refused(f"{name} is a {kind.__name__}")
-    if kind.forward.__module__ not in (kind.__module__, *(each.__module__ for each in kind.__mro__)):
+    if kind.forward.__module__ not in (kind.__module__, *(base.__module__ for base in kind.__mro__)):
         raise _Refused(f"{kind.__name__}.forward was replaced")
     for attribute, hook in HOOKS.items():
         if getattr(module, attribute):
@@ -350,13 +356,8 @@ def _linear(name: str, module: nn.Module, out: int, size: int) -> nn.Linear:
     if module.weight.shape != (out, size):
         raise _Refused(f"{name} maps {module.weight.size(1)} to {module.weight.size(0)}, not {size} to {out}")
     if module.bias is not None and module.bias.shape != (out,):
-        raise _Refused(f"{name} has a bias of {module.bias.numel()} numbers, not {out}")
+        raise _Refused(f"{name} has a bias of size {module.bias.numel()}, not {out}")
     return module
-
-
-def _biased(name: str, module: nn.Linear) -> None:
-    if module.bias is None:
-        raise _Refused(f"{name} has no bias")
 
 
 def _norm(name: str, module: nn.Module, width: int) -> nn.LayerNorm:
@@ -366,12 +367,12 @@ def _norm(name: str, module: nn.Module, width: int) -> nn.LayerNorm:
     if weight is None or bias is None:
         raise _Refused(f"{name} has no {'weight' if weight is None else 'bias'}")
     if module.normalized_shape != (width,) or weight.shape != (width,) or bias.shape != (width,):
-        raise _Refused(f"{name} is for {module.normalized_shape}, not {width}")
+        raise _Refused(f"{name} normalizes {module.normalized_shape}, not {width}")
     return module
 
 
 def dropout_threshold(p: float) -> int:
-    """How many of 256 byte values drop an element: the kernels' dropout rate is a multiple of 1/256."""
+    """Number of the 256 byte values that drop an element: the kernels round the probability to 1/256."""
     return min(255, max(1, round(p * 256))) if p else 0
 
 
@@ -379,7 +380,7 @@ def _threshold(name: str, dropout: nn.Module) -> int:
     if not isinstance(dropout, nn.Dropout):
         raise _Refused(f"{name} is a {type(dropout).__name__}, not dropout")
     if not 0.0 <= dropout.p < 1.0:
-        raise _Refused(f"{name} drops everything")
+        raise _Refused(f"{name} has a probability of {dropout.p}")
     return dropout_threshold(dropout.p) if dropout.training else 0
 
 
@@ -388,11 +389,11 @@ def _attention(
 ) -> Sublayer:
     attention = residual.attention
     if type(residual.sublayer) is not (SelfAttention if kind == "self" else type(attention)):
-        raise _Refused(f"{name} holds a {type(residual.sublayer).__name__}")
+        raise _Refused(f"{name} contains a {type(residual.sublayer).__name__}")
     if type(attention) not in (Attention, MultiHead):
-        raise _Refused(f"{name} holds a {type(attention).__name__}")
+        raise _Refused(f"{name} contains a {type(attention).__name__}")
     if type(attention.score) is not ScaledDot:
-        raise _Refused(f"{name} scores by {type(attention.score).__name__}, not ScaledDot")
+        raise _Refused(f"{name} has the score {type(attention.score).__name__}, not ScaledDot")
     if type(attention.position) not in (Position, Rotary):
         raise _Refused(f"{name} has {type(attention.position).__name__} positions inside attention")
     if kind == "cross" and type(attention.position) is not Position:
@@ -423,13 +424,15 @@ def _attention(
 def _feed_forward(name: str, residual: Residual, width: int) -> Sublayer:
     inner = residual.sublayer
     if not isinstance(inner, FeedForward):
-        raise _Refused(f"{name} holds a {type(inner).__name__}")
+        raise _Refused(f"{name} contains a {type(inner).__name__}")
     d_ff = inner.fc1.weight.size(0)
     _linear(f"{name}.fc1", inner.fc1, d_ff, width)
     _linear(f"{name}.fc2", inner.fc2, width, d_ff)
     gate = cast(nn.Module | None, inner.gate)
     if (gate is not None) != (inner.activation == "swiglu"):
-        raise _Refused(f"{name} has {'a' if gate is not None else 'no'} gate with {inner.activation}")
+        raise _Refused(
+            f"{name} has {'a' if gate is not None else 'no'} gate with activation {inner.activation}"
+        )
     if gate is not None:
         _linear(f"{name}.gate", gate, d_ff, width)
     return Sublayer(
@@ -468,7 +471,7 @@ def _stack(
     if not len(blocks):
         raise _Refused(f"{name} has no blocks")
     if type(position) is Learned and position.table.size(1) != width:
-        raise _Refused(f"{name} has positions of {position.table.size(1)} numbers, not {width}")
+        raise _Refused(f"{name} has positions of size {position.table.size(1)}, not {width}")
     return Stack(
         tuple(_block(f"{name}.{number}", block, width) for number, block in enumerate(blocks)),
         None if isinstance(norm, nn.Identity) else _norm(f"{name}.norm", norm, width),
@@ -478,13 +481,13 @@ def _stack(
     )
 
 
-def _count(model: nn.Module) -> int:
-    return sum(each.numel() for each in model.parameters())
+def _count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _embedding(name: str, table: Tensor, width: int) -> None:
     if table.dim() != 2 or table.size(1) != width:
-        raise _Refused(f"{name} holds vectors of {tuple(table.shape)[1:]}, not {width}")
+        raise _Refused(f"{name} has vectors of shape {tuple(table.shape)[1:]}, not {width}")
 
 
 def _plan_transformer(model: nn.Module) -> Plan:
@@ -494,22 +497,22 @@ def _plan_transformer(model: nn.Module) -> Plan:
     weight, bias = model.output
     _embedding("output_weight", weight, width)
     if bias.shape != (weight.size(0),):
-        raise _Refused(f"output_bias has {bias.numel()} numbers for {weight.size(0)} words")
+        raise _Refused(f"output_bias has size {bias.numel()}, not {weight.size(0)}")
     encoder, decoder = (
         _stack(name, side.blocks, side.norm, side.position, width, model.dropout)
         for name, side in (("encoder.blocks", model.encoder), ("decoder.blocks", model.decoder))
     )
     if any(len(block) != 3 for block in decoder.blocks):
         raise _Refused("a decoder block has no cross-attention")
-    refused: dict[Use, str] = {"generation": "a translation is searched for"}
+    refused: dict[Use, str] = {"generation": "an encoder-decoder uses beam search"}
     if is_in_training_mode(model, (encoder, decoder)):
         refused["beam search"] = "the model is in training mode"
-    return Plan("encoder-decoder", (encoder, decoder), refused, _count(model))
+    return Plan("encoder-decoder", (encoder, decoder), refused, _count_parameters(model))
 
 
 def is_in_training_mode(model: nn.Module, stacks: Sequence[Stack]) -> bool:
-    sublayers = (each for stack in stacks for each in stack.sublayers)
-    return model.training or any(each.dropout or each.inner_dropout for each in sublayers)
+    sublayers = (sublayer for stack in stacks for sublayer in stack.sublayers)
+    return model.training or any(sublayer.dropout or sublayer.inner_dropout for sublayer in sublayers)
 
 
 def _plan_gpt(model: nn.Module) -> Plan:
@@ -518,25 +521,25 @@ def _plan_gpt(model: nn.Module) -> Plan:
     width = gpt.token_embedding.embedding_dim
     _embedding("token_embedding", gpt.token_embedding.weight, width)
     if gpt.token_embedding.max_norm is not None:
-        raise _Refused("token_embedding renormalises its vectors")
+        raise _Refused("token_embedding has max_norm")
     decoder = gpt.decoder
     stack = _stack("decoder.blocks", decoder.blocks, decoder.norm, decoder.position, width, gpt.dropout)
     if any(len(block) != 2 for block in stack.blocks):
         raise _Refused("a decoder block has cross-attention")
-    refused: dict[Use, str] = {"beam search": "a GPT has no source to search from"}
+    refused: dict[Use, str] = {"beam search": "a GPT has no encoder"}
     if gpt.symbol_embedding is not None:
-        refused["token loss"] = refused["generation"] = "its special tokens have an embedding of their own"
+        refused["token loss"] = refused["generation"] = "its special tokens have a separate embedding"
     elif type(model) is not GptLanguageModel:
-        refused["token loss"] = refused["generation"] = "a GPT without its output layer has no logits"
+        refused["token loss"] = refused["generation"] = "a GPT without an output layer has no logits"
     elif is_in_training_mode(model, (stack,)):
         refused["generation"] = "the model is in training mode"
-    return Plan("GPT", (stack,), refused, _count(model))
+    return Plan("GPT", (stack,), refused, _count_parameters(model))
 
 
 def _encoder_only(kind: Literal["BERT", "ViT"], model: nn.Module, stack: Stack) -> Plan:
-    reason = f"a {kind} gives hidden states only"
+    reason = f"a {kind} returns hidden states only"
     refused: dict[Use, str] = {"token loss": reason, "beam search": reason, "generation": reason}
-    return Plan(kind, (stack,), refused, _count(model))
+    return Plan(kind, (stack,), refused, _count_parameters(model))
 
 
 def _plan_bert(model: nn.Module) -> Plan:
@@ -558,7 +561,7 @@ def _plan_vit(model: nn.Module) -> Plan:
 
 
 def _plan_ensemble(model: nn.Module) -> Plan:
-    """Models that are searched together, each with or without a kNN datastore."""
+    """Encoder-decoders that are averaged in beam search, each with or without a kNN datastore."""
     members = tuple(model.members) if isinstance(model, Ensemble) else (model,)
     plans = []
     for number, member in enumerate(members, start=1):
@@ -567,28 +570,28 @@ def _plan_ensemble(model: nn.Module) -> Plan:
             raise _Refused(f"member {number} is a {type(inner).__name__}")
         if inner.training:
             raise _Refused(f"member {number} is in training mode")
-        found = plan(inner)
-        if isinstance(found, Unsupported):
-            raise _Refused(found.reason)
-        reason = found.refuses("beam search")
+        member_plan = plan(inner)
+        if isinstance(member_plan, Unsupported):
+            raise _Refused(member_plan.reason)
+        reason = member_plan.refuses("beam search")
         if reason is not None:
             raise _Refused(reason)
         if isinstance(member, KnnModel):
             _check_datastore(member.datastore, inner)
-        plans.append(found)
-    words = {inner.output_bias.numel() for inner in transformers_of(model)}
-    if len(words) > 1:
-        raise _Refused(f"the members have vocabularies of {', '.join(f'{each:,}' for each in sorted(words))}")
-    stacks = tuple(stack for each in plans for stack in each.stacks)
+        plans.append(member_plan)
+    sizes = {inner.output_bias.numel() for inner in transformers_of(model)}
+    if len(sizes) > 1:
+        raise _Refused(f"the members have vocabularies of {', '.join(f'{size:,}' for size in sorted(sizes))}")
+    stacks = tuple(stack for member_plan in plans for stack in member_plan.stacks)
     return Plan(
         "ensemble",
         stacks,
         {
-            "hidden states": "an ensemble is searched",
-            "generation": "an ensemble is searched",
-            "token loss": "an ensemble is searched",
+            "hidden states": "an ensemble supports beam search only",
+            "generation": "an ensemble supports beam search only",
+            "token loss": "an ensemble supports beam search only",
         },
-        _count(model),
+        _count_parameters(model),
         tuple(plans),
     )
 
@@ -599,19 +602,19 @@ def _check_datastore(datastore: Datastore, model: Transformer) -> None:
     if not datastore.keys.is_contiguous() or not datastore.tokens.is_contiguous():
         raise _Refused("the datastore is not contiguous")
     if type(datastore.score) is not Gaussian:
-        raise _Refused(f"the datastore is scored by {type(datastore.score).__name__}")
+        raise _Refused(f"the datastore has the score {type(datastore.score).__name__}, not Gaussian")
 
 
 def transformers_of(model: nn.Module) -> list[Transformer]:
-    """The encoder-decoders that are searched together, alone or with a datastore each."""
+    """The encoder-decoders of an ensemble, or of a single model, without their datastores."""
     members = model.members if isinstance(model, Ensemble) else (model,)
-    return [cast(Transformer, each.model if isinstance(each, KnnModel) else each) for each in members]
+    return [cast(Transformer, member.model if isinstance(member, KnnModel) else member) for member in members]
 
 
 def datastores_of(model: nn.Module) -> list[Datastore | None]:
-    """For each of `transformers_of` its kNN datastore, if it has one."""
+    """The kNN datastore of each of `transformers_of`, or None."""
     members = model.members if isinstance(model, Ensemble) else (model,)
-    return [each.datastore if isinstance(each, KnnModel) else None for each in members]
+    return [member.datastore if isinstance(member, KnnModel) else None for member in members]
 
 
 _PLANNERS: dict[type[nn.Module], Callable[[nn.Module], Plan]] = {

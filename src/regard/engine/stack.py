@@ -1,8 +1,8 @@
 """The packed Transformer stack as PyTorch operators: hidden states of packed batches, forward and backward.
 
 The operators are registered with `torch.library`, with implementations for fake tensors and autograd, so that
-export, compile and activation checkpointing see them. They are functions of tensors and numbers alone: a
-`StackSpec` lists the parameters of a planned stack once each, and refers to them by their place in that list.
+export, compile and activation checkpointing support them. Their arguments are tensors and numbers only: a
+`StackSpec` lists the parameters of a planned stack, and refers to them by their index in that list.
 """
 
 import ctypes
@@ -24,11 +24,11 @@ C = header().structs
 KINDS = {"self": "SELF_ATTENTION", "cross": "CROSS_ATTENTION", "feed_forward": "FEED_FORWARD"}
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "gelu-tanh": "GELU_TANH", "silu": "SILU", "swiglu": "SWIGLU"}
 STACK_SETTINGS, SUBLAYER_SETTINGS = 5, 18
-"""Whole numbers of a stack, and of each of its sublayers, in `StackSpec.settings`."""
+"""Number of integers in `StackSpec.settings` for a stack, and for each of its sublayers."""
 
 
 def draw_seed(threshold: int) -> int:
-    """A seed for dropout in the kernels, from PyTorch's generator; none is drawn where nothing is dropped."""
+    """A seed for dropout in the kernels, from PyTorch's generator; 0, not drawn, if nothing is dropped."""
     return int(torch.randint(2**62, ())) if threshold else 0
 
 
@@ -37,8 +37,8 @@ class StackSpec:
     """One or more stacks in the form that the operators take.
 
     Attributes:
-        tensors: Parameters (and other tables), each once. Their gradients lie in one array in this order.
-        settings: Whole numbers: widths, kinds, dropout thresholds, places in `tensors` (-1 for none).
+        tensors: Parameters and other tables, each once. Their gradients are one array, in this order.
+        settings: Integers: widths, kinds, dropout thresholds, indices into `tensors` (-1 for none).
         numbers: LayerNorm epsilons and rotary bases.
     """
 
@@ -46,15 +46,15 @@ class StackSpec:
     settings: list[int] = field(default_factory=list)
     numbers: list[float] = field(default_factory=list)
     dropouts: list[int] = field(default_factory=list)
-    """For each seed the dropout threshold that it is for."""
+    """Dropout threshold of each seed."""
 
-    def place(self, tensor: Tensor | None) -> int:
-        """Where a tensor stands in `tensors`; it is appended if it is new."""
+    def register(self, tensor: Tensor | None) -> int:
+        """Append a tensor to `tensors` if it is new; returns its index, -1 for None."""
         if tensor is None:
             return -1
-        for number, known in enumerate(self.tensors):
-            if known is tensor:
-                return number
+        for index, listed in enumerate(self.tensors):
+            if listed is tensor:
+                return index
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 
@@ -67,7 +67,7 @@ class StackSpec:
         chosen = list(stack.sublayers)[sublayers]
         norm = stack.norm if sublayers == slice(None) else None
         self.settings += [stack.d_model, len(chosen), dropout]
-        self.settings += [-1, -1] if norm is None else [self.place(norm.weight), self.place(norm.bias)]
+        self.settings += [-1, -1] if norm is None else [self.register(norm.weight), self.register(norm.bias)]
         self.numbers.append(0.0 if norm is None else norm.eps)
         self.dropouts.append(dropout)
         for sublayer in chosen:
@@ -78,11 +78,10 @@ class StackSpec:
         constants = header().constants
         linears = linears_of(sublayer)
         in_memory = (linears[1], linears[0], *linears[2:]) if sublayer.kind == "feed_forward" else linears
-        used = [each for each in in_memory if each is not None]
-        for each in (*(layer.weight for layer in used), *(layer.bias for layer in used)):
-            self.place(
-                cast(Tensor | None, each)
-            )  # weights of one group are neighbours: one product gives their gradients
+        used = [layer for layer in in_memory if layer is not None]
+        # The weights of a group are adjacent, so that one matrix product computes their gradients.
+        for tensor in (*(layer.weight for layer in used), *(layer.bias for layer in used)):
+            self.register(cast(Tensor | None, tensor))
         self.settings += [
             constants[KINDS[sublayer.kind]],
             int(sublayer.pre_norm),
@@ -92,21 +91,22 @@ class StackSpec:
             sublayer.dropout,
             sublayer.inner_dropout,
             sublayer.d_ff,
-            self.place(sublayer.norm.weight),
-            self.place(sublayer.norm.bias),
+            self.register(sublayer.norm.weight),
+            self.register(sublayer.norm.bias),
         ]
         for layer in linears:
-            self.settings += [-1, -1] if layer is None else [self.place(layer.weight), self.place(layer.bias)]
+            indices = (-1, -1) if layer is None else (self.register(layer.weight), self.register(layer.bias))
+            self.settings += indices
         self.numbers += [sublayer.eps, sublayer.rotary_base]
         self.dropouts += [sublayer.inner_dropout, sublayer.dropout]
 
     def seeds(self) -> list[int]:
-        """Fresh seeds, drawn in the order of the sublayers."""
-        return [draw_seed(each) for each in self.dropouts]
+        """New seeds, drawn in the order of the sublayers."""
+        return [draw_seed(threshold) for threshold in self.dropouts]
 
 
 def linears_of(sublayer: Sublayer) -> tuple[nn.Linear | None, ...]:
-    """In the order of engine.h: query, key, value, output; or fc1, gate, none, fc2."""
+    """Linear layers in the order of engine.h: query, key, value, output; or fc1, gate, None, fc2."""
     if sublayer.kind != "feed_forward":
         return sublayer.projections
     network = sublayer.feed_forward
@@ -114,23 +114,24 @@ def linears_of(sublayer: Sublayer) -> tuple[nn.Linear | None, ...]:
 
 
 class GradientLayout:
-    """Where the gradient of each tensor that needs one begins in one array of all."""
+    """Offsets of the gradients of the tensors that need one, in one array of all gradients."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self.wanted = [each.requires_grad for each in tensors]
-        self.sizes = [each.numel() if each.requires_grad else 0 for each in tensors]
+        self.required = [tensor.requires_grad for tensor in tensors]
+        self.sizes = [tensor.numel() if tensor.requires_grad else 0 for tensor in tensors]
         self.offsets = list(accumulate(self.sizes, initial=0))
         self.total = self.offsets.pop()
 
-    def __getitem__(self, place: int) -> int:
-        return -1 if place < 0 or not self.wanted[place] else self.offsets[place]
+    def __getitem__(self, index: int) -> int:
+        """Offset of the gradient of tensor `index`; -1 if it needs none, or for index -1."""
+        return -1 if index < 0 or not self.required[index] else self.offsets[index]
 
     def split(self, gradient: Tensor, tensors: Sequence[Tensor]) -> list[Tensor | None]:
-        """The gradient of each tensor, None where it needs none."""
+        """The gradient of each tensor, None if it needs none."""
         parts = gradient.split_with_sizes(self.sizes)
         return [
-            part.view(each.shape) if each.requires_grad else None
-            for part, each in zip(parts, tensors, strict=True)
+            part.view(tensor.shape) if tensor.requires_grad else None
+            for part, tensor in zip(parts, tensors, strict=True)
         ]
 
 
@@ -143,7 +144,7 @@ def rotary_table(length: int, head_size: int, base: float) -> Tensor:
 
 
 class StackStructs:
-    """The C structs of a spec's stacks. What they point to must outlive them."""
+    """The C structs of the stacks of a spec; the tensors that they point to must outlive them."""
 
     def __init__(
         self,
@@ -154,18 +155,18 @@ class StackStructs:
         max_length: int,
     ) -> None:
         self.tensors, self.layout, self.max_length = tensors, GradientLayout(tensors), max_length
-        self.kept: list[object] = []
+        self.referenced: list[object] = []  # kept alive for the pointers in the structs
         self.stacks: list[Any] = []
-        self.settings, self.numbers, self.draws = iter(settings), iter(numbers), iter(seeds)
+        self.settings, self.numbers, self.seeds = iter(settings), iter(numbers), iter(seeds)
         while (d_model := next(self.settings, None)) is not None:
             self.stacks.append(self._stack(d_model))
 
     def _stack(self, d_model: int) -> Any:
         count, dropout = next(self.settings), next(self.settings)
         norm = self._norm()
-        seed = next(self.draws)
+        seed = next(self.seeds)
         sublayers = (C["Sublayer"] * count)(*(self._sublayer(d_model) for _ in range(count)))
-        self.kept.append(sublayers)
+        self.referenced.append(sublayers)
         return C["Stack"](d_model, count, ctypes.addressof(sublayers), norm, dropout, seed)
 
     def _sublayer(self, d_model: int) -> Any:
@@ -174,9 +175,9 @@ class StackStructs:
         )
         norm = self._norm()
         linears = [self._linear() for _ in range(header().constants["LINEARS"])]
-        base, inner_seed, seed = next(self.numbers), next(self.draws), next(self.draws)
+        base, inner_seed, seed = next(self.numbers), next(self.seeds), next(self.seeds)
         rotary = None if not base else rotary_table(-(-self.max_length // 64) * 64, d_model // heads, base)
-        self.kept.append(rotary)
+        self.referenced.append(rotary)
         return C["Sublayer"](
             *(kind, pre_norm, heads, causal, activation, dropout, inner_dropout, d_ff, seed, inner_seed),
             *(optional_ptr(rotary), 0 if rotary is None else len(rotary), norm),
@@ -190,10 +191,10 @@ class StackStructs:
     def _linear(self) -> Any:
         return C["Linear"](*self.pointers(next(self.settings), next(self.settings)))
 
-    def pointers(self, *places: int) -> list[int | None]:
-        """Addresses of tensors (None for -1), then where their gradients begin."""
-        found = [None if each < 0 else data_ptr(self.tensors[each]) for each in places]
-        return [*found, *(self.layout[each] for each in places)]
+    def pointers(self, *indices: int) -> list[int | None]:
+        """Addresses of tensors (None for -1), then the offsets of their gradients."""
+        addresses = [None if index < 0 else data_ptr(self.tensors[index]) for index in indices]
+        return [*addresses, *(self.layout[index] for index in indices)]
 
 
 def run_struct(
@@ -209,8 +210,9 @@ def run_struct(
     received: Tensor | None = None,
     mean_keys: Tensor | None = None,
 ) -> Any:
+    """A `StackRun` of engine.h."""
     (stack,) = structs.stacks
-    structs.kept.append(stack)
+    structs.referenced.append(stack)
     return C["StackRun"](
         ctypes.addressof(stack),
         data_ptr(offsets),
@@ -224,6 +226,7 @@ def run_struct(
 
 
 def max_length(offsets: Tensor) -> int:
+    """Length of the longest sequence."""
     return int(offsets.diff().max()) if len(offsets) > 1 else 0
 
 
@@ -244,7 +247,7 @@ def stack_forward(
     saves: bool,
     stats: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Hidden states, saved activations; with `stats` attention received and mean keys of the first sublayer."""
+    """Hidden states, saved activations, and with `stats` attention received and mean keys."""
     structs = StackStructs(tensors, settings, numbers, seeds, max_length(offsets))
     rows = len(x) if selected is None else len(selected)
     heads = int(structs.stacks[0].count and settings[STACK_SETTINGS + 2])
@@ -304,7 +307,7 @@ def stack_backward(
     seeds: Sequence[int],
     shares: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of x, of the source (empty where there is none) and of all tensors in one array."""
+    """Gradients of x, of the source (empty if there is none) and of all tensors in one array."""
     structs = StackStructs(tensors, settings, numbers, seeds, max_length(offsets))
     run = run_struct(
         structs, offsets, source, source_offsets, selected, selected_offsets, key_bias, shares, saves=True
@@ -357,35 +360,35 @@ def _save_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, 
 def _stack_gradients(ctx: Any, grad_out: Tensor | None, *_: Tensor | None) -> tuple[Any, ...]:
     x, saved, *rest = ctx.saved_tensors
     batch, tensors = rest[:6], rest[6:]
-    nothing = (None,) * len(tensors)
+    no_gradients = [None] * len(tensors)
     if grad_out is None:
-        return *(None,) * 7, list(nothing), *(None,) * 6
+        return *(None,) * 7, no_gradients, *(None,) * 6
     if not ctx.saves:
-        raise RuntimeError("the native stack was run without saving activations, so it has no gradient")
+        raise RuntimeError("the native stack has no gradient: it was run without saving activations")
     grad_x, grad_source, gradient = stack_backward(
         grad_out.contiguous(), x, saved, *batch, tensors, *ctx.settings
     )
-    of_tensors = GradientLayout(tensors).split(gradient, tensors)
-    return grad_x, None, grad_source if batch[1] is not None else None, *(None,) * 4, of_tensors, *(None,) * 6
+    grad_tensors = GradientLayout(tensors).split(gradient, tensors)
+    return grad_x, None, grad_source if batch[1] is not None else None, *(None,) * 4, grad_tensors, *(None,) * 6
 
 
 stack_forward.register_autograd(_stack_gradients, setup_context=_save_for_backward)
 
 
 def shares_of(tokens: int) -> int:
-    """Parts of a batch that have a gradient of their own: one a thread, none with hardly any tokens."""
+    """Number of parts of a batch that have separate gradients: one per thread, each with at least 48 tokens."""
     return max(1, min(torch.get_num_threads(), tokens // 48))
 
 
 @dataclass(frozen=True)
-class PackedBatch:
-    """Rows of packed sequences: where each begins, and how many there are."""
+class PackedRows:
+    """Offsets of packed sequences, and the number of their rows."""
 
     offsets: Tensor  # (sequences + 1,), int32
     rows: int
 
     def check(self, what: str) -> None:
-        """Refuse offsets that do not fit the rows, before C reads them."""
+        """Raise ValueError for offsets that do not match the rows, before C reads them."""
         offsets = self.offsets
         if (
             offsets.dtype != torch.int32
@@ -395,20 +398,21 @@ class PackedBatch:
             or bool((offsets.diff() < 0).any())
         ):
             raise ValueError(
-                f"sequences with offsets {offsets.tolist()[:8]} do not fit {self.rows} {what}: "
-                "int32 offsets rise from 0 to the number of rows"
+                f"offsets {offsets.tolist()[:8]} do not match {self.rows} {what}: "
+                "int32 offsets increase from 0 to the number of rows"
             )
 
 
-def check_selected(selected: Tensor, selected_offsets: Tensor, rows: PackedBatch) -> None:
-    PackedBatch(selected_offsets, len(selected)).check("selected rows")
+def check_selected(selected: Tensor, selected_offsets: Tensor, rows: PackedRows) -> None:
+    """Raise ValueError for selected rows outside their sequence, before C reads them."""
+    PackedRows(selected_offsets, len(selected)).check("selected rows")
     if len(selected_offsets) != len(rows.offsets) or selected.dtype != torch.int32:
         raise ValueError(
             f"{len(selected_offsets) - 1} sequences of selected rows for {len(rows.offsets) - 1} sequences"
         )
     number = torch.arange(len(rows.offsets) - 1).repeat_interleave(selected_offsets.diff())
     if bool(((selected < rows.offsets[number]) | (selected >= rows.offsets[number + 1])).any()):
-        raise ValueError("a selected row lies outside its sequence")
+        raise ValueError("a selected row is outside its sequence")
 
 
 def run_stack(
@@ -423,39 +427,42 @@ def run_stack(
     key_bias: Tensor | None = None,
     stats: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states of a packed batch, with gradients: x (rows, d_model) -> (rows or selected rows, d_model).
+    """Run a stack on a packed batch, with gradients.
 
     Args:
-        offsets: (sequences + 1,) int32, where each sequence begins.
-        source: (source rows, d_model), what cross-attention reads, with its `source_offsets`.
-        selected: int32 rows, sequence by sequence, that the last block computes, with `selected_offsets`.
+        spec: The stack.
+        x: (rows, d_model).
+        offsets: (sequences + 1,) int32, start of each sequence.
+        source: (source rows, d_model), the encoder's output for cross-attention.
+        source_offsets: As `offsets`, for the source.
+        selected: (selected rows,) int32, the rows, sequence by sequence, that the last block computes.
+        selected_offsets: As `offsets`, for the selected rows.
         key_bias: (rows,), added to the scores of each key in the first sublayer.
         stats: Return statistics of the first sublayer: the attention that each key received, summed over heads,
             and the mean of the heads' keys.
 
     Returns:
-        Hidden states, received (rows,) and mean keys (rows, head size), which are empty without `stats`.
+        Hidden states (rows or selected rows, d_model), received (rows,) and mean keys (rows, head size), which
+        are empty without `stats`.
 
     Raises:
-        ValueError: Offsets do not fit the rows given.
+        ValueError: Offsets do not match the rows.
         MemoryError: An allocation failed.
     """
-    PackedBatch(offsets, len(x)).check("rows")
+    PackedRows(offsets, len(x)).check("rows")
     if source is not None:
         assert source_offsets is not None
-        PackedBatch(source_offsets, len(source)).check("source rows")
+        PackedRows(source_offsets, len(source)).check("source rows")
         if len(source_offsets) != len(offsets):
-            raise ValueError(
-                f"{len(offsets) - 1} sequences cannot read {len(source_offsets) - 1} source sequences"
-            )
+            raise ValueError(f"{len(source_offsets) - 1} source sequences for {len(offsets) - 1} sequences")
         source = source.contiguous()
     if selected is not None:
         assert selected_offsets is not None
-        check_selected(selected, selected_offsets, PackedBatch(offsets, len(x)))
+        check_selected(selected, selected_offsets, PackedRows(offsets, len(x)))
     if key_bias is not None and key_bias.requires_grad:
         raise ValueError("the key bias of the native stack has no gradient; detach it")
     saves = torch.is_grad_enabled() and any(
-        each.requires_grad for each in (x, *([] if source is None else [source]), *spec.tensors)
+        tensor.requires_grad for tensor in (x, *([] if source is None else [source]), *spec.tensors)
     )
     out, _, received, mean_keys = stack_forward(
         x.contiguous(), offsets, source, source_offsets, selected, selected_offsets, key_bias, spec.tensors,

@@ -1,8 +1,8 @@
-"""Token loss of a batch with its gradient in one native call: translation and language models.
+"""Token loss of a batch and its gradient in one native call, for translation and language models.
 
-Each thread takes chunks of its own sequences through embedding, encoder, decoder, output layer and back, and
-waits for the others only to add up the gradients. The plain reference is `training.loss.SmoothedKL` over the
-model's logits.
+Each thread computes the forward and backward pass of chunks of its own sequences, from the embeddings to the
+loss; the threads synchronize only to add up their gradients. The plain reference is
+`training.objectives.SmoothedKL` on the model's logits.
 """
 
 import ctypes
@@ -36,14 +36,17 @@ def translation_loss(
 ) -> Tensor | None:
     """Label-smoothed divergence of a batch of sentence pairs, summed over the labels.
 
-    None where the plan refuses the model.
-
     Args:
+        model: The model.
         source: Source ids.
-        target: The targets shifted right.
-        labels: (target tokens,), what is to be predicted.
+        target: Target ids, shifted right.
+        labels: (target tokens,), the ids to predict.
         padding: The id that gets no probability from label smoothing.
-        r_drop: Weight of the distance between two passes (Wu et al. 2021).
+        smoothing: Label smoothing: total probability of the other tokens.
+        r_drop: Weight of the R-Drop term between two passes (Wu et al. 2021).
+
+    Returns:
+        A scalar; None if the plan refuses the model.
 
     Raises:
         ValueError: A token id is outside the vocabulary, or a sequence is longer than the model allows.
@@ -59,20 +62,20 @@ def translation_loss(
     check_ids(labels, len(weight), "target")
     spec, tables = StackSpec(), []
     scales = []
-    for stack, embedding, side in zip(
+    for stack, embedding, batch in zip(
         plan.stacks, (model.source_embedding, model.target_embedding), (source, target), strict=True
     ):
-        tables += [spec.place(embedding.weight), spec.place(position_table(stack, side.max_length))]
+        tables += [spec.register(embedding.weight), spec.register(position_table(stack, batch.max_length))]
         scales.append(embedding.scale)
         spec.add(stack, stack.dropout)
-    tables += [spec.place(weight), spec.place(bias)]
+    tables += [spec.register(weight), spec.register(bias)]
     if r_drop:
         source, target = source.twice(), target.twice()
     return _loss(spec, tables, scales, source, target, labels, padding, smoothing, r_drop)
 
 
 def language_model_loss(model: nn.Module, text: Packed, labels: Tensor) -> Tensor | None:
-    """Cross entropy of the next token, summed over `labels` (tokens,); None where the plan refuses the model.
+    """Cross entropy of the next token, summed over `labels` (tokens,); None if the plan refuses the model.
 
     Raises:
         ValueError: A token id is outside the vocabulary, or a text is longer than the model allows.
@@ -86,7 +89,7 @@ def language_model_loss(model: nn.Module, text: Packed, labels: Tensor) -> Tenso
     check_ids(text.values, len(weight), "token")
     check_ids(labels, len(weight), "next token")
     spec = StackSpec()
-    tables = [-1, -1, spec.place(weight), spec.place(position_table(stack, text.max_length))]
+    tables = [-1, -1, spec.register(weight), spec.register(position_table(stack, text.max_length))]
     spec.add(stack, stack.dropout)
     return _loss(spec, [*tables, tables[2], -1], [1.0, 1.0], None, text, labels, 0, 0.0, 0.0)
 
@@ -104,7 +107,7 @@ def _loss(
 ) -> Tensor:
     vocabulary = len(spec.tensors[tables[4]])
     numbers = [*scales, 1 - smoothing, smoothing / (vocabulary - 2) if smoothing else 0.0, r_drop]
-    with_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in spec.tensors)
+    with_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in spec.tensors)
     if len(labels) * (2 if r_drop else 1) != len(target.values):
         raise ValueError(f"{len(labels)} labels for {len(target.values)} target tokens")
     loss, _ = token_loss(
@@ -116,7 +119,7 @@ def _loss(
 
 
 def check_ids(ids: Tensor, vocabulary: int, side: str) -> None:
-    """Refuse ids outside the vocabulary, before C reads a table at them."""
+    """Raise ValueError for ids outside the vocabulary, before C uses them as indices."""
     if ids.numel():
         low, high = ids.aminmax()
         if int(low) < 0 or int(high) >= vocabulary:
@@ -125,7 +128,7 @@ def check_ids(ids: Tensor, vocabulary: int, side: str) -> None:
 
 
 def position_table(stack: Stack, length: int) -> Tensor | None:
-    """What is added to the embeddings at each position, (length or more, d_model); None where nothing is."""
+    """The positions added to the embeddings, (length or more, d_model); None if none are."""
     position = stack.position
     if isinstance(position, Learned):
         position.check_length(length)
@@ -151,10 +154,11 @@ def token_loss(
     padding: int,
     with_gradient: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The loss without its constant part (float64), and the gradient of all tensors in one array, or none.
+    """The loss without its constant part (float64), and the gradients of all tensors in one array, or empty.
 
     Args:
-        tables: Places of source embedding and positions, target embedding and positions, output layer.
+        tables: Indices of source embedding and positions, target embedding and positions, output weight and
+            bias.
         loss_numbers: Scales of the two embeddings, confidence, off value, R-Drop weight.
     """
     source_scale, target_scale, confidence, off_value, r_drop = loss_numbers
@@ -228,7 +232,7 @@ token_loss.register_autograd(_scale_gradient, setup_context=_save_gradient)
 
 
 def entropy_term(smoothing: float, vocabulary: int) -> float:
-    """sum of t log t over one smoothed target: what makes a cross entropy a divergence."""
+    """Sum of t log t over a smoothed target distribution t: divergence minus cross entropy."""
     label = (1 - smoothing) * math.log(1 - smoothing) if smoothing < 1 else 0.0
     rest = smoothing * math.log(smoothing / (vocabulary - 2)) if smoothing > 0 else 0.0
     return label + rest

@@ -1,6 +1,6 @@
-"""Token reduction on packed batches by the kernels: removed tokens cost nothing, whatever their number.
+"""Token reduction on packed batches by the kernels: removed tokens cost nothing.
 
-The plain twin is `regard.nn.token_reduction`, on padded batches.
+The plain reference is `regard.nn.token_reduction`, on padded batches.
 """
 
 from collections.abc import Sequence
@@ -19,38 +19,38 @@ from regard.nn.token_reduction import Merging, Pruning
 
 @dataclass(frozen=True)
 class PackedTokens:
-    """The remaining tokens, in order, and what became of the first ones."""
+    """The remaining tokens, in order, and how they map to the input tokens."""
 
     tokens: Packed
     """(tokens, d_model)."""
     size: Tensor | None = None
-    """(tokens,): how many of the first tokens each stands for; None: each for itself."""
+    """(tokens,): number of input tokens that each one represents; None: 1 each."""
     index: Tensor | None = None
-    """(first tokens,): index of the token that each first one became, -1 for none; None: unchanged."""
+    """(input tokens,): index of the token that represents each input token, -1 for none; None: its own."""
 
     @property
     def x(self) -> Tensor:
         return self.tokens.values
 
     @property
-    def firsts(self) -> Tensor:
+    def first_tokens(self) -> Tensor:
         """Index of the first token of each sequence."""
         return self.tokens.offsets[:-1].long()
 
     @property
     def bias(self) -> Tensor | None:
-        """log(size) on the scores of each key: a token counts as many as it stands for."""
+        """log(size), added to the scores of each key: a token is weighted by its size."""
         return None if self.size is None else self.size.log()
 
     def unmerged(self) -> Tensor:
-        """For each first token the vector of the one it became, zeros if it was dropped."""
+        """The vector that represents each input token, zeros if dropped: (input tokens, d_model)."""
         if self.index is None:
             return self.x
-        found = self.x.index_select(0, self.index.clamp(min=0))
-        return found.masked_fill((self.index < 0).unsqueeze(1), 0.0)
+        vectors = self.x.index_select(0, self.index.clamp(min=0))
+        return vectors.masked_fill((self.index < 0).unsqueeze(1), 0.0)
 
     def means(self) -> Tensor:
-        """Mean of each sequence, tokens weighted by how many they stand for: (sequences, d_model)."""
+        """Mean of each sequence, tokens weighted by their size: (sequences, d_model)."""
         lengths = self.tokens.lengths
         size = self.x.new_ones(len(self.x)) if self.size is None else self.size
         number = torch.arange(len(lengths)).repeat_interleave(lengths)
@@ -61,7 +61,7 @@ class PackedTokens:
 
 @dataclass(frozen=True)
 class Stats:
-    """Of a self-attention sublayer: mean keys (tokens, size) and attention received (tokens,), 1 on average."""
+    """Mean keys (tokens, size) and attention received (tokens,), 1 on average, of a self-attention sublayer."""
 
     keys: Tensor
     received: Tensor
@@ -70,20 +70,22 @@ class Stats:
 def reduce_packed(
     stack: Stack, embedded: Packed, reducer: Merging | Pruning, *, first_only: bool
 ) -> PackedTokens:
-    """Tokens (tokens, d_model) through all blocks, fewer from block to block.
+    """Run encoder blocks, with token reduction in each.
 
     Args:
-        stack: Encoder blocks; a final norm is left to the caller.
-        first_only: The last block computes the first token of each sequence alone: x is (sequences, d_model).
+        stack: Encoder blocks; the caller applies a final norm.
+        embedded: (tokens, d_model).
+        reducer: `Merging` or `Pruning`.
+        first_only: The last block computes only the first token of each sequence: x is (sequences, d_model).
     """
     tokens = PackedTokens(embedded)
     for number, (attention, _) in enumerate(stack.blocks):
-        rate = stack.dropout if number == 0 else 0
-        attend = StackSpec().add(stack, rate, slice(2 * number, 2 * number + 1))
+        dropout = stack.dropout if number == 0 else 0
+        attend = StackSpec().add(stack, dropout, slice(2 * number, 2 * number + 1))
         feed_forward = StackSpec().add(stack, 0, slice(2 * number + 1, 2 * number + 2))
         offsets = tokens.tokens.offsets
         if first_only and number + 1 == len(stack.blocks):
-            block = StackSpec().add(stack, rate, slice(2 * number, 2 * number + 2))
+            block = StackSpec().add(stack, dropout, slice(2 * number, 2 * number + 2))
             x, *_ = run_stack(
                 block,
                 tokens.x,
@@ -109,12 +111,14 @@ def reduce_packed(
 
 
 def merge(reducer: Merging, layer: int, tokens: PackedTokens, stats: Stats) -> PackedTokens:
-    """`Merging.reduce`: the mean of the tokens that become one, each weighted by how many it stands for."""
+    """`Merging.reduce` on packed tokens."""
     sequences = tokens.tokens
     counts = reducer.merge_counts(layer, sequences.lengths)
     if not counts.any():
         return tokens
-    target = match(stats.keys, sequences, counts, near=reducer.near, first_stays=reducer.first_stays)
+    target = match(
+        stats.keys, sequences, counts, neighbors_only=reducer.neighbors_only, first_stays=reducer.first_stays
+    )
     size = tokens.x.new_ones(len(target)) if tokens.size is None else tokens.size
     lengths = sequences.lengths - counts
     total = size.new_zeros(int(lengths.sum())).index_add(0, target, size)
@@ -125,9 +129,9 @@ def merge(reducer: Merging, layer: int, tokens: PackedTokens, stats: Stats) -> P
 
 
 def prune(reducer: Pruning, layer: int, tokens: PackedTokens, stats: Stats) -> PackedTokens:
-    """`Pruning.reduce`: drop tokens with less attention than the threshold; the first one stays."""
+    """`Pruning.reduce` on packed tokens."""
     stays = stats.received >= reducer.thresholds[layer]
-    stays[tokens.firsts] = True
+    stays[tokens.first_tokens] = True
     lengths = tokens.tokens.lengths
     number = torch.arange(len(lengths)).repeat_interleave(lengths)
     remaining = torch.zeros_like(lengths).index_add_(0, number, stays.long())
@@ -139,28 +143,40 @@ def prune(reducer: Pruning, layer: int, tokens: PackedTokens, stats: Stats) -> P
     return replace(tokens, tokens=Packed(x, remaining), index=index)
 
 
-def match(keys: Tensor, sequences: Packed, counts: Tensor, *, near: bool, first_stays: bool) -> Tensor:
-    """`regard.nn.token_reduction.match` for keys (tokens, size): index of the token each becomes, (tokens,).
+def match(
+    keys: Tensor, sequences: Packed, counts: Tensor, *, neighbors_only: bool, first_stays: bool
+) -> Tensor:
+    """`regard.nn.token_reduction.match` on packed keys.
+
+    Args:
+        keys: (tokens, size).
+        sequences: A packed batch of as many tokens.
+        counts: (sequences,), number of pairs to merge.
+        neighbors_only: Pair adjacent tokens only.
+        first_stays: The first token is not merged.
+
+    Returns:
+        (tokens,), the index of the remaining token.
 
     Raises:
-        ValueError: The sequences do not fit the keys, or more than half of the tokens are to be merged.
+        ValueError: The sequences do not match the keys, or more than half of the tokens are to be merged.
     """
     if len(keys) != int(sequences.lengths.sum()):
-        raise ValueError(f"sequences of {int(sequences.lengths.sum())} tokens do not fit {len(keys)} keys")
+        raise ValueError(f"{len(keys)} keys for sequences of {int(sequences.lengths.sum())} tokens")
     if int((counts > (sequences.lengths + 1) // 2).sum()):
-        raise ValueError("at most half of the tokens of a sequence can be merged at a time")
+        raise ValueError("at most half of the tokens of a sequence can be merged in one layer")
     keys, counts, offsets = keys.contiguous(), counts.contiguous(), sequences.offsets
     target = torch.empty(len(keys), dtype=torch.int64)
     library().match_tokens(
-        *(data_ptr(keys), data_ptr(offsets), len(counts), keys.size(1), data_ptr(counts), near, first_stays),
-        data_ptr(target),
+        *(data_ptr(keys), data_ptr(offsets), len(counts), keys.size(1), data_ptr(counts)),
+        *(neighbors_only, first_stays, data_ptr(target)),
     )
     return target
 
 
 @torch.library.custom_op("regard::weighted_sum", mutates_args=())
 def weighted_sum(x: Tensor, weight: Tensor, target: Tensor, offsets: Tensor, count: int) -> Tensor:
-    """Rows (tokens, width), each times its weight, added up at their targets: (count, width)."""
+    """Weighted sum of the rows x (tokens, width) with the same target: (count, width)."""
     out = x.new_zeros(count, x.size(1))
     library().sum_rows(*map(data_ptr, (x, weight, target, offsets)), len(offsets) - 1, x.size(1), data_ptr(out))
     return out
@@ -176,9 +192,9 @@ def _save_weights(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 @refuse_second_order
-def _spread(ctx: Any, upstream: Tensor) -> Sequence[Tensor | None]:
+def _weighted_sum_gradient(ctx: Any, upstream: Tensor) -> Sequence[Tensor | None]:
     weight, target = ctx.saved_tensors
     return cast(Tensor, upstream.index_select(0, target) * weight.unsqueeze(1)), None, None, None, None
 
 
-weighted_sum.register_autograd(_spread, setup_context=_save_weights)
+weighted_sum.register_autograd(_weighted_sum_gradient, setup_context=_save_weights)

@@ -1,1 +1,1 @@
-"""Models to and from other people's formats."""
+"""Import from and export to other toolkits' formats: Hugging Face, CTranslate2, ONNX."""

@@ -1,8 +1,7 @@
-"""A Transformer as CTranslate2 runs it, through CTranslate2's own model specification."""
+"""Export of Transformers to CTranslate2 by its model specification, and search with the exported model."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from regard import storage
 from regard.decoding import BeamSearchConfig, DecodingConstraints, Engine, Hypothesis
 from regard.errors import RegardError
-from regard.interop.packages import needed
+from regard.interop.packages import import_package
 from regard.nn import (
     Attention,
     DecoderBlock,
@@ -26,32 +25,37 @@ from regard.nn import (
 )
 from regard.nn.seq2seq import Seq2SeqModel
 from regard.nn.transformer import Decoder, Encoder, Transformer
-from regard.tokenization import SPECIALS, Tokenizer
+from regard.tokenization import SPECIAL_TOKENS, Tokenizer
 
 Quantization = Literal["int8"]
-LONGEST = BeamSearchConfig().max_length
-"""The most tokens a search writes: as many places must be known."""
+MAX_TARGET_LENGTH = BeamSearchConfig().max_length
+"""Maximum number of tokens of a translation, for which positional encodings are exported."""
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH", "swiglu": "SWISH"}
 PATIENCE = 2
-"""Its search ends with so many times the beam finished; ours goes on while an open one may still win."""
+"""CTranslate2 ends its search with this many times the beam of finished hypotheses; regard's continues while an
+unfinished hypothesis can still win."""
 
 
 def check(model: Seq2SeqModel) -> Transformer:
-    """The model, if CTranslate2 can be told what it does; else a sentence."""
+    """The model, if CTranslate2 can represent it.
+
+    Raises:
+        RegardError: It cannot.
+    """
     if not isinstance(model, Transformer):
-        raise RegardError("CTranslate2 runs Transformers only; a recurrent model can be exported to onnx")
+        raise RegardError("CTranslate2 supports Transformers only; a recurrent model can be exported to onnx")
     for stack in (model.encoder, model.decoder):
         if not isinstance(stack.position, Sinusoidal | Learned):
             raise RegardError(
-                "CTranslate2 knows positions that are added to the embeddings, sinusoidal or learned, and this "
-                "model has others; it can be exported to onnx"
+                "CTranslate2 supports sinusoidal and learned positions only; this model can be exported to onnx"
             )
-        if any(isinstance(each, Attention) and type(each.score) is not ScaledDot for each in stack.modules()):
+        attentions = (module for module in stack.modules() if isinstance(module, Attention))
+        if any(type(attention.score) is not ScaledDot for attention in attentions):
             raise RegardError(
-                "CTranslate2 knows the scaled dot product score only; this model can be exported to onnx"
+                "CTranslate2 supports the scaled dot product score only; this model can be exported to onnx"
             )
         if not stack.blocks:
-            raise RegardError("CTranslate2 wants at least one layer on each side")
+            raise RegardError("CTranslate2 needs at least one encoder layer and one decoder layer")
     return model
 
 
@@ -63,9 +67,21 @@ def write(
     max_length: int,
     quantization: Quantization | None = None,
 ) -> None:
-    """A folder that `ctranslate2.Translator` opens; sentences have at most `max_length` tokens."""
+    """Write a folder for `ctranslate2.Translator`.
+
+    Args:
+        model: The model.
+        source_words: The token of each source id.
+        target_words: The token of each target id.
+        folder: Folder to write.
+        max_length: Maximum number of tokens of a sentence.
+        quantization: int8 weights; None: float32.
+
+    Raises:
+        RegardError: CTranslate2 is not installed or cannot represent the model.
+    """
     model = check(model)
-    specs = needed("ctranslate2.specs")
+    specs = import_package("ctranslate2.specs")
     first = cast(EncoderBlock, model.encoder.blocks[0])
     activation = cast(FeedForward, first.feed_forward.sublayer).activation
     spec = specs.TransformerSpec.from_config(
@@ -78,7 +94,7 @@ def write(
     spec.register_source_vocabulary(list(source_words))
     spec.register_target_vocabulary(list(target_words))
     spec.config.add_source_eos = True
-    spec.config.decoder_start_token = SPECIALS[Tokenizer.begin]
+    spec.config.decoder_start_token = SPECIAL_TOKENS[Tokenizer.begin]
     spec.config.layer_norm_epsilon = cast(nn.LayerNorm, first.self_attention.norm).eps
     fill_stack(spec.encoder, model.encoder, model.source_embedding.weight, max_length)
     fill_stack(spec.decoder, model.decoder, model.target_embedding.weight, max_length)
@@ -90,13 +106,15 @@ def write(
 
 
 def fill_stack(spec: Any, stack: Encoder | Decoder, table: Tensor, max_length: int) -> None:
-    """One side of their specification with one side of our model."""
+    """Fill the specification of an encoder or decoder."""
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     embeddings.weight = array(table)
     spec.scale_embeddings = True
-    places = len(stack.position.table) if isinstance(stack.position, Learned) else max(max_length, LONGEST)
+    positions = (
+        len(stack.position.table) if isinstance(stack.position, Learned) else max(max_length, MAX_TARGET_LENGTH)
+    )
     with torch.no_grad():
-        spec.position_encodings.encodings = array(stack.position.embed(torch.zeros(places, table.size(1))))
+        spec.position_encodings.encodings = array(stack.position.embed(torch.zeros(positions, table.size(1))))
     if isinstance(stack.norm, nn.LayerNorm):
         fill_norm(spec.layer_norm, stack.norm)
     for layer, block in zip(spec.layer, stack.blocks, strict=True):
@@ -104,33 +122,33 @@ def fill_stack(spec: Any, stack: Encoder | Decoder, table: Tensor, max_length: i
 
 
 def fill_layer(layer: Any, block: EncoderBlock | DecoderBlock) -> None:
-    own = block.self_attention.attention
-    fill_together(layer.self_attention.linear[0], own.query, own.key, own.value)
-    fill_together(layer.self_attention.linear[1], own.output)
+    """Fill the specification of a layer."""
+    attention = block.self_attention.attention
+    fill_linear(layer.self_attention.linear[0], attention.query, attention.key, attention.value)
+    fill_linear(layer.self_attention.linear[1], attention.output)
     fill_norm(layer.self_attention.layer_norm, block.self_attention.norm)
     if isinstance(block, DecoderBlock):
         cross = cast(Residual, block.cross_attention).attention
-        fill_together(layer.attention.linear[0], cross.query)
-        fill_together(layer.attention.linear[1], cross.key, cross.value)
-        fill_together(layer.attention.linear[2], cross.output)
+        fill_linear(layer.attention.linear[0], cross.query)
+        fill_linear(layer.attention.linear[1], cross.key, cross.value)
+        fill_linear(layer.attention.linear[2], cross.output)
         fill_norm(layer.attention.layer_norm, cast(Residual, block.cross_attention).norm)
     forward = cast(FeedForward, block.feed_forward.sublayer)
     if forward.gate is not None:
-        fill_together(layer.ffn.linear_0, forward.gate)
-        fill_together(layer.ffn.linear_0_noact, forward.fc1)
+        fill_linear(layer.ffn.linear_0, forward.gate)
+        fill_linear(layer.ffn.linear_0_noact, forward.fc1)
     else:
-        fill_together(layer.ffn.linear_0, forward.fc1)
-    fill_together(layer.ffn.linear_1, forward.fc2)
+        fill_linear(layer.ffn.linear_0, forward.fc1)
+    fill_linear(layer.ffn.linear_1, forward.fc2)
     fill_norm(layer.ffn.layer_norm, block.feed_forward.norm)
 
 
-def fill_together(spec: Any, *linears: nn.Module) -> None:
-    """Linear maps of the same input, one below the other; a bias of zeros where there is none."""
-    maps = [cast(nn.Linear, each) for each in linears]
-    spec.weight = np.concatenate([array(each.weight) for each in maps])
-    spec.bias = np.concatenate(
-        [np.zeros(len(each.weight), np.float32) if each.bias is None else array(each.bias) for each in maps]
-    )
+def fill_linear(spec: Any, *linears: nn.Module) -> None:
+    """Fill the specification of a fused linear layer from layers with the same input; a missing bias is 0."""
+    layers = [cast(nn.Linear, linear) for linear in linears]
+    spec.weight = np.concatenate([array(layer.weight) for layer in layers])
+    biases = [torch.zeros(len(layer.weight)) if layer.bias is None else layer.bias for layer in layers]
+    spec.bias = np.concatenate([array(bias) for bias in biases])
 
 
 def fill_norm(spec: Any, norm: nn.Module) -> None:
@@ -142,7 +160,7 @@ def array(tensor: Tensor) -> Any:
 
 
 class CTranslate2(Engine):
-    """An exported folder, opened by `ctranslate2.Translator`; ids in, ids out."""
+    """An exported model in `ctranslate2.Translator`: search over token ids."""
 
     def __init__(self, folder: Path, source_words: Sequence[str], target_words: Sequence[str]) -> None:
         for name in ("config.json", "model.bin"):
@@ -152,77 +170,83 @@ class CTranslate2(Engine):
         check_words(folder, "target", target_words)
         self.source_words = source_words
         self.ids = {word: number for number, word in enumerate(target_words)}
-        package = needed("ctranslate2")
+        package = import_package("ctranslate2")
         try:
-            # A batch to each thread: for models of these sizes that is faster than a batch shared by all.
+            # One batch per thread: for models of this size, faster than all threads on one batch.
             self.engine = package.Translator(
                 str(folder), intra_threads=1, inter_threads=torch.get_num_threads()
             )
-        except Exception as problem:  # each kind of damage has one of its own
-            raise RegardError(f"{folder} is damaged: CTranslate2 says {one_line(problem)}") from None
+        except Exception as problem:  # the library raises various types
+            raise RegardError(f"{folder} is damaged: CTranslate2 reports {one_line(problem)}") from None
         self.name = f"CTranslate2 {package.__version__}, {self.engine.compute_type}"
 
     def search(
         self,
         sentences: Sequence[Sequence[int]],
-        limits: DecodingConstraints,
+        constraints: DecodingConstraints,
         options: BeamSearchConfig,
         batch_size: int,
     ) -> list[list[Hypothesis]]:
         if options.coverage:
-            raise RegardError("CTranslate2 has no penalty on coverage such as ours; decode.coverage must be 0")
-        # More than the beam is asked for, unranked: what our search would have gone on to find is among it.
-        wanted = 1 if options.beam == 1 else PATIENCE * options.beam
-        rooms = [min(options.max_length, limits.room_for(len(ids))) for ids in sentences]
+            raise RegardError("CTranslate2 has no such coverage penalty; decode.coverage must be 0")
+        # More hypotheses than the beam, unranked: they include those that regard's longer search would find.
+        num_hypotheses = 1 if options.beam == 1 else PATIENCE * options.beam
+        max_lengths = [min(options.max_length, constraints.max_length_for(len(ids))) for ids in sentences]
         try:
-            found = self.engine.translate_batch(
+            results = self.engine.translate_batch(
                 [[self.source_words[number] for number in ids[:-1]] for ids in sentences],
                 max_batch_size=batch_size,
                 beam_size=options.beam,
                 patience=PATIENCE,
-                num_hypotheses=wanted,
+                num_hypotheses=num_hypotheses,
                 length_penalty=0,
                 no_repeat_ngram_size=options.no_repeat,
-                max_decoding_length=max(rooms),
+                max_decoding_length=max(max_lengths),
                 min_decoding_length=1,
-                suppress_sequences=[[SPECIALS[number]] for number in limits.never],
+                suppress_sequences=[[SPECIAL_TOKENS[number]] for number in constraints.suppressed],
                 return_scores=True,
                 return_end_token=True,
             )
         except RuntimeError as problem:
             raise RegardError(f"CTranslate2 cannot run this model: {one_line(problem)}") from None
-        return [self.ranked(each, limits, options, room) for each, room in zip(found, rooms, strict=True)]
+        return [
+            self.rank(result, constraints, options, max_length)
+            for result, max_length in zip(results, max_lengths, strict=True)
+        ]
 
-    def ranked(
-        self, found: Any, limits: DecodingConstraints, options: BeamSearchConfig, room: int
+    def rank(
+        self, result: Any, constraints: DecodingConstraints, options: BeamSearchConfig, max_length: int
     ) -> list[Hypothesis]:
-        """Their hypotheses by our score: the log probability over the length, the end counted.
+        """Hypotheses of one sentence ranked by regard's score: log probability over length, end token included.
 
-        One limit of length holds for all they translate at once; what is too long for its own is cut.
+        CTranslate2 has one maximum length per batch; hypotheses beyond that of their sentence are cut.
         """
-        made = []
-        for words, total in zip(found.hypotheses, found.scores, strict=True):
-            ids = [self.ids[word] for word in words[:room]]
+        finished, cut = [], []
+        for words, total in zip(result.hypotheses, result.scores, strict=True):
+            ids = [self.ids[word] for word in words[:max_length]]
             score = total / len(ids) ** options.length_penalty
-            made.append((ids[-1] == limits.end, Hypothesis(tuple(ids), score, total)))
-        # What was cut off counts only where nothing has ended.
-        kept = [replace(each, ids=each.ids[:-1]) for ended, each in made if ended] or [each for _, each in made]
-        return sorted(kept, key=lambda each: (-each.score, each.ids))[: options.nbest]
+            if ids[-1] == constraints.end:
+                finished.append(Hypothesis(tuple(ids[:-1]), score, total))
+            else:
+                cut.append(Hypothesis(tuple(ids), score, total))
+        ranked = sorted(finished or cut, key=lambda hypothesis: (-hypothesis.score, hypothesis.ids))
+        return ranked[: options.nbest]
 
 
 def check_words(folder: Path, side: str, words: Sequence[str]) -> None:
-    """The folder's vocabulary must be the tokenizer's: ids are told by their words."""
+    """Check that the folder's vocabulary is the tokenizer's, since ids are mapped by their words."""
     shared = storage.inside(folder, "shared_vocabulary.json")
     path = shared if shared.is_file() else storage.inside(folder, f"{side}_vocabulary.json")
     try:
-        found = json.loads(path.read_text("utf-8"))
+        vocabulary = json.loads(path.read_text("utf-8"))
     except OSError:
         raise RegardError(f"{folder} is not a CTranslate2 model: it has no {path.name}") from None
     except (ValueError, RecursionError) as problem:
         raise RegardError(f"{path} is damaged: {problem}") from None
-    if found != list(words):
-        raise RegardError(f"{path} and the tokenizer of {folder} do not belong together: their words differ")
+    if vocabulary != list(words):
+        raise RegardError(f"{path} and the tokenizer of {folder} do not match: their words differ")
 
 
 def one_line(problem: BaseException) -> str:
+    """The message of an exception on one line."""
     return " ".join(str(problem).split()) or type(problem).__name__

@@ -1,11 +1,11 @@
-"""Models as ONNX graphs, and again as models over onnxruntime.
+"""Export to ONNX, and the exported models in onnxruntime.
 
-One that translates is two graphs, reader and step with cache; one that reads texts or images is one.
+A translation model is two graphs, an encoder and a decoder step with cache; other models are one graph.
 """
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,34 +17,40 @@ from torch import Tensor, nn
 
 from regard import storage
 from regard.errors import RegardError
-from regard.interop.onnx_graphs import Graph, graphs
-from regard.interop.onnx_readers import graph as reading
-from regard.interop.packages import needed
+from regard.interop.onnx_graphs import Graph, encoder_graph, seq2seq_graphs
+from regard.interop.packages import import_package
 from regard.nn import Recorder
 from regard.nn.seq2seq import Seq2SeqModel, State
 
-READER, STEP, WHOLE = "encoder.onnx", "decoder.onnx", "classifier.onnx"
+ENCODER, DECODER, SINGLE = "encoder.onnx", "decoder.onnx", "classifier.onnx"
 OPSET = 18
 
 
 def write(model: Seq2SeqModel, folder: Path, max_length: int) -> None:
-    """Both graphs; sentences of any number, with at most `max_length` tokens."""
-    reader, step = graphs(model, max_length)
-    trace(reader, folder / READER)
-    trace(step, folder / STEP)
+    """Write a translation model as two graphs.
+
+    Args:
+        model: A Transformer or recurrent model.
+        folder: Folder to write.
+        max_length: Maximum number of tokens of a sentence; the batch size is not limited.
+    """
+    encoder, step = seq2seq_graphs(model, max_length)
+    trace(encoder, folder / ENCODER)
+    trace(step, folder / DECODER)
 
 
-def write_reader(model: nn.Module, folder: Path) -> None:
-    """The one graph of a model that reads; texts or images of any number, texts of any length it allows."""
-    trace(reading(model), folder / WHOLE)
+def write_encoder(model: nn.Module, folder: Path) -> None:
+    """Write a BERT, GPT classifier or ViT as one graph, for any batch size and length."""
+    trace(encoder_graph(model), folder / SINGLE)
 
 
 @torch.no_grad()
 def trace(graph: Graph, path: Path) -> None:
+    """Write a module as an ONNX file."""
     for package in ("onnx", "onnxscript"):
-        needed(package)
+        import_package(package)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings(), quiet():
+    with warnings.catch_warnings(), quiet_exporter():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
             graph.eval(),
@@ -52,7 +58,7 @@ def trace(graph: Graph, path: Path) -> None:
             dynamo=True,
             input_names=graph.inputs,
             output_names=graph.outputs,
-            dynamic_shapes=graph.open_axes(),
+            dynamic_shapes=graph.dynamic_shapes(),
             opset_version=OPSET,
             verbose=False,
         )
@@ -61,95 +67,104 @@ def trace(graph: Graph, path: Path) -> None:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without what the tracer logs of its own workings."""
-    logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [each.level for each in logs]
-    for each in logs:
-        each.setLevel(logging.ERROR)
+def quiet_exporter() -> Iterator[None]:
+    """Suppress the log messages of PyTorch's ONNX exporter."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        for each, level in zip(logs, levels, strict=True):
-            each.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @dataclass(frozen=True)
 class OnnxState:
-    """What the step takes in beside the tokens, by name; the first axis of each is the sentence."""
+    """Inputs of the decoder step other than the tokens, by name; the first axis is the batch."""
 
     parts: dict[str, Any]
 
     def select(self, rows: Tensor) -> "OnnxState":
-        chosen = rows.numpy()
-        return OnnxState({name: np.take(each, chosen, axis=0) for name, each in self.parts.items()})
+        indices = rows.numpy()
+        return OnnxState({name: np.take(part, indices, axis=0) for name, part in self.parts.items()})
 
 
-class OnnxModel:
-    """An exported folder over onnxruntime; the search asks it as it asks any model."""
+class OnnxTranslator:
+    """An exported translation model in onnxruntime, with the interface that the search needs."""
 
     def __init__(self, folder: Path) -> None:
-        package = needed("onnxruntime")
+        package = import_package("onnxruntime")
         self.name = f"onnxruntime {package.__version__}"
-        self.reader, self.stepper = (opened(package, folder, name) for name in (READER, STEP))
-        self.found = [each.name for each in self.reader.get_outputs()]
-        self.moved = [each.name for each in self.stepper.get_outputs()]
-        asked = {each.name: each.shape for each in self.stepper.get_inputs()}
-        self.empty = {name: shape for name, shape in asked.items() if name not in {"tokens", *self.found}}
-        """Caches, which begin with nothing in them: (batch, heads, past, size)."""
-        read = [each.name for each in self.reader.get_inputs()]
+        self.encoder, self.decoder = (open_session(package, folder, name) for name in (ENCODER, DECODER))
+        self.encoder_outputs = names_of(self.encoder.get_outputs())
+        self.decoder_outputs = names_of(self.decoder.get_outputs())
+        shapes = {tensor.name: tensor.shape for tensor in self.decoder.get_inputs()}
+        self.cache_shapes = {
+            name: shape for name, shape in shapes.items() if name not in {"tokens", *self.encoder_outputs}
+        }
+        """Caches, which are empty at the start: (batch, heads, past, size)."""
         if (
-            read != ["source"]
-            or "tokens" not in asked
-            or self.moved[:1] != ["scores"]
-            or any(name.removeprefix("next.") not in asked for name in self.moved[1:])
-            or any(len(shape) != 4 for shape in self.empty.values())
+            names_of(self.encoder.get_inputs()) != ["source"]
+            or "tokens" not in shapes
+            or self.decoder_outputs[:1] != ["scores"]
+            or any(name.removeprefix("next.") not in shapes for name in self.decoder_outputs[1:])
+            or any(len(shape) != 4 for shape in self.cache_shapes.values())
         ):
-            raise RegardError(f"{folder}: {READER} and {STEP} are not those of a model that regard exported")
-        self.vocabulary = self.stepper.get_outputs()[0].shape[1]
+            raise RegardError(f"{folder}: {ENCODER} and {DECODER} are not a model that regard exported")
+        self.vocabulary = self.decoder.get_outputs()[0].shape[1]
 
     def start(self, source: Tensor) -> OnnxState:
-        found = ran(self.reader, self.found, {"source": source.numpy()})
-        parts = dict(zip(self.found, found, strict=True))
-        for name, (_, heads, _, size) in self.empty.items():
+        outputs = run(self.encoder, self.encoder_outputs, {"source": source.numpy()})
+        parts = dict(zip(self.encoder_outputs, outputs, strict=True))
+        for name, (_, heads, _, size) in self.cache_shapes.items():
             parts[name] = np.zeros((len(source), heads, 0, size), np.float32)
         return OnnxState(parts)
 
     def step(self, tokens: Tensor, state: State, record: Recorder | None = None) -> tuple[Tensor, OnnxState]:
         assert isinstance(state, OnnxState)
         if record is not None:
-            raise RegardError("an ONNX graph does not tell where it looks; decode.coverage must be 0")
-        scores, *after = ran(self.stepper, self.moved, {"tokens": tokens.numpy(), **state.parts})
-        moved = {name.removeprefix("next."): each for name, each in zip(self.moved[1:], after, strict=True)}
-        return torch.from_numpy(scores), OnnxState({**state.parts, **moved})
+            raise RegardError("an ONNX graph does not return attention weights; decode.coverage must be 0")
+        inputs = {"tokens": tokens.numpy(), **state.parts}
+        scores, *outputs = run(self.decoder, self.decoder_outputs, inputs)
+        names = [name.removeprefix("next.") for name in self.decoder_outputs[1:]]
+        updated = dict(zip(names, outputs, strict=True))
+        return torch.from_numpy(scores), OnnxState({**state.parts, **updated})
 
 
-class OnnxReader:
-    """An exported model that reads, over onnxruntime."""
+class OnnxEncoder:
+    """An exported BERT, GPT classifier or ViT in onnxruntime."""
 
     def __init__(self, folder: Path) -> None:
-        package = needed("onnxruntime")
+        package = import_package("onnxruntime")
         self.name = f"onnxruntime {package.__version__}"
-        self.session = opened(package, folder, WHOLE)
-        self.inputs = [each.name for each in self.session.get_inputs()]
-        self.outputs = [each.name for each in self.session.get_outputs()]
+        self.session = open_session(package, folder, SINGLE)
+        self.inputs = names_of(self.session.get_inputs())
+        self.outputs = names_of(self.session.get_outputs())
 
-    def __call__(self, *given: Tensor) -> Tensor:
-        """What it says to ids and segments, to ids, or to pixels; what it has no use for is left out."""
-        known = dict(zip(self.inputs, (each.numpy() for each in given), strict=False))
-        return torch.from_numpy(ran(self.session, self.outputs, known)[0])
+    def __call__(self, *tensors: Tensor) -> Tensor:
+        """Outputs for ids and segments, for ids, or for pixels; additional inputs are ignored."""
+        inputs = dict(zip(self.inputs, (tensor.numpy() for tensor in tensors), strict=False))
+        return torch.from_numpy(run(self.session, self.outputs, inputs)[0])
 
 
-def ran(session: Any, wanted: list[str], given: dict[str, Any]) -> list[Any]:
-    """What a graph puts out; graph and vocabulary may not belong together."""
+def names_of(tensors: Sequence[Any]) -> list[str]:
+    """Names of the inputs or outputs of a session."""
+    return [tensor.name for tensor in tensors]
+
+
+def run(session: Any, names: list[str], inputs: dict[str, Any]) -> list[Any]:
+    """The outputs with these names; RegardError where the inputs do not match the graph."""
     try:
-        found: list[Any] = session.run(wanted, given)
-    except Exception as problem:  # see `opened`
+        outputs: list[Any] = session.run(names, inputs)
+    except Exception as problem:  # see `open_session`
         raise RegardError(f"onnxruntime cannot run this model: {' '.join(str(problem).split())}") from None
-    return found
+    return outputs
 
 
-def opened(package: Any, folder: Path, name: str) -> Any:
+def open_session(package: Any, folder: Path, name: str) -> Any:
+    """Load an ONNX file with onnxruntime, on the CPU."""
     path = storage.inside(folder, name)
     if not path.is_file():
         raise RegardError(f"{folder} is not an ONNX export of regard: it has no {name}")
@@ -158,5 +173,5 @@ def opened(package: Any, folder: Path, name: str) -> Any:
     settings.log_severity_level = 3
     try:
         return package.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    except Exception as problem:  # the library has a family of its own for each kind of damage
-        raise RegardError(f"{path} is damaged: onnxruntime says {' '.join(str(problem).split())}") from None
+    except Exception as problem:  # the library raises various types
+        raise RegardError(f"{path} is damaged: onnxruntime reports {' '.join(str(problem).split())}") from None

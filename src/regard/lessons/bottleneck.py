@@ -1,9 +1,9 @@
-"""Why the decoder looks back: copying a line of symbols through one vector, and with attention.
+"""Why the decoder attends to the source: copying a line of symbols through one vector, and with attention.
 
-Without attention all that was read must fit into the encoder's last state; the longer the line, the more of
-it is lost. A decoder that looks back copies long lines as well as short ones. Reading the source
-from its end (Sutskever et al. 2014) helps, for the first symbols to be written are then the freshest, but it
-only moves the bottleneck. The task `reverse` asks for the line backwards: there the roles are swapped.
+Without attention, the whole source must fit into the encoder's last state: the longer the line, the more is
+lost. A decoder with attention copies long lines as well as short ones. Reversing the source (Sutskever et al.
+2014) helps, since the first target symbols are then the most recent source symbols, but only moves the
+bottleneck. In the task `reverse` the target is the reversed line, which swaps the roles.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from regard.config.models import RnnConfig
 from regard.data.batches import Batch
 from regard.decoding import BeamSearchConfig, DecodingConstraints, search
-from regard.lessons.lesson import Progress, Table
+from regard.lessons import Progress, Table
 from regard.nn import Packed, Recorder
 from regard.nn.build import build
 from regard.nn.seq2seq import Seq2SeqModel
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import preserved_rng
 from regard.training.schedules import linear
 from regard.training.update import fit
@@ -38,52 +38,52 @@ MODELS: dict[str, dict[str, Any]] = {
 BEGIN, END, PADDING, UNKNOWN = range(4)
 SPECIAL = 4
 SYMBOLS = 20
-RATE = 0.005
+LEARNING_RATE = 0.005
 TOKENS = 1280
-"""Symbols a batch, in lines of one length."""
+"""Symbols per batch, in lines of one length."""
 
 
 @dataclass(frozen=True)
-class Learned:
-    """One model after its training."""
+class TrainedModel:
+    """Results of one trained model."""
 
     name: str
     parameters: int
     exact: tuple[float, ...]
-    """The share of lines written without a mistake, at each length."""
+    """Exact-match accuracy at each length."""
     alignment: Tensor | None
-    """Where it looked while it wrote one of the longest lines (written, read); None without attention."""
+    """Attention weights for one of the longest lines (target, source); None without attention."""
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """Every model at every length, after the same number of steps on the same lines."""
+    """All models at all lengths, after the same number of steps on the same lines."""
 
     task: Task
     lengths: tuple[int, ...]
     steps: int
     lines: int
-    models: tuple[Learned, ...]
+    models: tuple[TrainedModel, ...]
 
     def tables(self) -> list[Table]:
         return [
             Table(
-                f"Task {self.task}: lines written without a mistake, of {self.lines} at each length, "
+                f"Task {self.task}: exact matches of {self.lines} lines at each length, "
                 f"after {self.steps:,} steps",
                 ("model", "parameters", *(f"length {length}" for length in self.lengths)),
                 tuple(
-                    (each.name, f"{each.parameters:,}", *(f"{share:.1%}" for share in each.exact))
-                    for each in self.models
+                    (model.name, f"{model.parameters:,}", *(f"{accuracy:.1%}" for accuracy in model.exact))
+                    for model in self.models
                 ),
             )
         ]
 
     def finding(self) -> str:
-        blind = max(each.exact[-1] for each in self.models if each.alignment is None)
-        seeing = min(each.exact[-1] for each in self.models if each.alignment is not None)
+        without = max(model.exact[-1] for model in self.models if model.alignment is None)
+        attentive = min(model.exact[-1] for model in self.models if model.alignment is not None)
         return (
-            f"At length {self.lengths[-1]} the best model without attention gets {blind:.1%} of the lines, the "
-            f"worst with attention {seeing:.1%}: one vector is a bottleneck, looking back is not."
+            f"At length {self.lengths[-1]} the best model without attention copies {without:.1%} of the lines "
+            f"exactly, the worst with attention {attentive:.1%}: one vector is a bottleneck, attention is not."
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -94,12 +94,12 @@ class Bottleneck:
             "lines": self.lines,
             "models": [
                 {
-                    "name": each.name,
-                    "parameters": each.parameters,
-                    "exact": list(each.exact),
-                    "alignment": None if each.alignment is None else each.alignment.tolist(),
+                    "name": model.name,
+                    "parameters": model.parameters,
+                    "exact": list(model.exact),
+                    "alignment": None if model.alignment is None else model.alignment.tolist(),
                 }
-                for each in self.models
+                for model in self.models
             ],
         }
 
@@ -108,101 +108,103 @@ class Bottleneck:
 def measure(
     task: Task = "copy",
     *,
-    longest: int = 20,
+    max_length: int = 20,
     size: int = 64,
     steps: int = 2500,
     lines: int = 500,
     seed: int = 0,
     progress: Progress = lambda line: None,
 ) -> Bottleneck:
-    """Train each model on lines of 1 to `max_length` symbols, then count what it writes without a mistake."""
-    lengths = tuple(sorted({max(1, longest * quarter // 4) for quarter in (1, 2, 3, 4)}))
-    chance = torch.Generator().manual_seed(seed + 1_000_003)
-    tests = [batch_of(task, lines, length, chance) for length in lengths]
-    learned = []
+    """Train each model on lines of 1 to `max_length` symbols, then measure its exact-match accuracy."""
+    lengths = tuple(sorted({max(1, max_length * quarter // 4) for quarter in (1, 2, 3, 4)}))
+    generator = torch.Generator().manual_seed(seed + 1_000_003)
+    tests = [batch_of(task, lines, length, generator) for length in lengths]
+    trained = []
     for name, choices in MODELS.items():
         torch.manual_seed(seed)
         shape = RnnConfig("rnn", embedding=size, hidden=size, dropout=0.0, **choices)
         model = build(shape, SPECIAL + SYMBOLS, SPECIAL + SYMBOLS, PADDING)
-        for step, loss in learn(model, practice(task, longest, steps, seed), steps):
+        for step, loss in train(model, training_batches(task, max_length, steps, seed), steps):
             progress(f"{name}: step {step} of {steps}, loss {loss:.4f}")
-        learned.append(
-            Learned(
+        trained.append(
+            TrainedModel(
                 name,
-                sum(each.numel() for each in model.parameters()),
-                tuple(share_exact(model, test) for test in tests),
+                sum(parameter.numel() for parameter in model.parameters()),
+                tuple(exact_accuracy(model, test) for test in tests),
                 alignment(model, tests[-1]),
             )
         )
-    return Bottleneck(task, lengths, steps, lines, tuple(learned))
+    return Bottleneck(task, lengths, steps, lines, tuple(trained))
 
 
-def learn(model: nn.Module, batches: Iterator[Batch], steps: int) -> Iterator[tuple[int, float]]:
-    """Train the model; yields step and loss now and then."""
+def train(model: nn.Module, batches: Iterator[Batch], steps: int) -> Iterator[tuple[int, float]]:
+    """Train the model; yields step and loss every 250 steps."""
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98))
-    objective = PairObjective(model, PADDING, smoothing=0.0)
-    rate = linear(RATE, min(50, steps), steps)
-    for step in fit(optimizer, rate, batches, lambda batch: objective(batch) / batch.tokens):
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98))
+    objective = Seq2SeqObjective(model, PADDING, smoothing=0.0)
+    schedule = linear(LEARNING_RATE, min(50, steps), steps)
+    for step in fit(optimizer, schedule, batches, lambda batch: objective(batch) / batch.tokens):
         if step.number % 250 == 0 or step.number == steps:
             yield step.number, step.loss
     model.eval()
 
 
-def practice(task: Task, longest: int, steps: int, seed: int) -> Iterator[Batch]:
+def training_batches(task: Task, max_length: int, steps: int, seed: int) -> Iterator[Batch]:
     """Batches of random lines, each of one length; the same for every model."""
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     for _ in range(steps):
-        length = int(torch.randint(1, longest + 1, (), generator=chance))
-        yield batch_of(task, max(8, TOKENS // length), length, chance)
+        length = int(torch.randint(1, max_length + 1, (), generator=generator))
+        yield batch_of(task, max(8, TOKENS // length), length, generator)
 
 
-def batch_of(task: Task, lines: int, length: int, chance: torch.Generator) -> Batch:
-    """Lines of random symbols and what is to be written."""
-    read = torch.randint(SPECIAL, SPECIAL + SYMBOLS, (lines, length), generator=chance)
-    written = read if task == "copy" else read.flip(1)
+def batch_of(task: Task, lines: int, length: int, generator: torch.Generator) -> Batch:
+    """A batch of random lines as sources, with their targets."""
+    source = torch.randint(SPECIAL, SPECIAL + SYMBOLS, (lines, length), generator=generator)
+    target = source if task == "copy" else source.flip(1)
     begin, end = torch.full((lines, 1), BEGIN), torch.full((lines, 1), END)
     lengths = torch.full((lines,), length + 1)
     return Batch(
-        source=Packed(torch.cat([read, end], 1).flatten(), lengths),
-        target=Packed(torch.cat([begin, written], 1).flatten(), lengths),
-        labels=Packed(torch.cat([written, end], 1).flatten(), lengths),
+        source=Packed(torch.cat([source, end], 1).flatten(), lengths),
+        target=Packed(torch.cat([begin, target], 1).flatten(), lengths),
+        labels=Packed(torch.cat([target, end], 1).flatten(), lengths),
         tokens=lines * (length + 1),
         sentences=tuple(range(lines)),
     )
 
 
-def share_exact(model: nn.Module, test: Batch) -> float:
-    """The share of lines that greedy search writes without a mistake."""
+def exact_accuracy(model: nn.Module, test: Batch) -> float:
+    """Exact-match accuracy of greedy search."""
     limits = DecodingConstraints(BEGIN, END, (BEGIN, PADDING, UNKNOWN))
-    found = search(model, test.source.padded(PADDING), limits, BeamSearchConfig(beam=1))  # type: ignore[arg-type]  # `start` and `step` by its class
-    wanted: Sequence[Sequence[int]] = test.labels.padded(PADDING)[:, :-1].tolist()
-    right = [bool(best) and list(best[0].ids) == line for best, line in zip(found, wanted, strict=True)]
-    return sum(right) / len(right)
+    hypotheses = search(model, test.source.padded(PADDING), limits, BeamSearchConfig(beam=1))  # type: ignore[arg-type]  # `start` and `step` by its class
+    targets: Sequence[Sequence[int]] = test.labels.padded(PADDING)[:, :-1].tolist()
+    matches = [
+        bool(best) and list(best[0].ids) == target for best, target in zip(hypotheses, targets, strict=True)
+    ]
+    return sum(matches) / len(matches)
 
 
 @torch.no_grad()
 def alignment(model: Seq2SeqModel, test: Batch) -> Tensor | None:
-    """Where the model looks while it writes the first line of the test."""
+    """The attention weights for the first test line (target, source), or None."""
     record = Recorder()
     model.hidden(test.source.padded(PADDING)[:1], test.target.padded(PADDING)[:1], record)
     return record["decoder.cross"][0, 0] if "decoder.cross" in record else None
 
 
 def draw(result: Bottleneck) -> Figure:
-    """Mistakes by length for every model, and where each attentive one looked."""
-    seeing = [each for each in result.models if each.alignment is not None]
-    figure, (shares, *maps) = canvas(1 + len(seeing), width=4.8, height=4.2)
-    label(shares, f"Task {result.task}: lines without a mistake", "symbols in the line", "share of lines")
-    for each in result.models:
-        shares.plot(result.lengths, each.exact, "o-", markersize=4, label=each.name)
-    shares.set_ylim(-0.03, 1.03)
-    shares.set_xticks(result.lengths)
-    shares.grid(True)
-    shares.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
-    for axes, each in zip(maps, seeing, strict=True):
-        assert each.alignment is not None
-        heat(axes, each.alignment.numpy(), high=1.0)
+    """Accuracy by length for every model, and the attention maps."""
+    attentive = [model for model in result.models if model.alignment is not None]
+    figure, (accuracy, *maps) = canvas(1 + len(attentive), width=4.8, height=4.2)
+    label(accuracy, f"Task {result.task}: exact matches", "symbols per line", "accuracy")
+    for model in result.models:
+        accuracy.plot(result.lengths, model.exact, "o-", markersize=4, label=model.name)
+    accuracy.set_ylim(-0.03, 1.03)
+    accuracy.set_xticks(result.lengths)
+    accuracy.grid(True)
+    accuracy.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
+    for axes, model in zip(maps, attentive, strict=True):
+        assert model.alignment is not None
+        heat(axes, model.alignment.numpy(), high=1.0)
         axes.locator_params(integer=True)
-        label(axes, f"{each.name}: who looked where", "symbol read", "symbol written")
+        label(axes, f"{model.name}: attention", "source symbol", "target symbol")
     return figure

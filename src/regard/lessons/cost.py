@@ -2,10 +2,10 @@
 
 Self-attention compares every pair of tokens: its time grows with the square of the length, while a recurrent
 layer and a convolution grow with the length (Vaswani et al. 2017, table 1). Time is processor time
-of one thread, forward and backward, the best of several runs: by the clock on the wall, whoever else uses
-the machine would be measured too. Memory is what the forward pass keeps for the backward pass: the bytes of
-the distinct storages that autograd saves, parameters apart. The plain path keeps the n x n weights; the fused
-one computes them again, so its memory grows with the length alone.
+of one thread, forward and backward, the best of several runs: wall-clock time would include other processes.
+Memory is what the forward pass saves for the backward pass: the bytes of the distinct storages that autograd
+saves, without parameters. The plain path saves the n x n weights; the fused one recomputes them, so its memory
+is linear in the length.
 """
 
 import math
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from matplotlib.axes import Axes
@@ -21,43 +21,107 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from regard.lessons.layers_compared import COMPARED, Compared
-from regard.lessons.lesson import Progress, Table
+from regard.lessons import Progress, Table
+from regard.nn import MultiHead, Recorder, SelfAttention
 from regard.training.process import preserved_rng
 from regard.viz.figure import canvas, label
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
-UPPER = 4
-"""The exponents are fitted over this many of the longest lengths: shorter ones show fixed costs."""
+FITTED_LENGTHS = 4
+"""Number of longest lengths over which exponents are fitted; fixed costs dominate at shorter ones."""
 
-GROWING = 0.7
-"""The share of the time for growing; the rest is for measuring again."""
+FIRST_PASS = 0.7
+"""Fraction of the time for the first measurements; the rest is for repetitions."""
 
-MOST_ROUNDS = 8
-MOMENT = 0.02
-"""Seconds: a short run is repeated for so long in each round."""
+MAX_ROUNDS = 8
+MIN_SECONDS = 0.02
+"""Seconds for which a short run is repeated in each round."""
+
+KERNEL = 3
+"""Kernel size of the convolution."""
+
+
+@dataclass(frozen=True)
+class ComparedLayer:
+    """A layer, (batch, n, d) -> (batch, n, d), with its theoretical costs (Vaswani et al. 2017, table 1)."""
+
+    name: str
+    operations: str
+    """Complexity per layer."""
+    steps: str
+    """Number of sequential operations."""
+    path: str
+    """Maximum path length between two tokens."""
+    make: Callable[[int], nn.Module]
+    """Builds the layer for a d_model."""
+
+
+class PlainSelfAttention(nn.Module):
+    """Self-attention that computes its weights explicitly, as it does when a recorder collects them."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.attend = single_head_attention(d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.attend(x, record=Recorder().under("plain")))
+
+
+def single_head_attention(d_model: int) -> SelfAttention:
+    """Self-attention with one head; n^2 d operations hold for any number of heads."""
+    return SelfAttention(MultiHead(d_model, heads=1))
+
+
+class Recurrent(nn.Module):
+    """An LSTM that returns its outputs only."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(d_model, d_model, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.lstm(x)[0])
+
+
+class Convolution(nn.Module):
+    """A convolution over the tokens with padding that keeps the length."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.convolve = nn.Conv1d(d_model, d_model, KERNEL, padding=KERNEL // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.convolve(x.transpose(1, 2)).transpose(1, 2))
+
+
+LAYERS = (
+    ComparedLayer("plain attention", "n^2 d", "O(1)", "O(1)", PlainSelfAttention),
+    ComparedLayer("fused attention", "n^2 d", "O(1)", "O(1)", single_head_attention),
+    ComparedLayer("LSTM", "n d^2", "O(n)", "O(n)", Recurrent),
+    ComparedLayer("convolution", "k n d^2", "O(1)", "O(log_k n)", Convolution),
+)
 
 
 @dataclass(frozen=True)
 class Series:
-    """One kind of layer at growing lengths."""
+    """Measurements of one layer at increasing lengths."""
 
-    layer: Compared
+    layer: ComparedLayer
     lengths: tuple[int, ...]
     seconds: tuple[float, ...]
-    """Forward and backward, the best of several runs."""
-    kept: tuple[int, ...]
-    """Bytes the forward pass keeps for the backward pass."""
+    """Forward and backward pass, the best of several runs."""
+    saved_bytes: tuple[int, ...]
+    """Bytes that the forward pass saves for the backward pass."""
     stopped: bool
-    """Whether longer lengths were left out because they would have taken too long."""
+    """Whether longer lengths were skipped because of the time limit."""
 
     @property
     def time_exponent(self) -> float:
-        return fitted_exponent(self.lengths[-UPPER:], self.seconds[-UPPER:])
+        return fitted_exponent(self.lengths[-FITTED_LENGTHS:], self.seconds[-FITTED_LENGTHS:])
 
     @property
     def memory_exponent(self) -> float:
-        return fitted_exponent(self.lengths[-UPPER:], self.kept[-UPPER:])
+        return fitted_exponent(self.lengths[-FITTED_LENGTHS:], self.saved_bytes[-FITTED_LENGTHS:])
 
 
 @dataclass(frozen=True)
@@ -77,12 +141,14 @@ class Cost:
                 tuple(by_length(n, self.series, lambda s, i: f"{s.seconds[i] * 1e3:.2f}") for n in lengths),
             ),
             Table(
-                "Memory, kept by the forward pass for the backward pass, in MiB",
+                "Memory saved by the forward pass for the backward pass, in MiB",
                 ("length", *names),
-                tuple(by_length(n, self.series, lambda s, i: f"{s.kept[i] / 2**20:.2f}") for n in lengths),
+                tuple(
+                    by_length(n, self.series, lambda s, i: f"{s.saved_bytes[i] / 2**20:.2f}") for n in lengths
+                ),
             ),
             Table(
-                f"By the book, and the exponents of n measured over the {UPPER} longest lengths",
+                f"Theory, and the exponents of n measured over the {FITTED_LENGTHS} longest lengths",
                 ("layer", "operations", "steps", "path", "n^time", "n^memory"),
                 tuple(map(exponents, self.series)),
             ),
@@ -94,21 +160,21 @@ class Cost:
             f"Time grows as n^{attention.time_exponent:.1f} for plain self-attention, "
             f"n^{recurrent.time_exponent:.1f} for the LSTM and n^{convolution.time_exponent:.1f} for the "
             f"convolution; memory as n^{attention.memory_exponent:.1f} for plain attention and "
-            f"n^{self.series[1].memory_exponent:.1f} for fused attention, which never writes the weights down."
+            f"n^{self.series[1].memory_exponent:.1f} for fused attention, which never stores the weights."
             + self.left_out()
         )
 
     def left_out(self) -> str:
-        """Which series ended early, if any."""
+        """A sentence on the series that stopped early, or nothing."""
         short = [f"{s.layer.name} at {s.lengths[-1]}" for s in self.series if s.stopped]
-        return f" To keep to the time, these stopped early: {', '.join(short)}." if short else ""
+        return f" Within the time limit, these stopped early: {', '.join(short)}." if short else ""
 
     def as_json(self) -> dict[str, Any]:
         return {
             "d_model": self.d_model,
             "time": "processor seconds of one thread, forward and backward, best of several runs",
-            "memory": "bytes of distinct storages kept for the backward pass, parameters apart",
-            "fitted_over": UPPER,
+            "memory": "bytes of distinct storages saved for the backward pass, without parameters",
+            "fitted_over": FITTED_LENGTHS,
             "layers": [
                 {
                     "name": series.layer.name,
@@ -117,7 +183,7 @@ class Cost:
                     "longest_path": series.layer.path,
                     "lengths": list(series.lengths),
                     "seconds": list(series.seconds),
-                    "bytes": list(series.kept),
+                    "bytes": list(series.saved_bytes),
                     "time_exponent": series.time_exponent,
                     "memory_exponent": series.memory_exponent,
                     "stopped_early": series.stopped,
@@ -136,69 +202,76 @@ def measure(
     seed: int = 0,
     progress: Progress = lambda line: None,
 ) -> Cost:
-    """Run each layer at each length; `seconds` is about what all of it may take together."""
+    """Measure each layer at each length.
+
+    Args:
+        lengths: Sequence lengths, ascending.
+        d_model: Size of a token.
+        seconds: Approximate time limit for all measurements.
+        seed: Seed of the weights and inputs.
+        progress: Receives progress messages.
+    """
     torch.manual_seed(seed)
     start = time.perf_counter()
-    tracks = [Track(layer, layer.make(d_model)) for layer in COMPARED]
+    tracks = [Track(layer, layer.make(d_model)) for layer in LAYERS]
     with one_thread():
-        for index, track in enumerate(
-            reversed(tracks)
-        ):  # the cheap ones first: what they spare, attention gets
+        # the cheap layers first, so that attention gets the time they leave
+        for index, track in enumerate(reversed(tracks)):
             progress(f"{track.layer.name}: lengths {lengths[0]} to {lengths[-1]}")
-            left = GROWING * seconds - (time.perf_counter() - start)
-            track.grow(lengths, d_model, left / (len(tracks) - index))
+            remaining = FIRST_PASS * seconds - (time.perf_counter() - start)
+            track.grow(lengths, d_model, remaining / (len(tracks) - index))
         repeat_all(tracks, start + seconds, progress)
     return Cost(d_model, tuple(track.series(lengths) for track in tracks))
 
 
 class Track:
-    """The measurements of one layer while they are made: first longer and longer, then again and again.
+    """Measurements of one layer in progress: first at increasing lengths, then repeated in rounds.
 
-    Rounds over all lengths, not many runs of one: when somebody else uses the machine for a while, every
-    length still has rounds before and after.
+    Repetitions are rounds over all lengths rather than many runs of one, so that other load on the machine does
+    not affect all runs of a length.
     """
 
-    def __init__(self, layer: Compared, module: nn.Module) -> None:
+    def __init__(self, layer: ComparedLayer, module: nn.Module) -> None:
         self.layer, self.module = layer, module
         self.inputs: list[Tensor] = []
         self.seconds: list[float] = []
-        self.kept: list[int] = []
+        self.saved_bytes: list[int] = []
 
     def grow(self, lengths: Sequence[int], d_model: int, seconds: float) -> None:
-        """Measure at growing lengths: those a fit needs, then as long as the next will fit into `seconds`."""
+        """Measure at increasing lengths: those that the fit needs, then others within `seconds`."""
         deadline = time.perf_counter() + seconds
-        step = 0.0  # what the length before took, all in all
+        step = 0.0  # seconds for the previous length
         for index, length in enumerate(lengths):
             start = time.perf_counter()
-            # The work grows as the square at worst.
-            if index >= UPPER and start + step * (length / lengths[index - 1]) ** 2 > deadline:
+            # the work is at most quadratic in the length
+            if index >= FITTED_LENGTHS and start + step * (length / lengths[index - 1]) ** 2 > deadline:
                 break
             x = torch.randn(1, length, d_model, requires_grad=True)
             self.inputs.append(x)
-            self.kept.append(bytes_kept(self.module, x))
+            self.saved_bytes.append(count_saved_bytes(self.module, x))
             run_once(self.module, x)
             self.seconds.append(best_seconds(self.module, x))
             step = time.perf_counter() - start
 
     def repeat(self) -> None:
-        """Measure the time of every length again and keep the better one."""
+        """Measure the time at every length again and keep the minimum."""
         for index, x in enumerate(self.inputs):
             self.seconds[index] = min(self.seconds[index], best_seconds(self.module, x))
 
     def series(self, lengths: Sequence[int]) -> Series:
         done = len(self.seconds)
         stopped = done < len(lengths)
-        return Series(self.layer, tuple(lengths[:done]), tuple(self.seconds), tuple(self.kept), stopped)
+        return Series(self.layer, tuple(lengths[:done]), tuple(self.seconds), tuple(self.saved_bytes), stopped)
 
 
 def repeat_all(tracks: "Sequence[Track]", deadline: float, progress: Progress) -> None:
-    """Measure every layer and length once more, and again, as long as a round fits in before the deadline."""
+    """Repeat all measurements while a round fits before the deadline."""
     longest = 0.0
-    for count in range(MOST_ROUNDS):
+    for count in range(MAX_ROUNDS):
         start = time.perf_counter()
         if start + longest > deadline:
             break
-        progress(f"every layer and length once more ({count + 1} of {MOST_ROUNDS}); the best time counts")
+        progress(f"repetition {count + 1} of at most {MAX_ROUNDS}, all layers and lengths")
         for track in tracks:
             track.repeat()
         longest = max(longest, time.perf_counter() - start)
@@ -206,7 +279,7 @@ def repeat_all(tracks: "Sequence[Track]", deadline: float, progress: Progress) -
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch compute on one thread for a while: threads that wait for each other burn time as well."""
+    """Run PyTorch on one thread: threads that wait also consume processor time."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -216,16 +289,16 @@ def one_thread() -> Iterator[None]:
 
 
 def best_seconds(module: nn.Module, x: Tensor) -> float:
-    """The shortest of the runs that fit into a moment, or of the one that does not."""
+    """The shortest of the runs within MIN_SECONDS seconds; at least one run."""
     start = time.perf_counter()
     best = run_once(module, x)
-    while time.perf_counter() - start < MOMENT:
+    while time.perf_counter() - start < MIN_SECONDS:
         best = min(best, run_once(module, x))
     return best
 
 
 def run_once(module: nn.Module, x: Tensor) -> float:
-    """Processor seconds of one pass forward and backward, down to the input."""
+    """Processor seconds of one forward and backward pass, including the input's gradient."""
     gradient = torch.ones_like(x)
     module.zero_grad()
     x.grad = None
@@ -234,39 +307,39 @@ def run_once(module: nn.Module, x: Tensor) -> float:
     return time.process_time() - start
 
 
-def bytes_kept(module: nn.Module, x: Tensor) -> int:
-    """Bytes of the distinct storages that a forward pass saves for the backward pass, parameters apart."""
+def count_saved_bytes(module: nn.Module, x: Tensor) -> int:
+    """Bytes of the distinct storages that a forward pass saves for the backward pass, without parameters."""
     parameters = {parameter.untyped_storage()._cdata for parameter in module.parameters()}
-    kept: dict[int, int] = {}
+    saved_bytes: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        # Views share a storage; the graph holds every one until the end, so no address comes twice.
+        # views share a storage; the graph holds all of them until the end, so addresses are unique
         storage = tensor.untyped_storage()
         if storage._cdata not in parameters:
-            kept[storage._cdata] = storage.nbytes()
+            saved_bytes[storage._cdata] = storage.nbytes()
         return tensor
 
     with saved_tensors_hooks(keep, lambda tensor: tensor):
         graph = module(x)
     del graph
-    return sum(kept.values())
+    return sum(saved_bytes.values())
 
 
 def fitted_exponent(lengths: Sequence[int], amounts: Sequence[float]) -> float:
     """The a of amount = c length^a, by least squares on the logarithms."""
     x = [math.log(length) for length in lengths]
     y = [math.log(amount) for amount in amounts]
-    middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
-    together = sum((one - middle_x) * (other - middle_y) for one, other in zip(x, y, strict=True))
-    return together / sum((one - middle_x) ** 2 for one in x)
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    covariance = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return covariance / sum((a - mean_x) ** 2 for a in x)
 
 
-def by_length(length: int, every: Sequence[Series], cell: Callable[[Series, int], str]) -> tuple[str, ...]:
-    """A table's row: one length, every layer; a dash where a series had stopped."""
-    found = [
-        cell(series, series.lengths.index(length)) if length in series.lengths else "-" for series in every
+def by_length(length: int, all_series: Sequence[Series], cell: Callable[[Series, int], str]) -> tuple[str, ...]:
+    """A table row: one length for every layer, with a dash where a series stopped earlier."""
+    values = [
+        cell(series, series.lengths.index(length)) if length in series.lengths else "-" for series in all_series
     ]
-    return str(length), *found
+    return str(length), *values
 
 
 def exponents(series: Series) -> tuple[str, ...]:
@@ -279,12 +352,12 @@ def draw(result: Cost) -> Figure:
     """Time and memory against length, both axes logarithmic: the exponent is the slope."""
     figure, (seconds, memory) = canvas(2, height=4.2)
     label(seconds, f"Processor time, forward + backward (d_model {result.d_model})", "length n", "ms")
-    label(memory, "Memory kept for the backward pass", "length n", "MiB")
+    label(memory, "Memory saved for the backward pass", "length n", "MiB")
     for series in result.series:
         name = series.layer.name
         milliseconds = [value * 1e3 for value in series.seconds]
         line(seconds, series.lengths, milliseconds, f"{name}: n^{series.time_exponent:.2f}")
-        mebibytes = [value / 2**20 for value in series.kept]
+        mebibytes = [value / 2**20 for value in series.saved_bytes]
         line(memory, series.lengths, mebibytes, f"{name}: n^{series.memory_exponent:.2f}")
     lengths = max((series.lengths for series in result.series), key=len)
     for axes in (seconds, memory):

@@ -1,7 +1,7 @@
-"""Why sines and cosines say where a token stands: they count, as bits do, but smoothly.
+"""Why sines and cosines encode positions: they count like bits, but smoothly.
 
-The first pair of components turns fastest, as the lowest bit flips at every step; each later pair turns more
-slowly. The product of two encodings depends on their distance alone (Vaswani et al. 2017, section 3.5).
+The first pair of dimensions has the highest frequency, as the lowest bit flips at every step; each later pair
+has a lower one. The product of two encodings depends on their distance only (Vaswani et al. 2017, section 3.5).
 """
 
 import math
@@ -12,14 +12,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.lessons.lesson import Table
+from regard.lessons import Table
 from regard.nn.positions import sinusoids
 from regard.viz.figure import canvas, heat, label
 
 
 @dataclass(frozen=True)
 class Positions:
-    """The encoding, the same positions as bits, and how alike two positions are."""
+    """The encoding, the same positions as bits, and the similarity of positions."""
 
     length: int
     d_model: int
@@ -28,17 +28,17 @@ class Positions:
     similarity: tuple[float, ...]
     """PE(pos) . PE(pos + k) / (d_model / 2) for k = 0, 1, 2 ...: 1 where they are equal."""
     spread: float
-    """The largest difference between similarities of one distance at different places."""
+    """The largest difference between similarities at the same distance."""
     loop_difference: float
     """The largest difference between the formula in a loop and the exponent form."""
     rotation_difference: float
-    """The largest difference between turning step by step and the exponent form."""
+    """The largest difference between step-wise rotation and the exponent form."""
 
     def tables(self) -> list[Table]:
         distances = [0, *(2**power for power in range(self.length.bit_length()) if 2**power < self.length)]
         return [
             Table(
-                f"Three ways to one encoding, {self.length} positions of {self.d_model} components",
+                f"Three ways to one encoding, {self.length} positions of {self.d_model} dimensions",
                 ("way", "largest difference"),
                 (
                     ("exp(-2i log(10000) / d), all at once", "the reference"),
@@ -47,13 +47,13 @@ class Positions:
                 ),
             ),
             Table(
-                "How alike two positions are, by their distance alone",
+                "Similarity of two positions by distance",
                 ("distance", "similarity"),
                 tuple((str(distance), f"{self.similarity[distance]:.3f}") for distance in distances),
             ),
             Table(
-                "How fast the components turn: positions until a pattern repeats",
-                ("component", "sinusoid", "bit of the same rank"),
+                "Period of the dimensions, in positions",
+                ("dimensions", "sinusoid", "bit of the same rank"),
                 tuple(period(rank, self.d_model) for rank in range(self.bits.size(1))),
             ),
         ]
@@ -61,8 +61,8 @@ class Positions:
     def finding(self) -> str:
         worst = max(self.loop_difference, self.rotation_difference)
         return (
-            f"The three ways differ by at most {worst:.0e}; the waves slow down from left to right as the bits "
-            f"of a counter do, and the likeness of two positions depends on their distance alone (to "
+            f"The three ways differ by at most {worst:.0e}; the frequencies fall from left to right like those "
+            f"of a counter's bits, and the similarity of two positions depends on their distance only (to "
             f"{self.spread:.0e}): {self.similarity[1]:.2f} for neighbours, {self.similarity[-1]:.2f} at "
             f"distance {self.length - 1}."
         )
@@ -82,14 +82,14 @@ class Positions:
 def compute(length: int = 64, d_model: int = 64) -> Positions:
     """Encode `length` positions in the three ways and in bits, and compare them; all in float64."""
     if length < 2:
-        raise ValueError(f"positions are compared with each other: at least 2 are needed, given: {length}")
+        raise ValueError(f"positions are compared with each other: at least 2 are needed, not {length}")
     encoding = sinusoids(length, d_model, torch.float64)
     similarity, spread = by_distance(encoding)
     return Positions(
         length=length,
         d_model=d_model,
         encoding=encoding,
-        bits=counting(length),
+        bits=binary_digits(length),
         similarity=similarity,
         spread=spread,
         loop_difference=largest_difference(by_formula(length, d_model), encoding),
@@ -109,7 +109,7 @@ def by_formula(length: int, d_model: int) -> Tensor:
 
 
 def by_rotation(length: int, d_model: int) -> Tensor:
-    """Each position from the one before: every pair (sin, cos) turned by its own fixed angle."""
+    """Each position from the one before: every pair (sin, cos) rotated by its own fixed angle."""
     angle = 10000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)  # (d_model / 2,)
     turn_cos, turn_sin = angle.cos(), angle.sin()
     sin, cos = torch.zeros_like(angle), torch.ones_like(angle)  # position 0
@@ -120,18 +120,18 @@ def by_rotation(length: int, d_model: int) -> Tensor:
     return torch.stack(rows)
 
 
-def largest_difference(one: Tensor, other: Tensor) -> float:
-    return (one - other).abs().max().item()
+def largest_difference(a: Tensor, b: Tensor) -> float:
+    return (a - b).abs().max().item()
 
 
-def counting(length: int) -> Tensor:
+def binary_digits(length: int) -> Tensor:
     """Positions in binary, the lowest bit first: (length, bits) of 0 and 1."""
     bits = max(1, (length - 1).bit_length())
     return torch.arange(length).unsqueeze(1) >> torch.arange(bits) & 1
 
 
 def by_distance(encoding: Tensor) -> tuple[tuple[float, ...], float]:
-    """Mean likeness at each distance, and the largest difference within one distance."""
+    """Mean similarity at each distance, and the largest difference within one distance."""
     length, d_model = encoding.shape
     product = encoding @ encoding.T / (d_model / 2)  # (position, position)
     diagonals = [product.diagonal(distance) for distance in range(length)]
@@ -140,23 +140,25 @@ def by_distance(encoding: Tensor) -> tuple[tuple[float, ...], float]:
 
 
 def period(rank: int, d_model: int) -> tuple[str, str, str]:
-    """After how many positions a pair of components and a bit repeat themselves."""
+    """The period of a pair of dimensions, and of the bit of the same rank."""
     wave = f"{2 * math.pi * 10000 ** (2 * rank / d_model):.1f}" if 2 * rank < d_model else "-"
     return f"{2 * rank}, {2 * rank + 1}", wave, f"bit {rank}: {2 ** (rank + 1)}"
 
 
 def draw(result: Positions) -> Figure:
-    """The encoding beside the bits, and the likeness of positions by distance."""
-    figure, (waves, bits, alike) = canvas(3, width=4.6, height=4.2)
-    label(waves, "Sinusoidal encoding", "component", "position")
+    """The encoding next to the bits, and the similarity of positions by distance."""
+    figure, (waves, bits, similarity) = canvas(3, width=4.6, height=4.2)
+    label(waves, "Sinusoidal encoding", "dimension", "position")
     heat(waves, result.encoding.numpy(), low=-1.0, high=1.0, colours="RdBu_r")
     label(bits, "The same positions as bits", "bit, the lowest first", "position")
     names = [str(bit) for bit in range(result.bits.size(1))]
     heat(bits, result.bits.numpy(), high=1.0, bar=False)
     bits.set_xticks(range(len(names)), names)
-    label(alike, "Likeness by distance", "distance between two positions", "PE(pos) . PE(pos + k) / (d/2)")
-    there_and_back = [*range(1 - result.length, result.length)]
-    alike.plot(there_and_back, [result.similarity[abs(distance)] for distance in there_and_back])
-    alike.set_ylim(top=1.05)
-    alike.grid(True)
+    label(
+        similarity, "Similarity by distance", "distance between two positions", "PE(pos) . PE(pos + k) / (d/2)"
+    )
+    distances = [*range(1 - result.length, result.length)]
+    similarity.plot(distances, [result.similarity[abs(distance)] for distance in distances])
+    similarity.set_ylim(top=1.05)
+    similarity.grid(True)
     return figure

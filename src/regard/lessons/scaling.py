@@ -1,7 +1,7 @@
 """Why dot products are divided by sqrt(d): without it the softmax saturates and its gradient vanishes.
 
 Queries and keys have independent components of variance 1, so q.k has variance d. The larger d is, the
-further the scores lie apart, until one key takes all the weight (Vaswani et al. 2017, section 3.2.1).
+larger the differences between scores, until one key gets all the weight (Vaswani et al. 2017, section 3.2.1).
 """
 
 import math
@@ -14,23 +14,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.lessons.lesson import Table
+from regard.lessons import Table
 from regard.nn import Dot, ScaledDot, Score
 from regard.viz.figure import GREY, canvas, label
 
 SIZES = tuple(2**power for power in range(11))
 """1, 2, 4 ... 1024."""
 
-TOGETHER = 8
-"""Queries that look at the same keys, as the words of a sentence do."""
+QUERIES_PER_SET = 8
+"""Queries that share keys, as the words of a sentence do."""
 
-AT_ONCE = 2**22
-"""Numbers drawn at once, about: 16 MB of keys, where all of them may be gigabytes."""
+CHUNK = 2**22
+"""Approximate number of values drawn at a time: 16 MB of keys, where all of them may be gigabytes."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One score at one size d, over many queries that each look at the same number of keys."""
+    """One score at one size d, over many queries with the same number of keys."""
 
     size: int
     variance: float
@@ -38,18 +38,18 @@ class Measurement:
     entropy: float
     """Of the weights, in nats, mean over the queries."""
     entropy_share: float
-    """The entropy as a share of log(keys), the entropy of looking everywhere alike."""
+    """The entropy as a fraction of log(keys), the entropy of uniform weights."""
     largest: float
     """The largest weight, mean over the queries."""
     slope: float
-    """s(1 - s), mean over keys and queries: how far a weight moves with its own score."""
+    """s(1 - s), mean over keys and queries: the derivative of a weight by its own score."""
     jacobian: float
-    """Frobenius norm of the softmax's Jacobian, median over the queries: the gradient a typical one passes."""
+    """Frobenius norm of the softmax's Jacobian, median over the queries."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Measurements with and without 1 / sqrt(d), one a size."""
+    """Measurements with and without 1 / sqrt(d), one per size."""
 
     keys: int
     draws: int
@@ -59,10 +59,10 @@ class Scaling:
 
     def tables(self) -> list[Table]:
         columns = ("d", "variance", "entropy", "of log n", "largest", "s(1-s)", "|Jacobian|")
-        looking = f"softmax over {self.keys} keys, {self.draws} queries"
+        setting = f"softmax over {self.keys} keys, {self.draws} queries"
         return [
-            Table(f"q.k: {looking}", columns, tuple(map(cells, self.dot))),
-            Table(f"q.k / sqrt(d): {looking}", columns, tuple(map(cells, self.scaled))),
+            Table(f"q.k: {setting}", columns, tuple(map(cells, self.dot))),
+            Table(f"q.k / sqrt(d): {setting}", columns, tuple(map(cells, self.scaled))),
         ]
 
     def finding(self) -> str:
@@ -70,7 +70,7 @@ class Scaling:
         shares = [row.entropy_share for row in self.scaled]
         return (
             f"At d = {dot.size} the plain dot product has variance {dot.variance:.0f}: the softmax has "
-            f"{dot.entropy_share:.0%} of the entropy of looking everywhere alike, and a typical gradient of "
+            f"{dot.entropy_share:.0%} of the entropy of uniform weights, and a typical gradient of "
             f"{dot.jacobian:.1g}; divided by sqrt(d) it has {min(shares):.0%} to {max(shares):.0%} at every d, "
             f"and a typical gradient of {scaled.jacobian:.1g}."
         )
@@ -80,7 +80,7 @@ class Scaling:
 
 
 def measure(sizes: Sequence[int] = SIZES, *, keys: int = 64, draws: int = 4096, seed: int = 0) -> Scaling:
-    """Draw `draws` queries and the `keys` keys each looks at, at every size, and score them in both ways."""
+    """Draw `draws` queries with `keys` keys each at every size, and score them with and without the scale."""
     dot, scaled = [], []
     for size in sizes:
         generator = torch.Generator().manual_seed(seed)
@@ -95,11 +95,11 @@ def draw_scores(
 ) -> list[Tensor]:
     """The same random queries and keys under each score: (draws, keys) each, in float64."""
     groups: list[list[Tensor]] = [[] for _ in scores]
-    sets = math.ceil(draws / TOGETHER)
-    many = max(1, AT_ONCE // (keys * size))
+    sets = math.ceil(draws / QUERIES_PER_SET)
+    many = max(1, CHUNK // (keys * size))
     for start in range(0, sets, many):
         group = min(many, sets - start)
-        query = torch.randn(group, TOGETHER, size, generator=generator)
+        query = torch.randn(group, QUERIES_PER_SET, size, generator=generator)
         key = torch.randn(group, keys, size, generator=generator)
         for score, parts in zip(scores, groups, strict=True):
             parts.append(score(query, key).flatten(0, 1).double())
@@ -107,7 +107,7 @@ def draw_scores(
 
 
 def describe(scores: Tensor, size: int) -> Measurement:
-    """What the softmax makes of scores (draws, keys)."""
+    """Statistics of the softmax of scores (draws, keys)."""
     weights = torch.softmax(scores, dim=-1)
     entropy = -torch.xlogy(weights, weights).sum(-1).mean().item()
     return Measurement(
@@ -123,7 +123,7 @@ def describe(scores: Tensor, size: int) -> Measurement:
 
 def jacobian_norm(weights: Tensor) -> Tensor:
     """Frobenius norm of diag(s) - s s^T for weights s (..., keys): (...)."""
-    # The diagonal s(1 - s) and the rest -s_i s_j apart: a sum over both would cancel when one s is near 1.
+    # the diagonal s(1 - s) and the rest -s_i s_j separately: their sum cancels when one s is near 1
     squares = weights.square()
     diagonal = (weights * (1 - weights)).square().sum(-1)
     rest = (squares * (squares.sum(-1, keepdim=True) - squares)).sum(-1)
@@ -149,10 +149,10 @@ def draw(result: Scaling) -> Figure:
     lines(entropy, result, "entropy")
     entropy.axhline(math.log(result.keys), color=GREY, linestyle=":", linewidth=1)
     entropy.set_ylim(bottom=0)
-    label(slope, "s(1 - s), mean", "d", "gradient of a weight by its score")
+    label(slope, "Gradient of one weight", "d", "s(1 - s), mean")
     lines(slope, result, "slope")
     slope.set_yscale("log")
-    label(jacobian, "Norm of the Jacobian, median", "d", "gradient of all weights by all scores")
+    label(jacobian, "Gradient of all weights", "d", "norm of the Jacobian, median")
     lines(jacobian, result, "jacobian")
     jacobian.set_yscale("log")
     entropy.legend(loc="lower left", frameon=False)

@@ -1,7 +1,7 @@
 """Why the learning rate rises before it falls: the paper's schedule, and the others, as curves.
 
-rate = factor d_model^-0.5 min(step^-0.5, step warmup^-1.5): straight up while Adam's averages are still
-those of a few batches, then down with the square root (Vaswani et al. 2017, section 5.3).
+rate = factor d_model^-0.5 min(step^-0.5, step warmup^-1.5): linear growth while Adam's averages are
+over few batches, then inverse square-root decay (Vaswani et al. 2017, section 5.3).
 """
 
 from collections.abc import Sequence
@@ -11,27 +11,27 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.lessons.lesson import Table
+from regard.lessons import Table
 from regard.training.schedules import Schedule, constant, cosine, inverse_sqrt, linear, noam
 from regard.viz.figure import canvas, label
 
 POINTS = 400
-"""Points drawn a curve."""
+"""Points per curve."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One schedule: the rates at some steps, and its highest point among all steps."""
+    """One schedule: learning rates at sampled steps, and the peak over all steps."""
 
     name: str
     steps: tuple[int, ...]
     rates: tuple[float, ...]
     second: float
-    """The rate at step 2."""
+    """Learning rate at step 2."""
     peak: float
     peak_step: int
     last: float
-    """The rate at the last step."""
+    """Learning rate at the last step."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Schedules:
     warmup: int
     steps: int
     paper: tuple[Curve, ...]
-    """The paper's schedule; the first has the d_model and warm-up asked for."""
+    """The paper's schedule; the first has the given d_model and warm-up."""
     kinds: tuple[Curve, ...]
 
     def tables(self) -> list[Table]:
@@ -53,10 +53,10 @@ class Schedules:
         ]
 
     def finding(self) -> str:
-        asked = self.paper[0]
+        curve = self.paper[0]
         return (
-            f"With d_model {self.d_model} and warm-up {self.warmup} the rate is {asked.second:.1e} at step 2 "
-            f"and peaks at {asked.peak:.1e} at step {asked.peak_step}: a wider model gets a lower rate, a "
+            f"With d_model {self.d_model} and warm-up {self.warmup} the learning rate is {curve.second:.1e} at "
+            f"step 2 and peaks at {curve.peak:.1e} at step {curve.peak_step}: a wider model has a lower one, a "
             "longer warm-up a later and lower peak."
         )
 
@@ -86,14 +86,14 @@ def compute(d_model: int = 512, warmup: int = 3000, steps: int = 20000) -> Sched
 
 
 def neighbours(d_model: int, warmup: int) -> list[tuple[int, int]]:
-    """The pair asked for, then half and twice of each: (d_model, warm-up)."""
+    """The given pair, then half and twice of each: (d_model, warm-up)."""
     half_size, half_warmup = max(1, d_model // 2), max(1, warmup // 2)
     others = [(half_size, warmup), (2 * d_model, warmup), (d_model, half_warmup), (d_model, 2 * warmup)]
     return list(dict.fromkeys([(d_model, warmup), *others]))
 
 
 def trace(name: str, rate: Schedule, steps: int) -> Curve:
-    """Follow a schedule from step 1 to the last."""
+    """Evaluate a schedule from step 1 to the last."""
     rates = [rate(step) for step in range(1, steps + 1)]
     peak_step = max(range(steps), key=rates.__getitem__) + 1
     marked = sorted({1, 2, peak_step, steps, *range(1, steps + 1, max(1, steps // POINTS))})
@@ -123,7 +123,7 @@ def rate_text(rate: float) -> str:
 
 
 def draw(result: Schedules) -> Figure:
-    """The paper's schedule at several sizes and warm-ups, and the kinds side by side."""
+    """The paper's schedule at several sizes and warm-ups, and all kinds of schedules."""
     figure, (paper, kinds) = canvas(2, height=4.4)
     label(paper, "The paper's schedule", "step", "learning rate")
     lines(paper, result.paper)
@@ -134,11 +134,11 @@ def draw(result: Schedules) -> Figure:
 
 def lines(axes: Axes, curves: Sequence[Curve]) -> None:
     for index, curve in enumerate(curves):
-        # Curves that coincide (noam and inverse_sqrt) stay visible: the first is wide, the second dashed.
+        # curves that coincide (noam and inverse_sqrt) stay visible: the first is wide, the second dashed
         width, style = (3.0, "-") if index == 0 else (1.5, "--" if index == 1 else "-")
         axes.plot(curve.steps, curve.rates, label=curve.name, linewidth=width, linestyle=style)
     axes.set_ylim(bottom=0)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     axes.grid(True)
-    # Below the panel: curves of any shape leave it free.
+    # below the panel, where no curve is covered
     axes.legend(fontsize=9, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))

@@ -1,8 +1,8 @@
-"""Why labels are smoothed: the loss is smallest when the model is right but not too sure.
+"""Why labels are smoothed: the loss is minimal when the model is right but not overconfident.
 
-The target gives 1 - e to the right word and shares e among the others, nothing to padding. A model that
-gives the right word the probability p and shares the rest evenly loses
-(1 - e) log((1 - e) / p) + e log(e / (1 - p)), whatever the size of the vocabulary: least at p = 1 - e
+The target gives 1 - e to the right word and divides e among the others, with nothing for padding. For a model
+that gives the right word the probability p and divides the rest evenly, the loss is
+(1 - e) log((1 - e) / p) + e log(e / (1 - p)), for any size of the vocabulary, with its minimum at p = 1 - e
 (Szegedy et al. 2016, section 7; Vaswani et al. 2017, section 5.4).
 """
 
@@ -15,17 +15,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from regard.lessons.lesson import Table
-from regard.training.loss import SmoothedKL, smoothed_targets
+from regard.lessons import Table
+from regard.training.objectives import SmoothedKL, smoothed_targets
 from regard.viz.figure import INK, canvas, heat, label
 
 VOCABULARY = ("<blank>", "<s>", "</s>", "a", "dog", "ate", "the", "food")
 SENTENCE = ("a", "dog", "ate", "the", "food", "</s>", "<blank>")
-"""What is to be predicted, ending in a place of padding."""
+"""The words to predict; the last position is padding."""
 
 PADDING = 0
 PROBABILITIES = torch.arange(1, 1000, dtype=torch.float64) / 1000
-"""0.001 ... 0.999: what the model gives to the right word."""
+"""Probabilities of the right word: 0.001 ... 0.999."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Curve:
 
     @property
     def turns(self) -> bool:
-        """Whether the loss rises again before the right word has everything."""
+        """Whether the loss has its minimum before the last probability."""
         return self._lowest < len(self.loss) - 1
 
     @property
@@ -55,7 +55,7 @@ class Curve:
         return min(range(len(self.loss)), key=self.loss.__getitem__)
 
     def at(self, probability: float) -> float:
-        """The loss at a probability, given in thousandths."""
+        """The loss at a probability, a multiple of 0.001."""
         return self.loss[round(probability * 1000) - 1]
 
 
@@ -63,20 +63,20 @@ class Curve:
 class Smoothing:
     """The smoothed target of a sentence, and loss curves for several smoothings."""
 
-    shown: float
-    """The smoothing of the target below."""
-    target: Tensor  # (place, vocabulary)
+    target_smoothing: float
+    """The smoothing of `target`."""
+    target: Tensor  # (positions, vocabulary)
     curves: tuple[Curve, ...]
 
     def tables(self) -> list[Table]:
         return [
             Table(
-                "Loss against the probability p given to the right word",
+                "Loss by the probability p of the right word",
                 ("smoothing e", "least at p", "1 - e", "there", "p = 0.5", "p = 0.99", "p = 0.999"),
                 tuple(cells(curve) for curve in self.curves),
             ),
             Table(
-                f"The target at e = {self.shown:g} (rows: the word to predict)",
+                f"The target at e = {self.target_smoothing:g} (rows: the word to predict)",
                 ("", *VOCABULARY),
                 tuple(
                     (word, *(share_text(share) for share in row))
@@ -88,19 +88,19 @@ class Smoothing:
     def finding(self) -> str:
         turning = [curve for curve in self.curves if curve.turns]
         if not turning:
-            return "Without smoothing the loss falls to the end: it always pays to be surer."
+            return "Without smoothing the loss falls to the end: more confidence is always better."
         curve = turning[0]
         return (
-            f"With smoothing {curve.smoothing:g} the loss is least ({curve.least:.3f}) at p = {curve.best:.3f} "
-            f"and rises again to {curve.at(0.999):.3f} at p = 0.999: being too sure is punished; without "
-            "smoothing the loss falls to the end."
+            f"With smoothing {curve.smoothing:g} the loss is minimal ({curve.least:.3f}) at "
+            f"p = {curve.best:.3f} and rises again to {curve.at(0.999):.3f} at p = 0.999: overconfidence is "
+            "penalized; without smoothing the loss falls to the end."
         )
 
     def as_json(self) -> dict[str, Any]:
         return {
             "vocabulary": list(VOCABULARY),
             "sentence": list(SENTENCE),
-            "target": {"smoothing": self.shown, "rows": self.target.tolist()},
+            "target": {"smoothing": self.target_smoothing, "rows": self.target.tolist()},
             "probability": PROBABILITIES.tolist(),
             "curves": [
                 {
@@ -115,25 +115,25 @@ class Smoothing:
         }
 
 
-def compute(smoothings: Sequence[float] = (0.0, 0.1, 0.2, 0.4), *, shown: float = 0.1) -> Smoothing:
-    """The target at smoothing `shown`, and the loss against the right word's probability for each smoothing."""
-    gold = torch.tensor([VOCABULARY.index(word) for word in SENTENCE])
-    target = smoothed_targets(gold, len(VOCABULARY), shown, PADDING)
-    return Smoothing(shown, target, tuple(Curve(e, loss_curve(e)) for e in smoothings))
+def compute(smoothings: Sequence[float] = (0.0, 0.1, 0.2, 0.4), *, target_smoothing: float = 0.1) -> Smoothing:
+    """The target at smoothing `shown`, and the loss by the right word's probability for each smoothing."""
+    label_id = torch.tensor([VOCABULARY.index(word) for word in SENTENCE])
+    target = smoothed_targets(label_id, len(VOCABULARY), target_smoothing, PADDING)
+    return Smoothing(target_smoothing, target, tuple(Curve(e, loss_curve(e)) for e in smoothings))
 
 
 def loss_curve(smoothing: float) -> tuple[float, ...]:
-    """The training loss of a model that gives the right word p and every other word the same share."""
+    """The training loss of a model that gives the right word p and all other words equal probabilities."""
     loss = SmoothedKL(len(VOCABULARY), PADDING, smoothing)
-    gold = torch.tensor([VOCABULARY.index("dog")])
-    return tuple(loss(logits.unsqueeze(0), gold).item() for logits in belief(int(gold)).unbind())
+    label_id = torch.tensor([VOCABULARY.index("dog")])
+    return tuple(loss(logits.unsqueeze(0), label_id).item() for logits in logits_of(int(label_id)).unbind())
 
 
-def belief(gold: int) -> Tensor:
-    """Logits (probability, vocabulary): p on the gold token, the rest shared, next to nothing on padding."""
+def logits_of(label_id: int) -> Tensor:
+    """Logits (probability, vocabulary): p for the target, equal ones for other words, none for padding."""
     others = (1 - PROBABILITIES) / (len(VOCABULARY) - 2)
     logits = others.log().unsqueeze(1).repeat(1, len(VOCABULARY))
-    logits[:, gold] = PROBABILITIES.log()
+    logits[:, label_id] = PROBABILITIES.log()
     logits[:, PADDING] = -1e9  # finite: a target of 0 times a log of -inf would be NaN
     return logits
 
@@ -151,17 +151,17 @@ def cells(curve: Curve) -> tuple[str, ...]:
 
 
 def share_text(share: float) -> str:
-    """A probability in few letters."""
+    """A probability in two digits."""
     return f"{share:.2g}"
 
 
 def draw(result: Smoothing) -> Figure:
     """The target as a heat map with its numbers, and the loss curves with their lowest points."""
     figure, (target, loss) = canvas(2, width=5.4, height=4.2)
-    label(target, f"Target distribution, e = {result.shown:g}", "vocabulary", "word to predict")
+    label(target, f"Target distribution, e = {result.target_smoothing:g}", "vocabulary", "word to predict")
     heat(target, result.target.numpy(), rows=SENTENCE, columns=VOCABULARY, high=1.0, bar=False)
     write_shares(target, result.target)
-    label(loss, "Loss against certainty", "probability given to the right word", "KL divergence")
+    label(loss, "Loss by confidence", "probability of the right word", "KL divergence")
     for curve in result.curves:
         (line,) = loss.plot(PROBABILITIES.numpy(), curve.loss, label=legend(curve))
         if curve.turns:
@@ -173,7 +173,7 @@ def draw(result: Smoothing) -> Figure:
 
 
 def write_shares(axes: Axes, target: Tensor) -> None:
-    """Write each share into its cell: pale colours are hard to tell apart."""
+    """Write each probability into its cell: pale colours are hard to distinguish."""
     for row, shares in enumerate(target.tolist()):
         for column, share in enumerate(shares):
             colour = "white" if share > 0.5 else INK

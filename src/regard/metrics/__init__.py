@@ -1,21 +1,27 @@
-"""How good a model is, as the field measures it."""
+"""Metrics: BLEU, chrF and TER of translations; F1 of labels, entities and answers."""
 
-from regard.metrics.answers import AnswerScores, score_answers
-from regard.metrics.bleu import Paired, Quality, by_length, measure, significance
-from regard.metrics.entities import EntityScores, entities, score_entities
-from regard.metrics.labels import LabelScores, score_labels
+from regard.metrics.bleu import PairedBootstrap, Quality, bleu_by_length, paired_bootstrap, score_translations
+from regard.metrics.f1 import (
+    AnswerScores,
+    EntityScores,
+    LabelScores,
+    entity_spans,
+    score_answers,
+    score_entities,
+    score_labels,
+)
 
 __all__ = [
     "AnswerScores",
     "EntityScores",
     "LabelScores",
-    "Paired",
+    "PairedBootstrap",
     "Quality",
-    "by_length",
-    "entities",
-    "measure",
+    "bleu_by_length",
+    "entity_spans",
+    "paired_bootstrap",
     "score_answers",
     "score_entities",
     "score_labels",
-    "significance",
+    "score_translations",
 ]

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER by sacreBLEU, with the signature that makes them comparable."""
+"""BLEU, chrF and TER by sacreBLEU, with its signature; paired bootstrap resampling."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,29 +10,41 @@ from sacrebleu.significance import PairedTest, Result
 
 from regard.errors import RegardError
 
-BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, 10**9))
+NO_LIMIT = 10**9
+LENGTH_BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, NO_LIMIT))
 """Source lengths in words."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Corpus scores of translations against references."""
+    """Corpus-level scores of translations against references."""
 
     bleu: float
     chrf: float
     ter: float
     signature: str
-    """sacreBLEU's, for BLEU."""
+    """sacreBLEU's signature of the BLEU score."""
     sentences: int
 
 
 def bleu_metric(tokenized: bool) -> BLEU:
-    """Text that is tokenized already is scored as it is; any other goes through sacreBLEU's tokenizer."""
+    """Tokenized text is scored as it is; other text with sacreBLEU's tokenizer."""
     return BLEU(tokenize="none", force=True) if tokenized else BLEU()
 
 
-def measure(translations: Sequence[str], references: Sequence[str], *, tokenized: bool = False) -> Quality:
-    """Scores of a whole test set."""
+def score_translations(
+    translations: Sequence[str], references: Sequence[str], *, tokenized: bool = False
+) -> Quality:
+    """BLEU, chrF and TER of a test set.
+
+    Args:
+        translations: One per sentence.
+        references: One per sentence.
+        tokenized: The texts are tokenized already.
+
+    Raises:
+        RegardError: The numbers of translations and references differ, or there are none.
+    """
     check_counts(translations, references)
     metric = bleu_metric(tokenized)
     bleu = metric.corpus_score(translations, [references])
@@ -47,48 +59,58 @@ def measure(translations: Sequence[str], references: Sequence[str], *, tokenized
 
 def check_counts(translations: Sequence[str], references: Sequence[str]) -> None:
     if len(translations) != len(references):
-        raise RegardError(f"there are {len(translations)} translations and {len(references)} references")
+        raise RegardError(f"there are {len(translations)} translations, but {len(references)} references")
     if not references:
-        raise RegardError("there are no references to measure against")
+        raise RegardError("there are no references; give at least one")
 
 
-def by_length(
+def bleu_by_length(
     sources: Sequence[str], translations: Sequence[str], references: Sequence[str], *, tokenized: bool = False
 ) -> list[dict[str, float | str]]:
-    """BLEU of the sentences of each source length, in words."""
+    """BLEU per bucket of source lengths in words."""
     rows: list[dict[str, float | str]] = []
     lengths = [len(source.split()) for source in sources]
-    for low, high in BUCKETS:
+    for low, high in LENGTH_BUCKETS:
         members = [number for number, length in enumerate(lengths) if low <= length <= high]
         if members:
             score = bleu_metric(tokenized).corpus_score(
                 [translations[number] for number in members], [[references[number] for number in members]]
             )
-            name = f"{low}-{high}" if high < 10**9 else f"{low}+"
+            name = f"{low}-{high}" if high < NO_LIMIT else f"{low}+"
             rows.append({"words": name, "sentences": len(members), "bleu": score.score})
     return rows
 
 
 @dataclass(frozen=True)
-class Paired:
-    """A system in a paired bootstrap against the first one."""
+class PairedBootstrap:
+    """The result of one system in a paired bootstrap against the first one, the baseline."""
 
     name: str
     bleu: float
     half_width: float
-    """Of the 95% confidence interval."""
+    """Half the width of the 95% confidence interval."""
     p_value: float | None
-    """How likely so large a difference from the first is by chance; the first has none."""
+    """Of the difference from the baseline; None for the baseline itself."""
 
 
-def significance(
+def paired_bootstrap(
     names: Sequence[str],
     systems: Sequence[Sequence[str]],
     references: Sequence[str],
     *,
     tokenized: bool = False,
-) -> list[Paired]:
-    """Paired bootstrap of every system against the first: BLEU, its 95% half-width, and the p-value."""
+) -> list[PairedBootstrap]:
+    """Paired bootstrap resampling (Koehn 2004) of every system against the first one, by sacreBLEU.
+
+    Args:
+        names: One per system.
+        systems: The translations of each system.
+        references: One per sentence.
+        tokenized: The texts are tokenized already.
+
+    Raises:
+        RegardError: The numbers of translations and references differ, or there are none.
+    """
     for system in systems:
         check_counts(system, references)
     named: list[tuple[str, Sequence[str]]] = [
@@ -98,17 +120,17 @@ def significance(
     _, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=1000)()
     scored = [result for result in results["BLEU"] if isinstance(result, Result)]
     return [
-        Paired(
+        PairedBootstrap(
             name=name,
             bleu=result.score,
             half_width=float(result.ci or 0.0),
-            # The bootstrap knows no difference of exactly nothing.
-            p_value=1.0 if place and list(systems[place]) == list(systems[0]) else result.p_value,
+            # sacreBLEU does not give identical translations a p-value of 1.
+            p_value=1.0 if number and list(systems[number]) == list(systems[0]) else result.p_value,
         )
-        for place, (name, result) in enumerate(zip(names, scored, strict=True))
+        for number, (name, result) in enumerate(zip(names, scored, strict=True))
     ]
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """sacreBLEU tells systems apart by name."""
+    """Unique names, which sacreBLEU requires of systems."""
     return [f"{number} {name}" for number, name in enumerate(names)]

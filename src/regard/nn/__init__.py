@@ -1,4 +1,4 @@
-"""Attention, layers and models as plain PyTorch modules: every brick works by itself in a notebook.
+"""Attention, layers and models as plain PyTorch modules; every module can be used by itself in a notebook.
 
 >>> import torch
 >>> from regard.nn import MultiHead, causal_mask
@@ -10,16 +10,16 @@ torch.Size([1, 5, 8])
 
 from regard.nn.attention import Attention, AttentionStats, MultiHead, attend, masked_softmax
 from regard.nn.blocks import BlockShape, DecoderBlock, EncoderBlock, EncoderStack
-from regard.nn.embeddings import ScaledEmbedding
 from regard.nn.feed_forward import FeedForward
 from regard.nn.kv_cache import KeyValue, KvCache, KvCacheStep
-from regard.nn.masks import causal_mask, combine, length_mask, padding_mask
+from regard.nn.masks import causal_mask, combine_masks, length_mask, padding_mask
 from regard.nn.packing import Packed
 from regard.nn.positions import Alibi, Learned, Position, Relative, Rotary, Sinusoidal
 from regard.nn.recorder import Recorder
 from regard.nn.recurrent import LayerState, Recurrent
 from regard.nn.residual import Residual, SelfAttention
 from regard.nn.scores import Additive, Concat, Cosine, Dot, Gaussian, General, ScaledDot, Score, make_score
+from regard.nn.seq2seq import ScaledEmbedding
 from regard.nn.token_reduction import (
     Merging,
     Pruning,
@@ -28,7 +28,7 @@ from regard.nn.token_reduction import (
     SoftPruned,
     TokenCounts,
     kept_share,
-    operations,
+    matmul_flops,
     reduce_tokens,
 )
 
@@ -73,12 +73,12 @@ __all__ = [
     "TokenCounts",
     "attend",
     "causal_mask",
-    "combine",
+    "combine_masks",
     "kept_share",
     "length_mask",
     "make_score",
     "masked_softmax",
-    "operations",
+    "matmul_flops",
     "padding_mask",
     "reduce_tokens",
 ]

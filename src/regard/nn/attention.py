@@ -22,10 +22,10 @@ from regard.nn.recorder import Recorder
 from regard.nn.scores import ScaledDot, Score, check_equal_sizes
 
 Record = Callable[[Tensor], object]
-"""Called with the weights (..., query, key) before dropout."""
+"""Called with the attention weights (..., query, key) before dropout."""
 
 ValueBias = Callable[[Tensor], Tensor | None]
-"""From the weights (..., query, key), what to add to the weighted values."""
+"""Maps the attention weights (..., query, key) to a term that is added to the weighted values."""
 
 
 def masked_softmax(
@@ -37,8 +37,11 @@ def masked_softmax(
 
     Args:
         scores: (..., query, key).
-        valid_lengths: One a sequence (batch,), or one a query (batch, query).
-        mask: Boolean, True = may attend, broadcast to the scores; instead of valid lengths.
+        valid_lengths: Number of valid keys, per sequence (batch,) or per query (batch, query).
+        mask: Boolean, True = may attend, broadcast to the scores; an alternative to `valid_lengths`.
+
+    Returns:
+        Attention weights (..., query, key).
 
     Raises:
         ValueError: Both valid lengths and a mask are given.
@@ -47,11 +50,11 @@ def masked_softmax(
         if mask is not None:
             raise ValueError("masked_softmax takes valid_lengths or mask, not both")
         mask = length_mask(valid_lengths, scores.size(-1))
-        while mask.dim() < scores.dim():  # the batch is the first axis; axes between are broadcast
+        while mask.dim() < scores.dim():  # the batch is the first axis; the axes in between are broadcast
             mask = mask.unsqueeze(1)
     if mask is None:
         return torch.softmax(scores, dim=-1)
-    # The lowest finite number, not -inf: a row of nothing but -inf would be 0/0, forward and backward.
+    # The lowest finite number, not -inf: a row of -inf only would give 0/0, forward and backward.
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)
     return weights.masked_fill(~mask, 0.0)
@@ -68,13 +71,13 @@ def attend(
     dropout: float = 0.0,
     record: Record | None = None,
 ) -> Tensor:
-    """Sum of the values, weighted by how well their keys fit the query.
+    """Attention as a function: the sum of the values, weighted by how well their keys match the query.
 
     Args:
         query: (..., query, size).
-        keys: (..., key, size), not prepared.
+        keys: (..., key, size), before `Score.prepare`.
         values: (..., key, value size).
-        score: Scaled dot product unless given.
+        score: Score function; the default is the scaled dot product.
         mask: Boolean, True = may attend, broadcast to (..., query, key).
         bias: Added to the scores, broadcast to (..., query, key).
         dropout: Probability of dropping a weight.
@@ -104,21 +107,23 @@ def attend_prepared(
     record: Record | None = None,
     value_bias: ValueBias | None = None,
 ) -> Tensor:
-    """`attend` for keys from `score.prepare`; chooses the path."""
+    """`attend` for keys that went through `score.prepare`; chooses the fused or the plain path."""
     if mask is not None and mask.dtype != torch.bool:
-        raise TypeError(f"a mask is boolean, True = may attend; this one is {mask.dtype}")
+        raise TypeError(f"a mask is boolean (True = may attend), not {mask.dtype}")
     if is_plain_scaled_dot(score) and record is None and value_bias is None:
-        return fused(query, prepared, values, mask=mask, bias=bias, dropout=dropout)
+        return fused_attention(query, prepared, values, mask=mask, bias=bias, dropout=dropout)
     scores = score(query, prepared, prepared=True)  # (..., query, key)
-    return plain(scores, values, mask=mask, bias=bias, dropout=dropout, record=record, value_bias=value_bias)
+    return plain_attention(
+        scores, values, mask=mask, bias=bias, dropout=dropout, record=record, value_bias=value_bias
+    )
 
 
 def is_plain_scaled_dot(score: Score) -> bool:
-    """Whether PyTorch's fused kernel computes this score: the class itself, without hooks."""
+    """Whether PyTorch's fused kernel computes this score: `ScaledDot` itself, not a subclass, without hooks."""
     return type(score) is ScaledDot and not score._forward_hooks and not score._forward_pre_hooks
 
 
-def plain(
+def plain_attention(
     scores: Tensor,
     values: Tensor,
     *,
@@ -128,7 +133,17 @@ def plain(
     record: Record | None = None,
     value_bias: ValueBias | None = None,
 ) -> Tensor:
-    """Attention written out: mask, softmax, weighted sum."""
+    """Attention in plain PyTorch operations: mask, softmax, dropout, weighted sum.
+
+    Args:
+        scores: (..., query, key).
+        values: (..., key, value size).
+        mask, bias, dropout, record: As for `attend`.
+        value_bias: Maps the weights to a term that is added to the weighted values.
+
+    Returns:
+        (..., query, value size).
+    """
     if bias is not None:
         scores = scores + bias
     weights = masked_softmax(scores, mask=mask)
@@ -136,12 +151,12 @@ def plain(
         record(weights)
     if dropout:
         weights = functional.dropout(weights, dropout)
-    mixed = weights @ values
-    added = None if value_bias is None else value_bias(weights)
-    return mixed if added is None else mixed + added
+    context = weights @ values
+    value_term = None if value_bias is None else value_bias(weights)
+    return context if value_term is None else context + value_term
 
 
-def fused(
+def fused_attention(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -150,37 +165,39 @@ def fused(
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Scaled dot-product attention by PyTorch's fused kernel; equal to `plain` with `ScaledDot`."""
+    """Scaled dot-product attention by PyTorch's fused kernel; equal to `plain_attention` with `ScaledDot`."""
     check_equal_sizes(query, keys)
-    blind = None
+    empty_rows = None
     if mask is not None and query.device.type != "cpu":
-        # The CPU kernels give zeros to a query that may attend to nothing (tested); others may not.
-        mask, blind = open_blind(mask)
-    added = mask
+        # The CPU kernels return zeros for a query that may attend to no key (tested); other kernels may not.
+        mask, empty_rows = unmask_empty_rows(mask)
+    attn_mask = mask
     if bias is not None:
-        added = bias.to(query.dtype)
+        attn_mask = bias.to(query.dtype)
         if mask is not None:
-            added = added.masked_fill(~mask, float("-inf"))
-    mixed = functional.scaled_dot_product_attention(query, keys, values, attn_mask=added, dropout_p=dropout)
-    return mixed if blind is None else mixed.masked_fill(blind, 0.0)
+            attn_mask = attn_mask.masked_fill(~mask, float("-inf"))
+    context = functional.scaled_dot_product_attention(
+        query, keys, values, attn_mask=attn_mask, dropout_p=dropout
+    )
+    return context if empty_rows is None else context.masked_fill(empty_rows, 0.0)
 
 
-def open_blind(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """A mask in which queries without any key attend to all, and which queries these are."""
-    blind = ~mask.any(-1, keepdim=True)
-    return mask | blind, blind
+def unmask_empty_rows(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """A mask in which queries without any allowed key attend to all keys, and which queries these are."""
+    empty_rows = ~mask.any(-1, keepdim=True)
+    return mask | empty_rows, empty_rows
 
 
 @dataclass
 class AttentionStats:
-    """Statistics of one self-attention, filled in by it; token reduction is decided by them."""
+    """Statistics of one self-attention call, which fills them in; token reduction selects tokens by them."""
 
     nonpad: Tensor | None = None
-    """(batch, query): queries that count, all unless given."""
+    """(batch, query): queries that are counted; None: all."""
     keys: Tensor | None = None
     """(batch, key, head size): mean of the heads' keys."""
     received: Tensor | None = None
-    """(batch, key): sum of the attention that each key got, mean over heads; 1 on average."""
+    """(batch, key): attention that each key received, summed over queries, mean over heads; 1 on average."""
 
     def record(self, weights: Tensor) -> None:
         """Sum weights (batch, heads, query, key) over the queries."""
@@ -194,10 +211,11 @@ class Attention(nn.Module):
     """Attention with projections: `project_kv` computes keys and values once, `forward` attends to them.
 
     Args:
-        score: Scaled dot product unless given. One that has parameters is shared by the heads.
+        score: Score function; the default is the scaled dot product. One with parameters is shared by the
+            heads.
         heads: Number of heads that the projections' outputs are split into.
-        query, key, value, output: Projections; identities unless given.
-        position: Position scheme inside attention.
+        query, key, value, output: Projections; the default is the identity.
+        position: Position scheme inside attention; the default is none.
         dropout: Probability of dropping a weight in training.
 
     Raises:
@@ -234,19 +252,22 @@ class Attention(nn.Module):
     def project_kv(
         self, source: Tensor, values: Tensor | None = None, *, start: int = 0, positions: Tensor | None = None
     ) -> KeyValue:
-        """Keys and values of a source, split into heads, rotated by the position scheme, prepared by the score.
+        """Keys and values of a source: projected, split into heads, rotated, and prepared by the score.
 
         Args:
             source: (batch, key, size).
-            values: (batch, key, size) to project values from, the source unless given.
-            start: Position of the first key: the length of a cache that is to be extended.
-            positions: (key,), instead of start, start + 1, ...
+            values: (batch, key, size), the input of the value projection; the default is the source.
+            start: Position of the first key: the length of the cache that is to be extended.
+            positions: (key,); the default is start, start + 1, ...
+
+        Returns:
+            Keys and values (batch, heads, key, head size), with the keys' positions.
         """
         keys, values = self.key(source), self.value(source if values is None else values)
         if positions is None:
             positions = torch.arange(start, start + keys.size(-2), device=keys.device)
-        rotated = self.position.rotate(split(keys, self.heads), positions)
-        return KeyValue(self.score.prepare(rotated), split(values, self.heads), positions)
+        rotated = self.position.rotate(split_heads(keys, self.heads), positions)
+        return KeyValue(self.score.prepare(rotated), split_heads(values, self.heads), positions)
 
     def forward(
         self,
@@ -259,20 +280,24 @@ class Attention(nn.Module):
         record: Recorder | None = None,
         stats: AttentionStats | None = None,
     ) -> Tensor:
-        """Attend from each query (batch, query, size) to the keys: (batch, query, size).
+        """Attend from each query to the keys.
 
         Args:
-            memory: From `project_kv`, or from a cache.
+            query: (batch, query, size).
+            memory: Keys and values from `project_kv`, or from a cache.
             mask: Boolean, True = may attend: (query, key) as in PyTorch's SDPA, (batch or 1, query or 1, key),
                 or (batch or 1, heads or 1, query or 1, key).
             bias: Added to the scores, broadcast to (batch, heads, query, key).
-            positions: (query,); the last keys' positions unless given. Only position schemes that act inside
+            positions: (query,); the default are the last keys' positions. Only position schemes that act inside
                 attention need them.
             record: Called with the weights (batch, heads, query, key).
             stats: Filled in with statistics of this call.
 
+        Returns:
+            (batch, query, size).
+
         Raises:
-            ValueError: The mask has another number of axes.
+            ValueError: The mask has another number of axes, or both `record` and `stats` are given.
             TypeError: The mask is not boolean.
         """
         if positions is None:
@@ -280,16 +305,18 @@ class Attention(nn.Module):
         if stats is not None:
             stats.keys = memory.keys.detach().mean(-3)
             if record is not None:
-                raise ValueError("attention is recorded or summed up in statistics, not both in one call")
-        rotated = self.position.rotate(split(self.query(query), self.heads), positions)
-        placed = self.position.bias(rotated, positions, memory.positions)
-        mixed = attend_prepared(
+                raise ValueError("attention takes record or stats, not both in one call")
+        rotated = self.position.rotate(split_heads(self.query(query), self.heads), positions)
+        position_bias = self.position.bias(rotated, positions, memory.positions)
+        if position_bias is not None:
+            bias = position_bias if bias is None else bias + position_bias
+        context = attend_prepared(
             rotated,
             memory.keys,
             memory.values,
             self.score,
-            mask=None if mask is None else over_heads(mask),
-            bias=placed if bias is None else bias if placed is None else bias + placed,
+            mask=None if mask is None else add_head_axis(mask),
+            bias=bias,
             dropout=self.dropout if self.training else 0.0,
             record=record if stats is None else stats.record,
             value_bias=partial(
@@ -298,25 +325,25 @@ class Attention(nn.Module):
             if self.position.needs_weights
             else None,
         )
-        return cast(Tensor, self.output(join(mixed)))
+        return cast(Tensor, self.output(join_heads(context)))
 
 
 class MultiHead(Attention):
-    """Multi-head attention: softmax(Q K^T / sqrt(d_k)) V in every head, joined and projected.
+    """Multi-head attention: softmax(Q K^T / sqrt(d_k)) V in every head, concatenated and projected.
 
     As Vaswani et al. 2017, section 3.2.2.
 
     Args:
         d_model: Size of queries and outputs; each head has d_model / heads components.
         heads: Number of heads.
-        key_size: Size of the source's vectors, d_model unless given.
-        value_size: Size of the vectors that values are projected from, `key_size` unless given.
-        score: Scaled dot product unless given; it compares vectors of d_model / heads components.
+        key_size: Size of the source's vectors; the default is d_model.
+        value_size: Size of the value projection's input; the default is `key_size`.
+        score: Score function for vectors of d_model / heads components; the default is the scaled dot product.
         position: Position scheme inside attention.
         dropout: Probability of dropping a weight in training.
         bias: Whether query, value and output projections have a bias.
-        key_bias: Whether the key projection has one. It adds the same to all scaled dot scores of a query,
-            which softmax does not see, so its gradient is nothing but rounding.
+        key_bias: Whether the key projection has a bias. It adds the same number to all scaled dot scores of a
+            query, which softmax ignores, so its gradient is only rounding error.
 
     Raises:
         ValueError: heads does not divide d_model.
@@ -336,7 +363,7 @@ class MultiHead(Attention):
         key_bias: bool = False,
     ) -> None:
         if heads < 1 or d_model % heads:
-            raise ValueError(f"d_model must be a multiple of heads; {d_model} is not one of {heads}")
+            raise ValueError(f"d_model must be a multiple of heads; {d_model} is not a multiple of {heads}")
         key_size = key_size or d_model
         super().__init__(
             score,
@@ -359,21 +386,21 @@ def projection(size: int, out: int, bias: bool = True) -> nn.Linear:
     return linear
 
 
-def split(x: Tensor, heads: int) -> Tensor:
+def split_heads(x: Tensor, heads: int) -> Tensor:
     """(batch, length, heads * size) -> (batch, heads, length, size)."""
     return x.view(*x.shape[:-1], heads, x.size(-1) // heads).transpose(-2, -3)
 
 
-def join(x: Tensor) -> Tensor:
-    """(batch, heads, length, size) -> (batch, length, heads * size): the inverse of `split`."""
+def join_heads(x: Tensor) -> Tensor:
+    """(batch, heads, length, size) -> (batch, length, heads * size): the inverse of `split_heads`."""
     return x.transpose(-2, -3).flatten(-2)
 
 
-def over_heads(mask: Tensor) -> Tensor:
-    """A mask (query, key) or (batch, query, key) with an axis for heads."""
+def add_head_axis(mask: Tensor) -> Tensor:
+    """Insert the axis of heads into a mask (batch, query, key); other masks are returned as they are."""
     if mask.dim() not in (2, 3, 4):
         raise ValueError(
-            "a mask is (query, key), (batch or 1, query or 1, key), or has an axis for heads after the batch; "
-            f"this one has the shape {tuple(mask.shape)} (see padding_mask, length_mask and causal_mask)"
+            "a mask is (query, key), (batch or 1, query or 1, key) or (batch or 1, heads or 1, query or 1, "
+            f"key), not {tuple(mask.shape)} (see padding_mask, length_mask and causal_mask)"
         )
     return mask if mask.dim() in (2, 4) else mask.unsqueeze(1)

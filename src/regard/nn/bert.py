@@ -34,7 +34,7 @@ class Bert(nn.Module):
         self.position_embedding = Learned(config.d_model, config.max_length)
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = EncoderStack(EncoderBlock(shape_of(config)) for _ in range(config.layers))
+        self.blocks = EncoderStack(EncoderBlock(block_shape(config)) for _ in range(config.layers))
         self.pooler = nn.Linear(config.d_model, config.d_model)
         self.reduction: Merging | Pruning | None = None
         """Token reduction from block to block; not used while attention is recorded."""
@@ -44,15 +44,16 @@ class Bert(nn.Module):
     def forward(
         self, ids: Tensor, segments: Tensor, record: Recorder | None = None, *, positions: Tensor | None = None
     ) -> Tensor:
-        """Hidden states (batch, length, d_model); those at padding mean nothing.
+        """Hidden states of the tokens; those at padding are undefined.
 
         Args:
             ids, segments: (batch, length).
             record: Collects attention weights; turns token reduction off.
-            positions: (positions,), counted through the batch: the result is (positions, d_model), of these
-                only.
+            positions: (positions,), indices into the flattened batch: return the hidden states of these only.
 
-        Merged tokens have the hidden state of the token they became.
+        Returns:
+            (batch, length, d_model), or (positions, d_model). Merged tokens have the hidden state of the token
+            that they were merged into.
         """
         if record is None and self.reduction is not None:
             hidden = self.reduced(ids, segments, first_only=False).unmerged()
@@ -68,7 +69,7 @@ class Bert(nn.Module):
         return self.reduced(ids, segments, first_only=True).x[:, 0]
 
     def reduced(self, ids: Tensor, segments: Tensor, *, first_only: bool) -> ReducedTokens:
-        """The tokens that remain; with `first_only` the last block computes [CLS] alone."""
+        """The tokens after token reduction; with `first_only` the last block computes [CLS] alone."""
         assert self.reduction is not None
         x, nonpad = self.dropout(self.embed(ids, segments)), ids != self.padding
         return reduce_tokens(self.blocks, x, nonpad, self.reduction, first_only=first_only)
@@ -91,8 +92,8 @@ class Bert(nn.Module):
         return torch.tanh(self.pooler(first))
 
 
-class BertReader(nn.Module):
-    """One vector for each text, pooled from the hidden states of a BERT, or of a GPT."""
+class TextEmbedder(nn.Module):
+    """One vector for each text, pooled from the hidden states of a BERT or a GPT."""
 
     def __init__(self, bert: nn.Module, pooling: Pooling = "mean") -> None:
         super().__init__()
@@ -123,17 +124,21 @@ class BertPretrainer(nn.Module):
             init_weights(module)
 
     def forward(self, ids: Tensor, segments: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Both heads, for masked tokens at `positions` (positions,), counted through the batch; see `heads`."""
+        """Both heads, for masked tokens at `positions`, indices into the flattened batch; see `heads`."""
         return self.heads(
             self.bert(ids, segments, positions=torch.cat([first_positions(ids), positions])), len(ids)
         )
 
     def heads(self, hidden: Tensor, batch: int) -> tuple[Tensor, Tensor]:
-        """Vectors (positions, d_model) for `output`, and scores (batch, 2); the first is for 'follows'.
+        """Both heads from hidden states.
 
         Args:
             hidden: (batch + positions, d_model), hidden states at [CLS] and then at the masked tokens.
             batch: Number of texts.
+
+        Returns:
+            Vectors for `output` (positions, d_model), and next-sentence scores (batch, 2), whose first column
+            is "the second text follows the first".
         """
         first, masked = hidden[:batch], hidden[batch:]
         return self.masked(masked), self.next_sentence(self.bert.pooled(first))
@@ -197,7 +202,7 @@ class BertTagger(nn.Module):
 
 
 class BertAnswerer(nn.Module):
-    """Where an answer begins and where it ends."""
+    """Extractive question answering: scores of where the answer begins and ends."""
 
     def __init__(self, bert: Bert, config: BertConfig) -> None:
         super().__init__()
@@ -206,7 +211,7 @@ class BertAnswerer(nn.Module):
         init_weights(self.edges)
 
     def forward(self, ids: Tensor, segments: Tensor) -> Tensor:
-        """(batch, length) -> scores of start and end at each position (batch, 2, length), lowest at padding."""
+        """(batch, length) -> scores of start and end (batch, 2, length), lowest at padding."""
         return self.spans(self.bert(ids, segments), ids != self.bert.padding)
 
     def spans(self, hidden: Tensor, nonpad: Tensor) -> Tensor:
@@ -217,28 +222,37 @@ class BertAnswerer(nn.Module):
 
 
 def first_positions(ids: Tensor) -> Tensor:
-    """Positions of the first tokens, counted through the batch: (batch, length) -> (batch,)."""
+    """Indices of the first tokens in the flattened batch: (batch, length) -> (batch,)."""
     return torch.arange(len(ids), device=ids.device) * ids.size(1)
 
 
 def pool(hidden: Tensor, nonpad: Tensor, pooling: Pooling) -> Tensor:
-    """One vector a text: (batch, length, d_model), (batch, length) -> (batch, d_model)."""
+    """One vector per text.
+
+    Args:
+        hidden: (batch, length, d_model).
+        nonpad: (batch, length), True at tokens.
+        pooling: "mean" or "max" over the tokens, or "cls", the first token.
+
+    Returns:
+        (batch, d_model).
+    """
     match pooling:
         case "mean":
-            return mean_of(hidden, nonpad)
+            return masked_mean(hidden, nonpad)
         case "cls":
             return hidden[:, 0]
         case "max":
             return hidden.masked_fill(~nonpad.unsqueeze(-1), -torch.inf).amax(1)
 
 
-def mean_of(hidden: Tensor, nonpad: Tensor) -> Tensor:
+def masked_mean(hidden: Tensor, nonpad: Tensor) -> Tensor:
     """Mean over the tokens: (batch, length, d_model), (batch, length) -> (batch, d_model)."""
     weight = nonpad.unsqueeze(-1).to(hidden.dtype)
     return (hidden * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
-def shape_of(config: BertConfig) -> BlockShape:
+def block_shape(config: BertConfig) -> BlockShape:
     return BlockShape(
         d_model=config.d_model,
         heads=config.heads,

@@ -1,4 +1,4 @@
-"""Encoder and decoder block of the Transformer (Vaswani et al. 2017, figure 1): sublayers with residuals."""
+"""Encoder and decoder blocks of the Transformer (Vaswani et al. 2017, figure 1)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from regard.nn.scores import make_score
 
 @dataclass(frozen=True)
 class BlockShape:
-    """Sizes and settings of encoder and decoder blocks; the defaults are the paper's base model."""
+    """Sizes and settings of encoder and decoder blocks; the defaults are those of the paper's base model."""
 
     d_model: int = 512
     heads: int = 8
@@ -29,9 +29,9 @@ class BlockShape:
     activation: Activation = "relu"
     epsilon: float = 1e-5
     inner_dropout: float | None = None
-    """Dropout inside the feed-forward network; as `dropout` unless given."""
+    """Dropout inside the feed-forward network; None: as `dropout`."""
     score: ScoreName = "scaled-dot"
-    """The score of every attention; each layer has its own."""
+    """Score function of every attention; each layer has its own parameters."""
 
     def attention(self, position: Position | None = None) -> MultiHead:
         return MultiHead(
@@ -51,11 +51,16 @@ class BlockShape:
 
 
 MakePosition = Callable[[], Position]
-"""Makes the position scheme of one layer: schemes with parameters have their own in each."""
+"""Makes the position scheme of one layer: each layer has its own parameters."""
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention over the whole sequence, then feed-forward."""
+    """Self-attention over the whole sequence, then a feed-forward network.
+
+    Args:
+        shape: Sizes and settings.
+        position: Makes the position scheme inside self-attention.
+    """
 
     def __init__(self, shape: BlockShape, position: MakePosition = Position) -> None:
         super().__init__()
@@ -75,8 +80,9 @@ class EncoderBlock(nn.Module):
 
         Args:
             mask, bias: As for `Attention.forward`.
-            queries: Compute only the first so many tokens: (batch, queries, d_model). Keys and values are of
-                all.
+            queries: Number of first tokens to compute: (batch, queries, d_model); keys and values are those of
+                all tokens. None: all.
+            record: Collects attention weights.
         """
         source = None
         if queries is not None:
@@ -87,7 +93,7 @@ class EncoderBlock(nn.Module):
 
 
 class EncoderStack(nn.ModuleList):
-    """Encoder blocks one after another."""
+    """A sequence of encoder blocks."""
 
     def forward(self, x: Tensor, *, mask: Tensor | None = None, record: Recorder | None = None) -> Tensor:
         """x (batch, length, d_model) -> the same shape."""
@@ -97,7 +103,7 @@ class EncoderStack(nn.ModuleList):
 
 
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's output, then feed-forward.
+    """Masked self-attention, cross-attention to the encoder's output, then a feed-forward network.
 
     Args:
         shape: Sizes and settings.
@@ -112,7 +118,7 @@ class DecoderBlock(nn.Module):
         self.feed_forward = shape.residual(shape.feed_forward())
 
     def project_kv(self, encoded: Tensor) -> KeyValue:
-        """Keys and values of the encoder's output (batch, source, d_model), computed once a sequence.
+        """Keys and values of the encoder's output (batch, source, d_model), computed once per sequence.
 
         Raises:
             ValueError: The block has no cross-attention.
@@ -134,18 +140,21 @@ class DecoderBlock(nn.Module):
         """x (batch, length, d_model) -> the same shape.
 
         Args:
-            source: From `project_kv`, or the encoder's output (batch, source, d_model).
+            source: Keys and values from `project_kv`, or the encoder's output (batch, source, d_model).
             mask: For self-attention.
             source_mask: For cross-attention.
-            cache: Extended by the keys and values of x.
+            cache: KV cache of self-attention, extended by the keys and values of x.
+            record: Collects attention weights.
 
         Raises:
-            ValueError: The block has cross-attention and no source is given.
+            ValueError: The block has cross-attention and `source` is None.
         """
         x = self.self_attention(x, mask=mask, cache=cache, record=record and record.under("self"))
         if self.cross_attention is not None:
             if source is None:
-                raise ValueError("this decoder block has cross-attention: pass what `project_kv` gave")
+                raise ValueError(
+                    "this decoder block has cross-attention: pass the keys and values from `project_kv`"
+                )
             if isinstance(source, Tensor):
                 source = self.project_kv(source)
             x = self.cross_attention(x, source, mask=source_mask, record=record and record.under("cross"))

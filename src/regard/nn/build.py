@@ -1,4 +1,4 @@
-"""From a recipe's model section to a model."""
+"""Builds models with fresh weights from the model section of a recipe."""
 
 from typing import Literal
 
@@ -14,7 +14,7 @@ from regard.config.models import (
     TransformerConfig,
     VitConfig,
 )
-from regard.nn.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertReader, BertTagger
+from regard.nn.bert import Bert, BertAnswerer, BertClassifier, BertPretrainer, BertTagger, TextEmbedder
 from regard.nn.convs2s import ConvS2S
 from regard.nn.gpt import SYMBOLS, Gpt, GptClassifier, GptLanguageModel
 from regard.nn.rnn import Rnn
@@ -30,7 +30,13 @@ def build(
     target_vocabulary: int,
     padding: int,
 ) -> Seq2SeqModel:
-    """A model with fresh weights."""
+    """A sequence-to-sequence model with fresh weights.
+
+    Args:
+        config: Selects the kind of model, its sizes and settings.
+        source_vocabulary, target_vocabulary: Number of ids.
+        padding: Id of the padding.
+    """
     match config:
         case TransformerConfig():
             return Transformer(config, source_vocabulary, target_vocabulary, padding)
@@ -41,10 +47,10 @@ def build(
 
 
 Head = Literal["none", "pretraining", "classes", "tags", "span", "language"]
-"""What a BERT or a GPT is used for."""
+"""Text vectors, pretraining, classification, tagging, question answering, generation."""
 
 
-def build_reader(
+def build_text_model(
     config: BertConfig | GptConfig,
     head: Head,
     vocabulary: int,
@@ -53,7 +59,17 @@ def build_reader(
     reduce: TokenReductionConfig | None = None,
     pooling: Pooling = "mean",
 ) -> nn.Module:
-    """A BERT or a GPT with fresh weights and a head; `labels` is how many classes or tags there are."""
+    """A BERT or a GPT with fresh weights and a head.
+
+    Args:
+        config: Selects BERT or GPT, its sizes and settings.
+        head: What is put on top.
+        vocabulary: Number of ids.
+        padding: Id of the padding.
+        labels: Number of classes or tags.
+        reduce: Token reduction, for BERT only.
+        pooling: How the head "none" pools hidden states into a text vector.
+    """
     match config:
         case BertConfig():
             return build_bert(config, head, vocabulary, padding, labels, reduce, pooling)
@@ -62,7 +78,7 @@ def build_reader(
 
 
 def build_gpt(config: GptConfig, head: Head, vocabulary: int, labels: int = 0) -> nn.Module:
-    """A GPT with a language-model head, or for labels: then its last three ids are symbols."""
+    """A GPT with a language-model head, or a classifier, in which the last three ids are symbols."""
     if head == "classes":
         return GptClassifier(Gpt(config, vocabulary - SYMBOLS, SYMBOLS), config, labels)
     assert head == "language"
@@ -80,13 +96,23 @@ def build_bert(
 ) -> nn.Module:
     """A BERT with fresh weights and a head.
 
-    `labels` is how many classes or tags there are; `pooling` is for the head "none", which gives text vectors.
+    Args:
+        config: Sizes and settings.
+        head: What is put on top.
+        vocabulary: Number of ids.
+        padding: Id of the padding.
+        labels: Number of classes or tags.
+        reduce: Token reduction.
+        pooling: How the head "none" pools hidden states into a text vector.
+
+    Raises:
+        ValueError: The head is "language".
     """
     bert = Bert(config, vocabulary, padding)
     bert.reduction = build_reduction(reduce, config.layers)
     match head:
         case "none":
-            return BertReader(bert, pooling)
+            return TextEmbedder(bert, pooling)
         case "pretraining":
             return BertPretrainer(bert, config)
         case "classes":
@@ -100,20 +126,23 @@ def build_bert(
 
 
 def build_vit(config: VitConfig, labels: int, reduce: TokenReductionConfig | None = None) -> VitClassifier:
-    """A Vision Transformer with fresh weights and so many labels."""
+    """A Vision Transformer classifier with fresh weights and `labels` classes."""
     vit = Vit(config)
-    vit.reduction = build_reduction(reduce, config.layers, first_stays=config.read == "class")
+    vit.reduction = build_reduction(reduce, config.layers, first_stays=config.pooling == "class")
     return VitClassifier(vit, config, labels)
 
 
 def build_reduction(
     config: TokenReductionConfig | None, layers: int, *, first_stays: bool = True
 ) -> Merging | Pruning | None:
-    """Token reduction, if the recipe has any; `first_stays` where the first token represents the sequence."""
+    """Token merging or pruning, if the recipe has any.
+
+    `first_stays`: the first token represents the sequence and is never removed.
+    """
     if config is None or not config:
         return None
     if config.prune == "none":
-        return Merging(config.merge, config.near, first_stays)
+        return Merging(config.merge, config.neighbors_only, first_stays)
     return Pruning(
         layers,
         hard=config.prune == "hard",

@@ -1,7 +1,7 @@
 """Convolutional sequence to sequence with multi-step attention (Gehring et al. 2017).
 
 Every layer is a convolution with a gated linear unit, so all positions are computed at once. Each layer of the
-decoder has an attention of its own, whose result the next layer takes in.
+decoder has its own attention, whose result is an input of the next layer.
 """
 
 import math
@@ -23,12 +23,12 @@ from regard.nn.scores import ScaledDot
 from regard.nn.seq2seq import Seq2SeqModel
 
 HALF = math.sqrt(0.5)
-"""Keeps the variance of a sum of two."""
+"""Factor that keeps the variance of a sum of two terms."""
 
 
 @dataclass(frozen=True)
 class ConvS2SState:
-    """State of the decoder: the last kernel - 1 inputs of each convolution, whatever the length so far."""
+    """State of the decoder: the last kernel - 1 inputs of each convolution; its size does not grow."""
 
     inputs: tuple[Tensor, ...]
     """(batch, kernel - 1, hidden) of each layer."""
@@ -73,7 +73,7 @@ class ConvS2S(Seq2SeqModel):
         return hidden
 
     def start(self, source: Tensor) -> ConvS2SState:
-        """Encode; the convolutions of the decoder begin with zeros."""
+        """Encode the source; the convolutions of the decoder start with zeros."""
         nonpad = source != self.padding
         embedded = self.dropout(self.source_position.embed(self.source_embedding(source)))
         keys, values = self.encoder(embedded, nonpad)
@@ -122,7 +122,7 @@ class GatedConvolution(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Keys and values for the attention of the decoder's layers."""
+    """Computes keys and values for the attention of the decoder's layers."""
 
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
@@ -135,12 +135,20 @@ class Encoder(nn.Module):
         self.output = linear(config.hidden, config.embedding)
 
     def forward(self, embedded: Tensor, nonpad: Tensor) -> tuple[Tensor, Tensor]:
-        """(batch, source, embedding), and which are no padding -> keys, and values: with the embeddings."""
+        """Keys, and values, which are keys plus embeddings.
+
+        Args:
+            embedded: (batch, source, embedding).
+            nonpad: (batch, source), False at padding.
+
+        Returns:
+            Both (batch, source, embedding).
+        """
         keep = nonpad.unsqueeze(-1)
         hidden = self.widen(embedded)
         for layer in self.layers:
-            around = functional.pad(hidden * keep, (0, 0, self.margin, self.margin))
-            hidden = (hidden + layer(around)) * HALF
+            padded = functional.pad(hidden * keep, (0, 0, self.margin, self.margin))
+            hidden = (hidden + layer(padded)) * HALF
         keys = scale_gradient(self.output(hidden), self.gradient_scale)
         return keys, (keys + embedded) * HALF
 
@@ -181,18 +189,18 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Causal convolutions, each with its attention."""
+    """Causal convolutions, each followed by attention to the source."""
 
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
-        self.hidden, self.before = config.hidden, config.kernel - 1
+        self.hidden, self.left_context = config.hidden, config.kernel - 1
         self.widen = linear(config.embedding, config.hidden, config.dropout)
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.output = linear(config.hidden, config.embedding)
 
     def zeros(self, batch: int, like: Tensor) -> tuple[Tensor, ...]:
-        """What stands before the first token in each layer."""
-        return tuple(like.new_zeros(batch, self.before, self.hidden) for _ in self.layers)
+        """Zeros as the inputs of each layer before the first token."""
+        return tuple(like.new_zeros(batch, self.left_context, self.hidden) for _ in self.layers)
 
     def forward(
         self, embedded: Tensor, state: ConvS2SState, record: Recorder | None
@@ -216,5 +224,5 @@ def linear(size: int, width: int, dropout: float = 0.0) -> nn.Module:
 
 
 def scale_gradient(x: Tensor, scale: float) -> Tensor:
-    """x, with its gradient times `scale`: it comes from the attention of every layer of the decoder."""
+    """x, with its gradient multiplied by `scale`: every layer of the decoder adds to it."""
     return x * scale + x.detach() * (1 - scale)

@@ -1,4 +1,4 @@
-"""Ensembles: several models whose scores of the next token are averaged."""
+"""Ensembles: several models whose scores of the next token are averaged at each decoding step."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,13 +18,17 @@ class EnsembleState:
     states: tuple[State, ...]
 
     def select(self, rows: Tensor) -> Self:
-        return type(self)(tuple(each.select(rows) for each in self.states))
+        return type(self)(tuple(state.select(rows) for state in self.states))
 
 
 class Ensemble(nn.Module):
     """Models of the same vocabulary whose scores of the next token are averaged.
 
-    Normalized, that is the geometric mean of their probabilities: a token must be likely in all of them.
+    After normalization, that is the geometric mean of their probabilities: a token must be likely in all of
+    them.
+
+    Args:
+        members: At least one model with `start` and `step`.
 
     Raises:
         ValueError: There is no model.
@@ -37,17 +41,17 @@ class Ensemble(nn.Module):
             raise ValueError("an ensemble needs at least one model")
 
     def start(self, source: Tensor) -> EnsembleState:
-        return EnsembleState(tuple(cast(Decodable, each).start(source) for each in self.members))
+        return EnsembleState(tuple(cast(Decodable, member).start(source) for member in self.members))
 
     def step(
         self, tokens: Tensor, state: EnsembleState, record: Recorder | None = None
     ) -> tuple[Tensor, EnsembleState]:
-        """As `step` of each; the recorded names of member 1 begin with `1.`, and so on."""
-        stepped = [
+        """One step of every member; names in `record` are prefixed with the number of the member, from 1."""
+        results = [
             cast(Decodable, member).step(tokens, member_state, record and record.under(number))
             for number, (member, member_state) in enumerate(
                 zip(self.members, state.states, strict=True), start=1
             )
         ]
-        scores = torch.stack([scores for scores, _ in stepped]).mean(0)
-        return scores, EnsembleState(tuple(after for _, after in stepped))
+        scores = torch.stack([scores for scores, _ in results]).mean(0)
+        return scores, EnsembleState(tuple(next_state for _, next_state in results))

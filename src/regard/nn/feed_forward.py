@@ -24,20 +24,20 @@ class FeedForward(nn.Module):
 
     Args:
         d_model: Size of input and output.
-        d_ff: Size in between.
+        d_ff: Size of the hidden layer.
         activation: "gelu-tanh" is the tanh approximation of GELU, as in GPT (Hendrycks and Gimpel 2016).
-            "swiglu" is silu(gate(x)) * fc1(x) (Shazeer 2020), with a third matrix: 2/3 of the d_ff give the
+            "swiglu" is silu(gate(x)) * fc1(x) (Shazeer 2020), with a third matrix: 2/3 of the d_ff gives the
             same number of parameters.
-        dropout: Between activation and fc2.
+        dropout: Dropout probability between activation and fc2.
 
     Raises:
-        ValueError: The activation is none of these.
+        ValueError: The activation is unknown.
     """
 
     def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu", dropout: float = 0.0) -> None:
         super().__init__()
         if activation not in ("swiglu", *ACTIVATIONS):
-            raise ValueError(f"activation {activation!r} is none of {', '.join(ACTIVATIONS)}, swiglu")
+            raise ValueError(f"unknown activation {activation!r}; allowed: {', '.join(ACTIVATIONS)}, swiglu")
         self.activation = activation
         self.fc1 = projection(d_model, d_ff)
         self.gate = projection(d_model, d_ff) if activation == "swiglu" else None
@@ -46,9 +46,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., d_model) -> (..., d_model)."""
-        wide = self.fc1(x)
+        hidden = self.fc1(x)
         if self.gate is not None:
-            wide = functional.silu(self.gate(x)) * wide
+            hidden = functional.silu(self.gate(x)) * hidden
         else:
-            wide = ACTIVATIONS[self.activation](wide)
-        return cast(Tensor, self.fc2(self.dropout(wide)))
+            hidden = ACTIVATIONS[self.activation](hidden)
+        return cast(Tensor, self.fc2(self.dropout(hidden)))

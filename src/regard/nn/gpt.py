@@ -20,7 +20,7 @@ INITIAL_STD = 0.02
 """Standard deviation of initial weights, as in GPT."""
 
 PADDING = -1
-"""Id of the padding, which stands at the end of a sequence only; no vocabulary has it."""
+"""Id of the padding, which occurs only at the end of a sequence; no vocabulary contains it."""
 
 SYMBOLS = 3
 """Ids after those of the vocabulary, for fine-tuning: [START], [DELIM] and [EXTRACT]."""
@@ -83,18 +83,18 @@ class GptLanguageModel(nn.Module):
         return functional.linear(hidden, self.gpt.token_embedding.weight)
 
     def start(self, source: Tensor) -> "GptState":
-        """The state after the ids (batch, length), of which there may be none."""
+        """The state after a prompt of ids (batch, length), which may be empty."""
         state = GptState(
-            tuple(KvCache(room=self.gpt.max_length) for _ in self.gpt.decoder.blocks), source[:, :0]
+            tuple(KvCache(capacity=self.gpt.max_length) for _ in self.gpt.decoder.blocks), source[:, :0]
         )
         return self.decode(source, state)[1] if source.size(1) else state
 
     def step(
         self, tokens: Tensor, state: "GptState", record: Recorder | None = None
     ) -> tuple[Tensor, "GptState"]:
-        """One token each (batch,) -> scores of the next (batch, vocabulary), and a new state.
+        """One token per sequence (batch,) -> scores of the next (batch, vocabulary), and a new state.
 
-        A full context window slides: its second half is encoded again, from the first position on.
+        When the context window is full, its second half is encoded again, starting at the first position.
         """
         if state.ids.size(1) == self.gpt.max_length:
             state = self.start(state.ids[:, self.gpt.max_length - self.gpt.max_length // 2 :])
@@ -104,14 +104,14 @@ class GptLanguageModel(nn.Module):
     def decode(
         self, ids: Tensor, state: "GptState", record: Recorder | None = None
     ) -> tuple[Tensor, "GptState"]:
-        """Tokens (batch, length) that continue -> hidden states (batch, length, d_model), new state."""
+        """Further tokens (batch, length) -> their hidden states (batch, length, d_model), and a new state."""
         length = ids.size(1)
         mask = None if length == 1 else causal_mask(length, state.ids.size(1) + length, device=ids.device)
         caches = [KvCacheStep(cache) for cache in state.caches]
         hidden = self.gpt.decoder(
             self.gpt.embed(ids), mask=mask, caches=caches, record=record and record.under("decoder")
         )
-        new = GptState(tuple(each.cache for each in caches), torch.cat([state.ids, ids], dim=1))
+        new = GptState(tuple(step.cache for step in caches), torch.cat([state.ids, ids], dim=1))
         return cast(Tensor, hidden), new
 
 
@@ -123,14 +123,14 @@ class GptState:
     ids: Tensor  # (batch, length): the tokens whose keys and values are in the caches
 
     def select(self, rows: Tensor) -> "GptState":
-        return GptState(tuple(each.select(rows) for each in self.caches), self.ids.index_select(0, rows))
+        return GptState(tuple(cache.select(rows) for cache in self.caches), self.ids.index_select(0, rows))
 
 
 class GptClassifier(nn.Module):
     """One label for a text or a pair of texts, from the hidden state at [EXTRACT], the last token."""
 
     learns_to_prune = False
-    """A causal model's tokens are attended to by later ones only, so none is pruned."""
+    """Tokens are not pruned: in a causal model only later tokens attend to a token."""
 
     def __init__(self, gpt: Gpt, config: GptConfig, labels: int) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class GptClassifier(nn.Module):
 def init_weights(gpt: Gpt, config: GptConfig) -> None:
     """Normal weights with a small standard deviation, zero biases.
 
-    With pre-norm, the layers that add to the residual stream start smaller the more there are (Radford et al.
+    With pre-norm, the layers that add to the residual stream are scaled by 1 / sqrt(2 layers) (Radford et al.
     2019, section 2.3).
     """
     for module in gpt.modules():

@@ -13,12 +13,12 @@ Kernel = Literal["average", "fixed", "learned"]
 
 
 class KernelRegression(nn.Module):
-    """Predicts y at x as the mean of the known points' y, weighted by a Gaussian of their distance.
+    """Predicts y at x as the mean of the y of known points, weighted by a Gaussian kernel of their distance.
 
     Args:
         points: Number of known points, which are saved with the model.
-        kernel: "average" weighs all points alike, "fixed" uses the given sharpness, "learned" trains it.
-        sharpness: Of the Gaussian, its value before training if learned.
+        kernel: "average" weights all points equally, "fixed" uses `sharpness`, "learned" trains it.
+        sharpness: Sharpness of the Gaussian; its initial value if it is learned.
     """
 
     def __init__(self, points: int, kernel: Kernel = "learned", sharpness: float = 1.0) -> None:
@@ -32,7 +32,9 @@ class KernelRegression(nn.Module):
         self.register_buffer("y", torch.zeros(points))
 
     @classmethod
-    def on(cls, x: Tensor, y: Tensor, kernel: Kernel = "learned", sharpness: float = 1.0) -> "KernelRegression":
+    def from_points(
+        cls, x: Tensor, y: Tensor, kernel: Kernel = "learned", sharpness: float = 1.0
+    ) -> "KernelRegression":
         """A model of the known points x (points,), y (points,)."""
         model = cls(len(x), kernel, sharpness)
         model.x.copy_(x)
@@ -44,12 +46,12 @@ class KernelRegression(nn.Module):
         return float(cast(Gaussian, self.attention.score).sharpness)
 
     def forward(self, x: Tensor, *, mask: Tensor | None = None, record: Recorder | None = None) -> Tensor:
-        """y at x: (queries,) -> (queries,)."""
+        """Predict y at x: (queries,) -> (queries,)."""
         memory = self.attention.project_kv(self.x.view(1, -1, 1), self.y.view(1, -1, 1))
         named = record and record.under("kernel")
         return cast(Tensor, self.attention(x.view(1, -1, 1), memory, mask=mask, record=named)).view(-1)
 
     def leave_one_out(self) -> Tensor:
-        """Each known point predicted from all the others: (points,). A sample never sees its own key."""
-        others = ~torch.eye(len(self.x), dtype=torch.bool, device=self.x.device).unsqueeze(0)
-        return cast(Tensor, self(self.x, mask=others))
+        """Each known point predicted from all others, without itself: (points,)."""
+        mask = ~torch.eye(len(self.x), dtype=torch.bool, device=self.x.device).unsqueeze(0)
+        return cast(Tensor, self(self.x, mask=mask))

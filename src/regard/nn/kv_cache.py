@@ -1,4 +1,4 @@
-"""KV cache: keys and values already computed, so that a decoding step costs one token, not the whole prefix."""
+"""KV cache: keys and values of earlier tokens, so that a decoding step computes only the new token."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KeyValue:
-    """What attention attends to: prepared keys and their values, (batch, heads, key, size) each."""
+    """Prepared keys and their values, (batch, heads, key, size) each."""
 
     keys: Tensor
     values: Tensor
@@ -25,7 +25,7 @@ class KeyValue:
 
 @dataclass
 class _Buffer:
-    """Room for keys and values (batch, heads, room, size), shared by a cache and its extensions."""
+    """Memory for keys and values (batch, heads, capacity, size), shared by a cache and its extensions."""
 
     keys: Tensor
     values: Tensor
@@ -36,44 +36,46 @@ class _Buffer:
 class KvCache:
     """Keys and values of the tokens so far, for one attention layer.
 
-    `extend` returns a new cache; this one stays valid and may be extended again, by other tokens. No prefix is
-    copied at a step: a cache writes behind its end in a shared buffer, unless another branch has done so.
-    It is for decoding: gradients are refused.
+    `extend` returns a new cache; this one stays valid and may be extended again, by other tokens. A step copies
+    no prefix: a cache writes after its end in a shared buffer, unless another branch has done so already. A
+    cache is for decoding: tensors that need gradients are refused.
     """
 
     length: int = 0
-    room: int = 64
-    """Tokens that a new buffer has room for; doubled when full."""
+    capacity: int = 64
+    """Number of tokens that a new buffer holds; doubled when full."""
     _buffer: _Buffer | None = None
 
     @property
     def memory(self) -> KeyValue:
         """All keys and values, as views: for `Attention.forward`."""
         if self._buffer is None:
-            raise ValueError("an empty cache has no keys; extend it first")
+            raise ValueError("the cache is empty; extend it first")
         keys, values = (x[..., : self.length, :] for x in (self._buffer.keys, self._buffer.values))
         return KeyValue(keys, values, torch.arange(self.length, device=keys.device))
 
     def extend(self, new: KeyValue) -> "KvCache":
-        """A cache with these keys and values behind the ones so far.
+        """A cache with these keys and values appended.
 
         Raises:
             ValueError: The keys have a gradient, another batch size, or do not start at position `length`.
         """
         if new.keys.requires_grad or new.values.requires_grad:
-            raise ValueError("a cache keeps no gradients: decode under torch.no_grad(), or train without one")
+            raise ValueError(
+                "a KV cache stores no gradients; decode under torch.no_grad(), or train without a cache"
+            )
         self._check_position(new.positions)
         self._check_batch(new.keys.size(0))
         end = self.length + new.length
-        buffer, room = self._buffer, max(1, self.room)
-        while room < end:
-            room *= 2
+        buffer, capacity = self._buffer, max(1, self.capacity)
+        while capacity < end:
+            capacity *= 2
         if buffer is None or buffer.written != self.length or end > buffer.keys.size(-2):
-            buffer = self._copied(new, room)
+            buffer = self._copy_buffer(new, capacity)
         buffer.keys[..., self.length : end, :] = new.keys
         buffer.values[..., self.length : end, :] = new.values
         buffer.written = end
-        return KvCache(end, room, buffer)
+        return KvCache(end, capacity, buffer)
 
     def select(self, rows: Tensor) -> "KvCache":
         """A cache with the sequences `rows` of this one, in that order; repeats allowed."""
@@ -82,34 +84,34 @@ class KvCache:
         keys, values = (x.new_empty(len(rows), *x.shape[1:]) for x in (self._buffer.keys, self._buffer.values))
         keys[..., : self.length, :] = self._buffer.keys[..., : self.length, :].index_select(0, rows)
         values[..., : self.length, :] = self._buffer.values[..., : self.length, :].index_select(0, rows)
-        return KvCache(self.length, self.room, _Buffer(keys, values, self.length))
+        return KvCache(self.length, self.capacity, _Buffer(keys, values, self.length))
 
-    def _copied(self, new: KeyValue, room: int) -> _Buffer:
-        """A buffer of its own, with what this cache holds."""
-        keys, values = (x.new_empty(*x.shape[:-2], room, x.size(-1)) for x in (new.keys, new.values))
+    def _copy_buffer(self, new: KeyValue, capacity: int) -> _Buffer:
+        """A new buffer with the contents of this cache."""
+        keys, values = (x.new_empty(*x.shape[:-2], capacity, x.size(-1)) for x in (new.keys, new.values))
         if self._buffer is not None:
             keys[..., : self.length, :] = self._buffer.keys[..., : self.length, :]
             values[..., : self.length, :] = self._buffer.values[..., : self.length, :]
         return _Buffer(keys, values, self.length)
 
     def _check_position(self, positions: Tensor) -> None:
-        # Not on an accelerator: reading a number from there would make every step wait.
+        # On the CPU only: reading a number from an accelerator would synchronize at every step.
         if positions.device.type == "cpu" and len(positions) and int(positions[0]) != self.length:
             raise ValueError(
-                f"the cache holds {self.length} positions, so the next key is at {self.length}, not at "
+                f"the cache holds {self.length} positions, so the next key has position {self.length}, not "
                 f"{int(positions[0])}; pass start=cache.length to `project_kv`"
             )
 
     def _check_batch(self, sequences: int) -> None:
         if self._buffer is not None and self._buffer.keys.size(0) != sequences:
             raise ValueError(
-                f"the cache holds {self._buffer.keys.size(0)} sentences, the new keys are of {sequences}; "
-                "choose the rows that go on with `select`"
+                f"the cache holds {self._buffer.keys.size(0)} sequences, the new keys are of {sequences}; "
+                "choose the sequences that continue with `select`"
             )
 
 
 class KvCacheStep:
-    """The cache of one layer during one decoding step: `cache` is the old one, after `extend` the new one."""
+    """The cache of one layer during one decoding step; `extend` replaces `cache` by the extended one."""
 
     def __init__(self, cache: KvCache) -> None:
         self.cache = cache

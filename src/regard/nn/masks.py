@@ -1,6 +1,6 @@
 """Attention masks: boolean, True = may attend, as in PyTorch's scaled_dot_product_attention.
 
-Masks made here have a batch axis: (batch or 1, query or 1, key). A mask of two axes is read as (query, key).
+The masks have a batch axis: (batch or 1, query or 1, key). Attention takes a mask of two axes as (query, key).
 """
 
 from functools import reduce
@@ -10,38 +10,62 @@ from torch import Tensor
 
 
 def padding_mask(ids: Tensor, padding: int) -> Tensor:
-    """Attend to the keys that are not padding: (batch, key) ids -> (batch, 1, key)."""
+    """Attend to the keys that are not padding.
+
+    Args:
+        ids: (batch, key).
+        padding: Id of the padding.
+
+    Returns:
+        (batch, 1, key).
+    """
     return (ids != padding).unsqueeze(-2)
 
 
 def length_mask(lengths: Tensor, size: int) -> Tensor:
-    """Attend to the first `lengths` keys of `size`.
+    """Attend to the first `lengths` keys.
 
-    One length a sequence, (batch,), gives (batch, 1, key); one a query, (batch, query), gives
-    (batch, query, key).
+    Args:
+        lengths: Number of valid keys, per sequence (batch,) or per query (batch, query).
+        size: Number of keys.
+
+    Returns:
+        (batch, 1, key), or (batch, query, key) for a length per query.
+
+    Raises:
+        ValueError: The lengths have another number of axes.
     """
     if lengths.dim() not in (1, 2):
-        raise ValueError(
-            f"valid lengths are (batch,) or (batch, query); these have the shape {tuple(lengths.shape)}"
-        )
+        raise ValueError(f"valid lengths are (batch,) or (batch, query), not {tuple(lengths.shape)}")
     if lengths.dim() == 1:
         lengths = lengths.unsqueeze(-1)
     return torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
 
 
 def causal_mask(queries: int, keys: int | None = None, device: torch.device | str | None = None) -> Tensor:
-    """Attend to the own position and those before it: (1, query, key).
+    """Attend to the same and earlier positions.
 
-    With more keys than queries the queries are the last ones, as when earlier keys come from a cache.
+    Args:
+        queries: Number of queries.
+        keys: Number of keys, at least as many; the queries are the last positions, as with a KV cache.
+        device: Device of the mask.
+
+    Returns:
+        (1, query, key).
+
+    Raises:
+        ValueError: There are fewer keys than queries.
     """
     keys = queries if keys is None else keys
     if keys < queries:
-        raise ValueError(f"a causal mask needs a key for each query; {queries} queries, {keys} keys")
+        raise ValueError(
+            f"a causal mask needs at least as many keys as queries; {queries} queries, {keys} keys"
+        )
     mask = torch.ones(queries, keys, dtype=torch.bool, device=device)
     return mask.tril(keys - queries).unsqueeze(0)
 
 
-def combine(*masks: Tensor | None) -> Tensor | None:
+def combine_masks(*masks: Tensor | None) -> Tensor | None:
     """Attend where every mask allows it; None allows everything."""
-    given = [mask for mask in masks if mask is not None]
-    return reduce(torch.logical_and, given) if given else None
+    present = [mask for mask in masks if mask is not None]
+    return reduce(torch.logical_and, present) if present else None

@@ -6,43 +6,53 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-LARGEST = 0.999
-"""Of the cosine schedule, the most noise that one step adds; without a bound its last step would be all."""
+MAX_BETA = 0.999
+"""Upper bound of beta: the last step of the cosine schedule would have 1."""
 
 
-class Noise(nn.Module):
-    """A schedule: after step t a picture is sqrt(signal[t]) of itself and sqrt(1 - signal[t]) of noise."""
+class NoiseSchedule(nn.Module):
+    """After step t an image is sqrt(alphas_cumprod[t]) image + sqrt(1 - alphas_cumprod[t]) noise.
+
+    Args:
+        schedule: "cosine" (Nichol and Dhariwal 2021) or "linear" (Ho et al. 2020).
+        steps: Number of steps.
+    """
 
     def __init__(self, schedule: Literal["cosine", "linear"], steps: int) -> None:
         super().__init__()
-        kept = 1 - added(schedule, steps)
-        self.signal: Tensor
-        self.register_buffer("signal", kept.cumprod(0).float(), persistent=False)
+        alphas = 1 - make_betas(schedule, steps)
+        self.alphas_cumprod: Tensor
+        self.register_buffer("alphas_cumprod", alphas.cumprod(0).float(), persistent=False)
 
     @property
     def steps(self) -> int:
-        return len(self.signal)
+        return len(self.alphas_cumprod)
 
-    def noised(self, pictures: Tensor, times: Tensor, noise: Tensor) -> Tensor:
-        """The pictures (batch, ...) after the steps `times` (batch,), with this noise in them."""
-        signal = self.at(times, pictures)
-        return signal.sqrt() * pictures + (1 - signal).sqrt() * noise
+    def add_noise(self, images: Tensor, times: Tensor, noise: Tensor) -> Tensor:
+        """Images after some steps of the forward process.
 
-    def ratio(self, times: Tensor) -> Tensor:
-        """Signal to noise after the steps `times`."""
-        signal = self.signal[times]
-        return signal / (1 - signal)
+        Args:
+            images: (batch, ...).
+            times: (batch,), the step of each image.
+            noise: As images, standard normal.
 
-    def at(self, times: Tensor, like: Tensor) -> Tensor:
-        """The signal after the steps `times` (batch,), shaped to be multiplied with pictures (batch, ...)."""
-        return self.signal[times].view(-1, *(1,) * (like.dim() - 1))
+        Returns:
+            As images.
+        """
+        alphas_cumprod = self.alphas_cumprod[times].view(-1, *(1,) * (images.dim() - 1))
+        return alphas_cumprod.sqrt() * images + (1 - alphas_cumprod).sqrt() * noise
+
+    def snr(self, times: Tensor) -> Tensor:
+        """Signal-to-noise ratio after the steps `times`."""
+        alphas_cumprod = self.alphas_cumprod[times]
+        return alphas_cumprod / (1 - alphas_cumprod)
 
 
-def added(schedule: Literal["cosine", "linear"], steps: int) -> Tensor:
-    """The variance that each step adds, in double precision: (steps,)."""
-    if schedule == "linear":  # as much in all, however many steps there are: 1000 have 0.0001 to 0.02
+def make_betas(schedule: Literal["cosine", "linear"], steps: int) -> Tensor:
+    """The variance of the noise that each step adds, in double precision: (steps,)."""
+    if schedule == "linear":  # the same total noise for any number of steps; 1000 steps have 0.0001 to 0.02
         scale = 1000 / steps
-        return torch.linspace(1e-4 * scale, 2e-2 * scale, steps, dtype=torch.float64).clamp(max=LARGEST)
+        return torch.linspace(1e-4 * scale, 2e-2 * scale, steps, dtype=torch.float64).clamp(max=MAX_BETA)
     times = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
-    left = torch.cos((times + 0.008) / 1.008 * math.pi / 2) ** 2
-    return (1 - left[1:] / left[:-1]).clamp(max=LARGEST)
+    alphas_cumprod = torch.cos((times + 0.008) / 1.008 * math.pi / 2) ** 2
+    return (1 - alphas_cumprod[1:] / alphas_cumprod[:-1]).clamp(max=MAX_BETA)

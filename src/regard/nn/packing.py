@@ -1,4 +1,4 @@
-"""Packed batches: sequences one after another without padding, as one tensor and their lengths."""
+"""Packed (variable-length) batches: sequences concatenated without padding, and their lengths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Packed:
-    """Sequences of a batch one after another, without padding.
+    """Sequences of a batch, concatenated without padding.
 
     Raises:
-        ValueError: The lengths do not add up to the tokens, or one is negative.
+        ValueError: The lengths do not add up to the number of tokens, or one is negative.
         TypeError: The lengths are not int64 numbers on the CPU.
     """
 
@@ -27,7 +27,7 @@ class Packed:
         lengths = self.lengths
         if lengths.dtype != torch.int64 or lengths.device.type != "cpu" or lengths.dim() != 1:
             raise TypeError(
-                "lengths are (sequences,) int64 on the CPU; these are "
+                "lengths are (sequences,) int64 on the CPU, not "
                 f"{tuple(lengths.shape)} {lengths.dtype} on {lengths.device}"
             )
         total = int(lengths.sum())
@@ -49,7 +49,7 @@ class Packed:
 
     @cached_property
     def offsets(self) -> Tensor:
-        """Where each sequence begins, and where the last one ends (cu_seqlens): (sequences + 1,), int32."""
+        """Start of each sequence, and end of the last one (cu_seqlens): (sequences + 1,), int32."""
         offsets = torch.nn.functional.pad(self.lengths.cumsum(0), (1, 0)).to(torch.int32)
         return offsets.to(self.device, non_blocking=True)
 
@@ -61,34 +61,34 @@ class Packed:
 
     @cached_property
     def nonpad(self) -> Tensor:
-        """Which places of the padded batch are tokens: (sequences, max_length), boolean."""
+        """Which positions of the padded batch are tokens: (sequences, max_length), boolean."""
         nonpad = torch.arange(self.max_length) < self.lengths.unsqueeze(1)
         return nonpad.to(self.device, non_blocking=True)
 
     @cached_property
     def padded_positions(self) -> Tensor:
         """Position of each token in the flattened padded batch: (tokens,)."""
-        # From the lengths, on the CPU: counting on a GPU would have to wait for it.
+        # From the lengths, on the CPU: computing it on a GPU would synchronize.
         starts = torch.arange(self.sequences) * self.max_length - (self.lengths.cumsum(0) - self.lengths)
         positions = starts.repeat_interleave(self.lengths)
         return (positions + torch.arange(len(positions))).to(self.device, non_blocking=True)
 
     def padded(self, fill: float) -> Tensor:
-        """(sequences, max_length, ...), with `fill` behind the end of each sequence."""
+        """The padded batch (sequences, max_length, ...), with `fill` after the end of each sequence."""
         flat = self.values.new_full((self.sequences * self.max_length, *self.values.shape[1:]), fill)
         flat = flat.index_copy(0, self.padded_positions, self.values)
         return flat.view(self.sequences, self.max_length, *self.values.shape[1:])
 
     def repacked(self, x: Tensor) -> "Packed":
-        """The tokens of a padded batch (sequences, max_length, ...) of the same lengths; inverts `padded`."""
+        """The tokens of a padded batch (sequences, max_length, ...): the inverse of `padded`."""
         return self.like(x.flatten(0, 1).index_select(0, self.padded_positions))
 
     def twice(self) -> "Packed":
-        """The same sequences once more after themselves, as R-Drop needs them."""
+        """The sequences repeated twice, as R-Drop needs them."""
         return Packed(torch.cat((self.values, self.values)), torch.cat((self.lengths, self.lengths)))
 
     def split(self) -> tuple[Tensor, ...]:
-        """Each sequence's values by themselves."""
+        """The values of each sequence."""
         return torch.split(self.values, self.lengths.tolist())
 
     def like(self, values: Tensor) -> "Packed":
@@ -101,25 +101,29 @@ class Packed:
         return self if values is self.values else self.like(values)
 
     def pin_memory(self) -> "Packed":
-        """The values in page-locked memory, from which they are copied to a GPU without waiting."""
+        """The values in page-locked memory, for asynchronous copies to a GPU."""
         return self.like(self.values.pin_memory())
 
     @staticmethod
     def from_rows(rows: Sequence[Sequence[int] | np.ndarray]) -> "Packed":
-        """From ids, one list or array for each sequence."""
+        """Pack ids: one list or array for each sequence."""
         values = np.concatenate([np.empty(0, np.int64), *(np.asarray(row, np.int64) for row in rows)])
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         return Packed(torch.from_numpy(values), lengths)
 
     @staticmethod
     def from_padded(x: Tensor, nonpad: Tensor) -> "Packed":
-        """From a batch x (sequences, length, ...) and where it is not padding (sequences, length).
+        """Pack a padded batch.
+
+        Args:
+            x: (sequences, length, ...).
+            nonpad: (sequences, length), True at tokens.
 
         Raises:
-            ValueError: Padding stands before a token of its sequence.
+            ValueError: There is padding before a token of its sequence.
         """
         lengths = nonpad.sum(1).cpu()
         ends = nonpad.long().cummin(1).values.sum(1).cpu()
         if not torch.equal(lengths, ends):
-            raise ValueError("padding stands at the end of a sequence only")
+            raise ValueError("padding is allowed at the end of a sequence only")
         return Packed(x[nonpad], lengths)

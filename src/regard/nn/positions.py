@@ -1,4 +1,4 @@
-"""Position schemes: attention by itself is computed on a set, not on a sequence.
+"""Position schemes: attention without them does not depend on the order of its input.
 
 Five schemes behind one interface. Absolute ones are added to the embeddings (`embed`); the others act inside
 attention: they rotate queries and keys (`rotate`), add to the scores (`bias`) or to the values (`value_bias`).
@@ -14,7 +14,7 @@ class Position(nn.Module):
     """A position scheme; this one encodes nothing. A subclass overrides the methods it needs."""
 
     needs_weights = False
-    """Whether `value_bias` is defined, which needs the weights that only the plain path has."""
+    """Whether `value_bias` is defined, which needs the attention weights; only the plain path computes them."""
 
     def embed(self, x: Tensor, start: int = 0) -> Tensor:
         """Add positions to embeddings (..., length, d_model) whose first token is at `start`."""
@@ -41,18 +41,22 @@ def sinusoids(length: int, size: int, dtype: torch.dtype = torch.float32, start:
     """sin(pos / 10000^(2i/d)) in even components, cos of the same in odd ones: (length, size)."""
     if size % 2:
         raise ValueError(f"sinusoidal positions come in pairs of sine and cosine; the size {size} is odd")
-    # In float64 whatever the result: in float32 the angle of position 10^6 would be off by whole degrees.
+    # In float64 for any dtype: in float32 the angle of position 10^6 would be wrong by several degrees.
     position = torch.arange(start, start + length, dtype=torch.float64).unsqueeze(1)
-    rate = torch.exp(torch.arange(0, size, 2, dtype=torch.float64) * (-math.log(10000.0) / size))
-    angle = position * rate  # (length, size / 2)
+    frequency = torch.exp(torch.arange(0, size, 2, dtype=torch.float64) * (-math.log(10000.0) / size))
+    angle = position * frequency  # (length, size / 2)
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1).to(dtype)
 
 
 class Sinusoidal(Position):
-    """Fixed waves of growing length, added to the embeddings (Vaswani et al. 2017, section 3.5).
+    """Sinusoids of increasing wavelength, added to the embeddings (Vaswani et al. 2017, section 3.5).
 
-    The table is a buffer, not a parameter. It has `prepared` positions; those beyond are
-    computed when needed, so any length works.
+    The table is a buffer, not a parameter. Positions after the first `prepared` ones are computed when needed,
+    so any length works.
+
+    Args:
+        d_model: Size of the embeddings; even.
+        prepared: Number of positions in the table.
     """
 
     def __init__(self, d_model: int, prepared: int = 1024) -> None:
@@ -75,7 +79,12 @@ class Sinusoidal(Position):
 
 
 class Learned(Position):
-    """A trained vector for each of `length` positions, added to the embeddings."""
+    """A trained vector for each position, added to the embeddings.
+
+    Args:
+        d_model: Size of the embeddings.
+        length: Number of positions.
+    """
 
     def __init__(self, d_model: int, length: int) -> None:
         super().__init__()
@@ -94,8 +103,8 @@ class Learned(Position):
     def check_length(self, end: int) -> None:
         if end > self.table.size(0):
             raise ValueError(
-                f"learned positions end at length {self.table.size(0)}, this text reaches length {end}; "
-                "shorten it, or train with more positions or another scheme"
+                f"a sequence of length {end} is longer than the {self.table.size(0)} learned positions; "
+                "shorten it, or train with more positions or another position scheme"
             )
 
 
@@ -103,6 +112,10 @@ class Relative(Position):
     """A trained vector for each distance, added to keys and values (Shaw et al. 2018, eq. 3 and 4).
 
     Distances are clipped to `reach`, so any length works. The vectors are shared by the heads.
+
+    Args:
+        head_size: Size of the vectors.
+        reach: Largest distance that has its own vector.
     """
 
     needs_weights = True
@@ -117,7 +130,7 @@ class Relative(Position):
 
     def bias(self, query: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         check_positions(query, query_positions)
-        # q.(k + a) = q.k + q.a: score each distance once, then look up which one a pair has.
+        # q.(k + a) = q.k + q.a: score each distance once, then gather the score of each pair's distance.
         by_distance = query @ self.keys.T / math.sqrt(query.size(-1))  # (batch, heads, query, distance)
         bucket = self._bucket(query_positions, key_positions)
         return by_distance.gather(-1, bucket.expand(*by_distance.shape[:-1], -1))
@@ -134,14 +147,18 @@ class Relative(Position):
 
 
 class Rotary(Position):
-    """Queries and keys rotated by an angle that grows with their position, so that their product depends on
-    the distance alone (Su et al. 2021, section 3.2). Neighbouring components form the pairs that are rotated.
+    """Queries and keys rotated by an angle proportional to their position, so that their product depends on
+    the distance alone (Su et al. 2021, section 3.2). Adjacent components form the pairs that are rotated.
+
+    Args:
+        head_size: Size of queries and keys; even.
+        base: Base of the frequencies.
     """
 
     def __init__(self, head_size: int, base: float = 10000.0) -> None:
         super().__init__()
         if head_size % 2:
-            raise ValueError(f"rotary positions turn pairs of components; the head size {head_size} is odd")
+            raise ValueError(f"rotary positions rotate pairs of components; the head size {head_size} is odd")
         self.head_size, self.base = head_size, base
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -154,7 +171,7 @@ class Rotary(Position):
 
 
 class Alibi(Position):
-    """A penalty on the scores that grows with the distance, steeper in some heads (Press et al. 2022)."""
+    """A penalty on the scores, linear in the distance, with another slope in each head (Press et al. 2022)."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -168,18 +185,18 @@ class Alibi(Position):
 
 
 def check_positions(x: Tensor, positions: Tensor) -> None:
-    """Refuse vectors (..., length, size) without a position each."""
+    """Raise ValueError unless there is one position for each vector of x (..., length, size)."""
     if len(positions) != x.size(-2):
         raise ValueError(
-            f"{x.size(-2)} vectors need as many positions, not {len(positions)}; where there are more queries "
-            "than keys, give the positions of the queries"
+            f"{len(positions)} positions for {x.size(-2)} vectors; with more queries than keys, "
+            "pass the positions of the queries"
         )
 
 
 def alibi_slopes(heads: int) -> Tensor:
-    """2^(-8/h), 2^(-16/h), ...; for a number of heads that is no power of two, the paper's mixture."""
-    whole = 2 ** math.floor(math.log2(heads))
-    slopes = [2 ** (-8 * i / whole) for i in range(1, whole + 1)]
-    # The rest come from between: every other slope of the series for twice as many heads.
-    slopes += [2 ** (-4 * i / whole) for i in range(1, 2 * (heads - whole), 2)]
+    """2^(-8/h), 2^(-16/h), ...; the paper's mixture if the number of heads is not a power of two."""
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * i / power) for i in range(1, power + 1)]
+    # The remaining heads: every other slope of the series for twice as many heads.
+    slopes += [2 ** (-4 * i / power) for i in range(1, 2 * (heads - power), 2)]
     return torch.tensor(slopes)

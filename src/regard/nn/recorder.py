@@ -10,8 +10,8 @@ from torch import Tensor
 class Recorder:
     """Collects attention weights under names such as `decoder.2.cross`.
 
-    `under` gives a view that adds to the name; a layer calls it with the weights it used. Steps of a
-    decoder that come one after another under one name are joined along the query axis.
+    `under` returns a view that extends the name; a layer calls it with the weights that it used. Consecutive
+    decoding steps under one name are concatenated along the query axis.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Recorder:
         self._name = ""
 
     def under(self, part: str | int) -> "Recorder":
-        """The same record, one level further down: `record.under("decoder").under(2)`."""
+        """A view of this recorder, one level deeper: `record.under("decoder").under(2)`."""
         view = Recorder()
         view._steps = self._steps
         view._name = f"{self._name}.{part}" if self._name else str(part)
@@ -28,7 +28,7 @@ class Recorder:
     def __call__(self, weights: Tensor) -> None:
         """Record weights (batch, heads, query, key) under this view's name."""
         if not self._name:
-            raise ValueError("a recorder stores weights under a name: use recorder.under(name)")
+            raise ValueError("a recorder stores weights under a name; use recorder.under(name)")
         self._steps.setdefault(self._name, []).append(weights.detach())
 
     @property
@@ -39,11 +39,11 @@ class Recorder:
     def __getitem__(self, name: str) -> Tensor:
         """The weights of one layer: (batch, heads, query, key)."""
         if name not in self._steps:
-            known = ", ".join(self.names) or "none"
-            raise KeyError(f"no attention was recorded as {name!r}; recorded: {known}")
+            recorded = ", ".join(self.names) or "none"
+            raise KeyError(f"no attention was recorded as {name!r}; recorded: {recorded}")
         steps = self._steps[name]
         keys = max(step.size(-1) for step in steps)
-        # An earlier step had fewer keys: the later ones had weight 0 for it.
+        # An earlier step had fewer keys: later keys have weight 0 in it.
         padded = [torch.nn.functional.pad(step, (0, keys - step.size(-1))) for step in steps]
         return torch.cat(padded, dim=-2)
 
@@ -51,7 +51,7 @@ class Recorder:
         return name in self._steps
 
     def numpy(self) -> dict[str, np.ndarray]:
-        """Every head by its full name, `decoder.2.cross.head3`: (batch, query, key) arrays."""
+        """Arrays (batch, query, key) of every head, by its full name such as `decoder.2.cross.head3`."""
         return {
             f"{name}.head{head}": weights[:, head].float().cpu().numpy()
             for name, weights in self.items()

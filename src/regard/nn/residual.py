@@ -14,8 +14,14 @@ Placement = Literal["pre", "post"]
 class Residual(nn.Module):
     """Residual connection with dropout and pre- or post-LayerNorm.
 
-    "post": LayerNorm(x + f(x)), as Vaswani et al. 2017; needs a warm-up. "pre": x + f(LayerNorm(x)); does not,
-    but the last layer's output still needs a norm.
+    "post": LayerNorm(x + f(x)), as Vaswani et al. 2017; training needs a warm-up. "pre": x + f(LayerNorm(x));
+    it does not, but the last layer's output needs a final norm.
+
+    Args:
+        sublayer: f, which returns the shape of its input.
+        norm: The LayerNorm.
+        placement: "pre" or "post".
+        dropout: Dropout probability of the sublayer's output.
 
     Raises:
         ValueError: The placement is neither "pre" nor "post".
@@ -26,27 +32,27 @@ class Residual(nn.Module):
     ) -> None:
         super().__init__()
         if placement not in ("pre", "post"):
-            raise ValueError(f"a norm stands 'pre' or 'post' its sublayer, not {placement!r}")
+            raise ValueError(f"norm placement is 'pre' or 'post', not {placement!r}")
         self.sublayer, self.norm, self.placement = sublayer, norm, placement
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, *args: Any, **options: Any) -> Tensor:
-        """x (batch, length, d_model) -> the same shape; the rest is passed to the sublayer."""
+        """x (batch, length, d_model) -> the same shape; other arguments are passed to the sublayer."""
         if self.placement == "pre":
             return x + cast(Tensor, self.dropout(self.sublayer(self.norm(x), *args, **options)))
         return cast(Tensor, self.norm(x + self.dropout(self.sublayer(x, *args, **options))))
 
     @property
     def attention(self) -> Attention:
-        """The attention in this residual connection: cross-attention itself, or what self-attention wraps."""
+        """The attention module: the sublayer itself, or the one that `SelfAttention` wraps."""
         inner = getattr(self.sublayer, "attention", self.sublayer)
         if not isinstance(inner, Attention):
-            raise TypeError(f"this residual connection holds a {type(inner).__name__}, not attention")
+            raise TypeError(f"the sublayer is a {type(inner).__name__}, not attention")
         return inner
 
 
 class SelfAttention(nn.Module):
-    """Attention of a sequence to itself; with a cache, of its new tokens to the earlier ones too."""
+    """Attention of a sequence to itself; with a KV cache, of new tokens to earlier ones and themselves."""
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
@@ -66,7 +72,7 @@ class SelfAttention(nn.Module):
         """x (batch, length, d_model) -> the same shape.
 
         Args:
-            source: (batch, key, d_model), the whole sequence where x is only its first tokens.
+            source: (batch, key, d_model), the whole sequence, if x is only its first tokens.
             mask, bias, record, stats: As for `Attention.forward`.
             cache: Extended by the keys and values of x.
         """

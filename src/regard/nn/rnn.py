@@ -1,7 +1,7 @@
-"""Sequence to sequence with recurrent networks: no attention (Sutskever et al. 2014), Bahdanau's, Luong's.
+"""Recurrent encoder-decoders: without attention (Sutskever et al. 2014), Bahdanau's and Luong's.
 
-One encoder; three decoders, each a few lines that follow their paper. They differ in the order: Bahdanau
-attends with the previous state and then updates it, Luong updates the state and then attends with the new one.
+One encoder and three decoders, which follow their papers. They differ in the order: Bahdanau's attends with the
+previous state and then updates it, Luong's updates the state and then attends with the new one.
 """
 
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from regard.nn.seq2seq import Seq2SeqModel
 
 @dataclass(frozen=True)
 class RnnState:
-    """State of the decoder for each sequence of the batch; its size never grows."""
+    """State of the decoder for each sequence of the batch; its size does not grow."""
 
     layers: list[LayerState]
     memory: KeyValue | None = None
-    """Keys and values of the encoder's states, where the decoder has attention."""
+    """Keys and values of the encoder's states, if the decoder has attention."""
     mask: Tensor | None = None  # (batch, 1, source); None when nothing is padding
     fed: Tensor | None = None
-    """The attentional vector (batch, hidden) of the step before, where it is fed in."""
+    """The attentional vector (batch, hidden) of the previous step, with input feeding."""
 
     @property
     def top(self) -> Tensor:
@@ -83,13 +83,13 @@ class Rnn(Seq2SeqModel):
         return cast(Tensor, self.dropout(hidden))
 
     def start(self, source: Tensor) -> RnnState:
-        """Encode; the encoder's last state is the decoder's first."""
+        """Encode the source; the encoder's last state is the decoder's first."""
         nonpad = source != self.padding
         lengths = None if bool(nonpad.all()) else nonpad.sum(1)
-        ids = reversed_within(source, lengths) if self.reverse else source
+        ids = reverse_sequences(source, lengths) if self.reverse else source
         encoded, last = self.encoder(self.dropout(self.source_embedding(ids)), lengths)
-        if self.reverse:  # attention has the order of the source again
-            encoded = reversed_within(encoded, lengths)
+        if self.reverse:  # attention weights are in the order of the source
+            encoded = reverse_sequences(encoded, lengths)
         mask = None if lengths is None else padding_mask(source, self.padding)
         return self.decoder.begin(self.bridge(last), encoded, mask)
 
@@ -101,9 +101,9 @@ class Rnn(Seq2SeqModel):
 
 
 class Bridge(nn.Module):
-    """The encoder's last states as the decoder's first: unchanged where sizes agree, else projected.
+    """The encoder's last states as the decoder's first: unchanged if the sizes agree, else projected.
 
-    A projected state goes through tanh, as a state does; a projected LSTM cell does not.
+    A projected hidden state goes through tanh, as in an RNN; a projected LSTM cell does not.
     """
 
     def __init__(self, config: RnnConfig) -> None:
@@ -124,10 +124,14 @@ class Bridge(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Decoder without attention: all it has of the source is its first state."""
+    """Decoder without attention: its only input from the source is its first state.
+
+    Args:
+        config: Sizes and settings.
+        fed: Size of the vector that each step takes in addition to the embedding: [fed; embedding].
+    """
 
     def __init__(self, config: RnnConfig, fed: int = 0) -> None:
-        """`fed` is the size of the vector that each step takes besides the embedding: [fed; embedding]."""
         super().__init__()
         self.fed = fed
         self.rnn = Recurrent(
@@ -139,13 +143,13 @@ class Decoder(nn.Module):
         return RnnState(layers)
 
     def project(self, embedded: Tensor) -> Tensor:
-        """The embeddings' part of the gates, for one step or for all: (..., embedding) -> (..., gates)."""
+        """The contribution of the embeddings to the gates: (..., embedding) -> (..., gates)."""
         return self.rnn.project(embedded, self.fed)
 
     def forward(self, embedded: Tensor, state: RnnState, record: Recorder | None = None) -> Tensor:
         """All steps, teacher-forced: (batch, target, embedding) -> (batch, target, hidden)."""
-        written, _ = self.rnn(embedded, None, state.layers)
-        return cast(Tensor, written)
+        hidden, _ = self.rnn(embedded, None, state.layers)
+        return cast(Tensor, hidden)
 
     def step(self, gates: Tensor, state: RnnState, record: Recorder | None = None) -> tuple[Tensor, RnnState]:
         """One step: s_t = RNN(y_{t-1}, s_{t-1}); returns (batch, hidden) and a new state."""
@@ -153,20 +157,20 @@ class Decoder(nn.Module):
         return top, replace(state, layers=layers)
 
     def step_by_step(self, embedded: Tensor, state: RnnState, record: Recorder | None) -> Tensor:
-        """All steps one after another, where a step depends on the result of the previous one."""
-        written = []
+        """All steps in sequence, if a step depends on the result of the previous one."""
+        outputs = []
         for gates in self.project(embedded).unbind(1):
             hidden, state = self.step(gates, state, record)
-            written.append(hidden)
-        return torch.stack(written, dim=1)
+            outputs.append(hidden)
+        return torch.stack(outputs, dim=1)
 
 
-class Attentive(Decoder):
-    """Decoder with attention to every state of the encoder."""
+class AttentionDecoder(Decoder):
+    """Decoder with attention to all states of the encoder; base of Bahdanau's and Luong's."""
 
     def __init__(self, config: RnnConfig, fed: int = 0) -> None:
         super().__init__(config, fed)
-        self.attention = Attention(score_of(config))
+        self.attention = Attention(encoder_score(config))
 
     def begin(self, layers: list[LayerState], encoded: Tensor, mask: Tensor | None) -> RnnState:
         return RnnState(layers, self.attention.project_kv(encoded), mask)
@@ -178,7 +182,7 @@ class Attentive(Decoder):
         return cast(Tensor, attended)
 
 
-class Bahdanau(Attentive):
+class BahdanauDecoder(AttentionDecoder):
     """Attend with the previous state, then update it (Bahdanau et al. 2015).
 
     c_t from s_{t-1}; s_t = RNN([c_t; y_{t-1}], s_{t-1}). At the first step s_0 is the encoder's last state.
@@ -195,11 +199,11 @@ class Bahdanau(Attentive):
         return super().step(gates + self.rnn.project(context), state)
 
 
-class Luong(Attentive):
+class LuongDecoder(AttentionDecoder):
     """Update the state, then attend with the new one (Luong et al. 2015).
 
-    s_t = RNN(y_{t-1}, s_{t-1}); c_t from s_t; the attentional vector tanh(W_c [c_t; s_t]) goes to the output,
-    and with input feeding into the next step as well.
+    s_t = RNN(y_{t-1}, s_{t-1}); c_t from s_t; the attentional vector tanh(W_c [c_t; s_t]) is the output, and
+    with input feeding also an input of the next step.
     """
 
     def __init__(self, config: RnnConfig) -> None:
@@ -214,7 +218,7 @@ class Luong(Attentive):
     def forward(self, embedded: Tensor, state: RnnState, record: Recorder | None = None) -> Tensor:
         if self.fed:
             return self.step_by_step(embedded, state, record)
-        # The attention's result does not enter the recurrence: all steps can attend at once.
+        # Without input feeding the recurrence does not depend on attention: all steps attend at once.
         return self.attentional(super().forward(embedded, state), state, record)
 
     def step(self, gates: Tensor, state: RnnState, record: Recorder | None = None) -> tuple[Tensor, RnnState]:
@@ -225,7 +229,7 @@ class Luong(Attentive):
         return vector, replace(state, fed=vector) if self.fed else state
 
     def attentional(self, states: Tensor, state: RnnState, record: Recorder | None) -> Tensor:
-        """tanh(W_c [c; s]) for states s (batch, steps, hidden)."""
+        """Attentional vectors tanh(W_c [c; s]) for states s (batch, steps, hidden)."""
         context = self.context(states, state, record)
         return torch.tanh(self.combine(torch.cat([context, states], dim=-1)))
 
@@ -235,19 +239,19 @@ def make_decoder(config: RnnConfig) -> Decoder:
         case "none":
             return Decoder(config)
         case "bahdanau":
-            return Bahdanau(config)
+            return BahdanauDecoder(config)
         case "luong":
-            return Luong(config)
+            return LuongDecoder(config)
 
 
-def score_of(config: RnnConfig) -> Score:
+def encoder_score(config: RnnConfig) -> Score:
     """The score between the decoder's state and the encoder's states."""
     assert config.score is not None
     return make_score(config.score, config.hidden, config.encoder_size, config.score_size)
 
 
-def reversed_within(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sequence of (batch, time, ...) in reverse order; padding stays where it is."""
+def reverse_sequences(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sequence of (batch, time, ...) in reverse order; padding stays at the end."""
     if lengths is None:
         return x.flip(1)
     position = torch.arange(x.size(1), device=x.device)

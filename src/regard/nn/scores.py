@@ -1,7 +1,7 @@
-"""Score functions: how well a key fits a query, the one part in which the attention papers differ.
+"""Score functions: how well a key matches a query.
 
 Every score maps queries (..., query, size) and keys (..., key, size) to (..., query, key). `prepare` computes
-the part that depends on the keys alone once, so that a decoder pays for it once.
+the part that depends on the keys alone, which a decoder does once per sequence.
 """
 
 import math
@@ -35,16 +35,16 @@ class Score(nn.Module):
 
 
 def check_equal_sizes(query: Tensor, keys: Tensor, score: str = "dot") -> None:
-    """Refuse an inner product of vectors that do not have the same length."""
+    """Raise ValueError unless queries and keys have the same size."""
     if query.size(-1) != keys.size(-1):
         raise ValueError(
-            f"a {score} score needs queries and keys of equal size; queries have {query.size(-1)}, "
-            f"keys have {keys.size(-1)} (General, Additive and Concat take unequal sizes)"
+            f"a {score} score needs queries and keys of the same size; queries have {query.size(-1)}, "
+            f"keys have {keys.size(-1)} (General, Additive and Concat allow different sizes)"
         )
 
 
 class Dot(Score):
-    """The plain inner product q.k (Luong et al. 2015, eq. 8)."""
+    """Inner product q.k (Luong et al. 2015, eq. 8)."""
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
         check_equal_sizes(query, prepared)
@@ -52,7 +52,7 @@ class Dot(Score):
 
 
 class ScaledDot(Dot):
-    """The inner product over sqrt(d): keeps its variance at 1 whatever d is (Vaswani et al. 2017, eq. 1)."""
+    """q.k / sqrt(d), whose variance is 1 for any size d (Vaswani et al. 2017, eq. 1)."""
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
         # Scaling the query costs query x d, scaling the result query x key.
@@ -60,7 +60,7 @@ class ScaledDot(Dot):
 
 
 class General(Score):
-    """q^T W k: a learned bilinear form; sizes may differ (Luong et al. 2015, eq. 8)."""
+    """q^T W k: a learned bilinear form; the sizes may differ (Luong et al. 2015, eq. 8)."""
 
     def __init__(self, query_size: int, key_size: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class General(Score):
 
 
 class Additive(Score):
-    """w_v^T tanh(W_q q + W_k k): a small network on both; sizes may differ (Bahdanau et al. 2015)."""
+    """w_v^T tanh(W_q q + W_k k); the sizes may differ (Bahdanau et al. 2015)."""
 
     def __init__(self, query_size: int, key_size: int, hidden: int) -> None:
         super().__init__()
@@ -87,14 +87,14 @@ class Additive(Score):
         return cast(Tensor, self.key(keys))  # (..., key, hidden)
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
-        both = self.query(query).unsqueeze(-2) + prepared.unsqueeze(-3)  # (..., query, key, hidden)
-        return cast(Tensor, self.value(torch.tanh(both)).squeeze(-1))
+        hidden = self.query(query).unsqueeze(-2) + prepared.unsqueeze(-3)  # (..., query, key, hidden)
+        return cast(Tensor, self.value(torch.tanh(hidden)).squeeze(-1))
 
 
 class Concat(Score):
-    """v^T tanh(W [h; s]) with h the key and s the query: one matrix over both, side by side.
+    """v^T tanh(W [h; s]), where h is the key and s the query (Luong et al. 2015, eq. 8); the sizes may differ.
 
-    W [h; s] is W_h h + W_s s, so W is split instead of concatenating every pair.
+    W [h; s] is computed as W_h h + W_s s, without concatenating every pair.
     """
 
     def __init__(self, query_size: int, key_size: int, hidden: int) -> None:
@@ -109,15 +109,16 @@ class Concat(Score):
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
         projected = functional.linear(query, self.weight[:, self.key_size :])  # (..., query, hidden)
-        both = projected.unsqueeze(-2) + prepared.unsqueeze(-3)  # (..., query, key, hidden)
-        return cast(Tensor, self.value(torch.tanh(both)).squeeze(-1))
+        hidden = projected.unsqueeze(-2) + prepared.unsqueeze(-3)  # (..., query, key, hidden)
+        return cast(Tensor, self.value(torch.tanh(hidden)).squeeze(-1))
 
 
 class Gaussian(Score):
     """-|(q - k) w|^2 / 2: softmax over it is Nadaraya-Watson kernel regression with a Gaussian kernel.
 
-    `w` is one number: 1 is the textbook's kernel, 0 averages all values, a larger one gives sharper weights.
-    With `learned=True` it is trained.
+    Args:
+        sharpness: The number w: 0 averages all values, larger numbers give sharper weights.
+        learned: Whether w is trained.
     """
 
     def __init__(self, sharpness: float = 1.0, *, learned: bool = False) -> None:
@@ -130,14 +131,14 @@ class Gaussian(Score):
             self.register_buffer("sharpness", start)
 
     def compare(self, query: Tensor, prepared: Tensor) -> Tensor:
-        gap = (query.unsqueeze(-2) - prepared.unsqueeze(-3)) * self.sharpness  # (..., query, key, size)
-        return -gap.square().sum(-1) / 2
+        difference = (query.unsqueeze(-2) - prepared.unsqueeze(-3)) * self.sharpness  # (..., query, key, size)
+        return -difference.square().sum(-1) / 2
 
 
 class Cosine(Score):
     """s q.k / (|q| |k|): the cosine of the angle between query and key, times a scale s (Henry et al. 2020).
 
-    Lengths do not matter: no score exceeds s, however large the vectors become. A vector of zeros scores 0.
+    The lengths of the vectors have no effect, so no score exceeds s. A vector of zeros scores 0.
 
     Args:
         scale: The inverse of the softmax's temperature.
@@ -167,12 +168,12 @@ SCORES: dict[ScoreName, Callable[[int, int, int], Score]] = {
     "general": lambda query_size, key_size, hidden: General(query_size, key_size),
     "additive": Additive,
     "concat": Concat,
-    # -|q - k|^2 / (2 sqrt(d)) at first, so that its variance does not grow with the size.
+    # Initially -|q - k|^2 / (2 sqrt(d)), so that the variance does not grow with the size.
     "gaussian": lambda query_size, key_size, hidden: Gaussian(key_size**-0.25, learned=True),
-    # sqrt(d) at first, so that its variance is that of the scaled dot product.
+    # Initially a scale of sqrt(d), so that the variance is that of the scaled dot product.
     "cosine": lambda query_size, key_size, hidden: Cosine(math.sqrt(key_size), learned=True),
 }
-"""From the sizes of queries, of keys and of the network inside to a score."""
+"""Score functions by name; each entry takes the sizes of queries, of keys and of the hidden layer."""
 
 
 def make_score(name: ScoreName, query_size: int, key_size: int = 0, hidden: int = 0) -> Score:
@@ -181,7 +182,7 @@ def make_score(name: ScoreName, query_size: int, key_size: int = 0, hidden: int 
     Args:
         name: One of `SCORES`.
         query_size: Size of a query.
-        key_size: Size of a key, as a query's unless given.
-        hidden: Size of the network in an additive or concat score, as a query's unless given.
+        key_size: Size of a key; 0: as a query's.
+        hidden: Size of the hidden layer of an additive or concat score; 0: as a query's.
     """
     return SCORES[name](query_size, key_size or query_size, hidden or query_size)

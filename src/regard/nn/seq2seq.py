@@ -1,5 +1,6 @@
-"""Sequence-to-sequence models: embeddings and output layer, interfaces for training and decoding."""
+"""Sequence-to-sequence models: embeddings, output layer, and the interfaces for training and decoding."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -7,8 +8,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.nn.embeddings import ScaledEmbedding
 from regard.nn.recorder import Recorder
+
+
+class ScaledEmbedding(nn.Module):
+    """Token embeddings times sqrt(d_model) (Vaswani et al. 2017, section 3.4).
+
+    The initial standard deviation of the table is d_model^-0.5: the scaled vectors have components of variance
+    1, and the same table as the output projection gives logits of moderate size.
+
+    Args:
+        vocabulary: Number of ids.
+        d_model: Size of the vectors.
+        padding: Id whose vector is zero and gets no gradient, if any.
+    """
+
+    def __init__(self, vocabulary: int, d_model: int, padding: int | None = None) -> None:
+        super().__init__()
+        self.padding = padding
+        self.scale = math.sqrt(d_model)
+        self.weight = nn.Parameter(nn.init.normal_(torch.empty(vocabulary, d_model), std=d_model**-0.5))
+        if padding is not None:
+            nn.init.zeros_(self.weight.data[padding])
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids (...) -> (..., d_model)."""
+        return functional.embedding(ids, self.weight, padding_idx=self.padding) * self.scale
 
 
 class Seq2SeqModel(nn.Module):
@@ -17,7 +42,8 @@ class Seq2SeqModel(nn.Module):
     A model adds encoder and decoder: `hidden` for training, `start` and `next_hidden` for decoding.
 
     Args:
-        share: Which embeddings are tied: source, target and output; target and output; none.
+        tie_embeddings: Which weights are one table: "all": source, target and output; "output": target and
+            output.
         embedding: Size of the embeddings.
         width: Size of the hidden states that the output layer takes.
         source_vocabulary, target_vocabulary: Number of ids.
@@ -63,15 +89,15 @@ class Seq2SeqModel(nn.Module):
         raise NotImplementedError
 
     def start(self, source: Tensor) -> Any:
-        """Encode the source ids (batch, length); returns the state before the first token."""
+        """Encode the source ids (batch, length) and return the state before the first token."""
         raise NotImplementedError
 
     def next_hidden(self, tokens: Tensor, state: Any, record: Recorder | None = None) -> tuple[Tensor, Any]:
-        """One token each (batch,) -> hidden states of the next (batch, width), and a new state."""
+        """One token per sequence (batch,) -> hidden states of the next (batch, width), and a new state."""
         raise NotImplementedError
 
     def step(self, tokens: Tensor, state: Any, record: Recorder | None = None) -> tuple[Tensor, Any]:
-        """One token for each sentence (batch,) -> scores of the next (batch, vocabulary), and a new state."""
+        """One token per sequence (batch,) -> scores of the next (batch, vocabulary), and a new state."""
         hidden, state = self.next_hidden(tokens, state, record)
         return self.scores(hidden), state
 
@@ -81,20 +107,20 @@ class Seq2SeqModel(nn.Module):
 
 
 class State(Protocol):
-    """Everything a decoder needs between two steps; it is never changed, and no module stores any of it."""
+    """State of a decoder between two steps; immutable, and not stored in a module."""
 
     def select(self, rows: Tensor) -> Self:
-        """The state of the sentences `rows`, in that order; repeats allowed."""
+        """The state of the sequences `rows`, in that order; repeats allowed."""
 
 
 class Decodable(Protocol):
-    """A model that generates token by token: RNN, Transformer or GPT."""
+    """A model that generates token by token, such as an RNN, a Transformer or a GPT."""
 
     def start(self, source: Tensor) -> State:
-        """Encode the source ids (batch, length); returns the state before the first token."""
+        """Encode the source ids (batch, length) and return the state before the first token."""
 
     def step(self, tokens: Tensor, state: State, record: Recorder | None = None) -> tuple[Tensor, State]:
-        """One token each (batch,) -> scores of the next (batch, vocabulary), and a new state.
+        """One token per sequence (batch,) -> scores of the next (batch, vocabulary), and a new state.
 
         The old state stays valid: it may be stepped again, by other tokens.
         """

@@ -41,7 +41,7 @@ class Transformer(Seq2SeqModel):
         hidden = self.decoder(
             self.target_embedding(target),
             encoded,
-            # Padding stands at the end, so the causal mask hides it from every token.
+            # Padding is at the end only, so the causal mask hides it from every token.
             mask=causal_mask(target.size(1), device=target.device),
             source_mask=source_mask,
             record=record and record.under("decoder"),
@@ -58,7 +58,7 @@ class Transformer(Seq2SeqModel):
         )
 
     def start(self, source: Tensor) -> "TransformerState":
-        """Encode, and project the keys and values of cross-attention."""
+        """Encode the source, and project the keys and values of cross-attention."""
         mask: Tensor | None = padding_mask(source, self.padding)
         assert mask is not None
         encoded = self.encode(source, mask)
@@ -78,7 +78,7 @@ class Transformer(Seq2SeqModel):
             caches=caches,
             record=record and record.under("decoder"),
         )
-        return hidden.squeeze(1), replace(state, caches=tuple(each.cache for each in caches))
+        return hidden.squeeze(1), replace(state, caches=tuple(step.cache for step in caches))
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class TransformerState:
     def select(self, rows: Tensor) -> "TransformerState":
         return replace(
             self,
-            memory=[each.select(rows) for each in self.memory],
-            caches=tuple(each.select(rows) for each in self.caches),
+            memory=[layer.select(rows) for layer in self.memory],
+            caches=tuple(cache.select(rows) for cache in self.caches),
             mask=None if self.mask is None else self.mask.index_select(0, rows),
         )
 
@@ -105,7 +105,7 @@ class Encoder(nn.Module):
         super().__init__()
         self.position = absolute_position(config)
         self.blocks = EncoderStack(
-            EncoderBlock(shape_of(config), inner_position(config)) for _ in range(config.encoder_layers)
+            EncoderBlock(block_shape(config), inner_position(config)) for _ in range(config.encoder_layers)
         )
         self.norm = last_norm(config)
 
@@ -124,7 +124,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Decoder blocks: a token attends to those before it and to the encoder's output.
+    """Decoder blocks: a token attends to itself, to earlier tokens, and to the encoder's output.
 
     Args:
         config: Sizes and settings.
@@ -136,12 +136,12 @@ class Decoder(nn.Module):
         super().__init__()
         self.position = absolute_position(config)
         self.blocks = nn.ModuleList(
-            DecoderBlock(shape_of(config), inner_position(config), cross=cross) for _ in range(layers)
+            DecoderBlock(block_shape(config), inner_position(config), cross=cross) for _ in range(layers)
         )
         self.norm = last_norm(config)
 
     def project_kv(self, encoded: Tensor) -> list[KeyValue]:
-        """Keys and values of the encoder's output for each block, computed once a sequence."""
+        """Keys and values of the encoder's output for each block, computed once per sequence."""
         return [cast(DecoderBlock, block).project_kv(encoded) for block in self.blocks]
 
     def forward(
@@ -161,7 +161,7 @@ class Decoder(nn.Module):
             source: From `project_kv`, or the encoder's output; None without cross-attention.
             mask: For self-attention.
             source_mask: For cross-attention.
-            caches: One a block; the tokens continue those, and each cache is extended by them.
+            caches: One for each block, which the keys and values of the new tokens extend.
             dropout: Applied to the embeddings with positions.
         """
         x = self.position.embed(embedded, caches[0].length if caches else 0)
@@ -178,7 +178,7 @@ class Decoder(nn.Module):
         return cast(Tensor, self.norm(x))
 
 
-def shape_of(config: TransformerConfig | GptConfig) -> BlockShape:
+def block_shape(config: TransformerConfig | GptConfig) -> BlockShape:
     shape = BlockShape(
         d_model=config.d_model,
         heads=config.heads,
@@ -195,12 +195,14 @@ def shape_of(config: TransformerConfig | GptConfig) -> BlockShape:
 
 
 def last_norm(config: TransformerConfig | GptConfig) -> nn.Module:
-    """A LayerNorm after pre-norm blocks, whose output is not normalized; none after post-norm ones."""
-    return nn.LayerNorm(config.d_model, eps=shape_of(config).epsilon) if config.norm == "pre" else nn.Identity()
+    """A final LayerNorm after pre-norm blocks, whose output is not normalized; none after post-norm blocks."""
+    return (
+        nn.LayerNorm(config.d_model, eps=block_shape(config).epsilon) if config.norm == "pre" else nn.Identity()
+    )
 
 
 def absolute_position(config: TransformerConfig | GptConfig) -> Position:
-    """The position scheme that is added to the embeddings, if it is one of these."""
+    """The position scheme that is added to the embeddings, if the configured one is."""
     match config.position:
         case "sinusoidal":
             return Sinusoidal(config.d_model)
@@ -211,7 +213,7 @@ def absolute_position(config: TransformerConfig | GptConfig) -> Position:
 
 
 def inner_position(config: TransformerConfig | GptConfig) -> Callable[[], Position]:
-    """Makes the position scheme inside one layer's self-attention, if it is one of these."""
+    """Makes the position scheme inside the self-attention of a layer, if the configured one is."""
     size = config.d_model // config.heads
     match config.position:
         case "relative":

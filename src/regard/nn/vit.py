@@ -1,4 +1,4 @@
-"""The Vision Transformer (Dosovitskiy et al. 2021): patches of an image as tokens of a Transformer encoder."""
+"""Vision Transformer (Dosovitskiy et al. 2021): patches of an image as tokens of a Transformer encoder."""
 
 from dataclasses import replace
 from typing import cast
@@ -15,22 +15,22 @@ from regard.nn.token_reduction import Merging, Pruning, ReducedTokens, Reducer, 
 
 
 class Vit(nn.Module):
-    """Patch embeddings, a class token unless the mean represents the image, positions, pre-norm blocks."""
+    """Patch embeddings, position embeddings, an optional class token, and pre-norm encoder blocks."""
 
     def __init__(self, config: VitConfig) -> None:
         super().__init__()
         self.config = config
         self.mean: Tensor
-        self.spread: Tensor
-        for name in ("mean", "spread"):
+        self.std: Tensor
+        for name in ("mean", "std"):
             numbers = torch.tensor(getattr(config, name)).view(-1, 1, 1)
             self.register_buffer(name, numbers, persistent=False)
         self.patch_embedding = nn.Linear(config.channels * config.patch**2, config.d_model)
-        with_class = config.read == "class"
+        with_class = config.pooling == "class"
         self.class_embedding = nn.Parameter(torch.zeros(config.d_model)) if with_class else None
-        self.position_embedding = position_of(config)
+        self.position_embedding = make_position(config)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = EncoderStack(EncoderBlock(shape_of(config)) for _ in range(config.layers))
+        self.blocks = EncoderStack(EncoderBlock(block_shape(config)) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.d_model, eps=config.epsilon)
         self.reduction: Merging | Pruning | None = None
         """Token reduction from block to block; not used while attention is recorded."""
@@ -46,7 +46,7 @@ class Vit(nn.Module):
             record: Collects attention weights; turns token reduction off.
 
         Returns:
-            (images, d_model), normalized: of the class token, or the mean of the patches.
+            (images, d_model), after the final LayerNorm: of the class token, or the mean of the patches.
         """
         if record is None and self.reduction is not None:
             tokens = self.reduced(pixels, self.reduction)
@@ -58,7 +58,7 @@ class Vit(nn.Module):
 
     @property
     def by_class(self) -> bool:
-        """Whether the class token represents the image, not the mean of the patches."""
+        """Whether the class token represents the image; otherwise it is the mean of the patches."""
         return self.class_embedding is not None
 
     def reduced(self, pixels: Tensor, reducer: Reducer) -> ReducedTokens:
@@ -78,11 +78,11 @@ class Vit(nn.Module):
         """
         config = self.config
         if pixels.shape[1:] != (config.channels, config.height, config.width):
-            wanted = f"{config.channels} x {config.height} x {config.width}"
+            allowed = f"{config.channels} x {config.height} x {config.width}"
             raise ValueError(
-                f"an image is {wanted} for this model, not {' x '.join(map(str, pixels.shape[1:]))}"
+                f"images of this model are {allowed}, not {' x '.join(map(str, pixels.shape[1:]))}"
             )
-        x = self.patch_embedding(patches(pixels.sub(self.mean).div_(self.spread), config.patch))
+        x = self.patch_embedding(patches(pixels.sub(self.mean).div_(self.std), config.patch))
         if self.class_embedding is not None:
             x = torch.cat([self.class_embedding.expand(len(x), 1, -1), x], 1)
         return self.position_embedding.embed(x)
@@ -120,13 +120,13 @@ class VitClassifier(nn.Module):
 
 
 class Sinusoidal2d(Position):
-    """Sinusoids of the row in one half of a vector and of the column in the other; a class token has zeros."""
+    """Sinusoids of the row in one half of a vector and of the column in the other; zeros for a class token."""
 
-    def __init__(self, d_model: int, rows: int, columns: int, before: int) -> None:
+    def __init__(self, d_model: int, rows: int, columns: int, class_tokens: int) -> None:
         super().__init__()
-        down = sinusoids(rows, d_model // 2).repeat_interleave(columns, 0)
-        across = sinusoids(columns, d_model // 2).repeat(rows, 1)
-        table = torch.cat([torch.zeros(before, d_model), torch.cat([down, across], 1)])
+        of_row = sinusoids(rows, d_model // 2).repeat_interleave(columns, 0)
+        of_column = sinusoids(columns, d_model // 2).repeat(rows, 1)
+        table = torch.cat([torch.zeros(class_tokens, d_model), torch.cat([of_row, of_column], 1)])
         self.table: Tensor
         self.register_buffer("table", table, persistent=False)
 
@@ -135,19 +135,21 @@ class Sinusoidal2d(Position):
 
 
 def patches(pixels: Tensor, size: int) -> Tensor:
-    """(images, channels, height, width) -> (images, patches, channels * size * size), row by row."""
+    """Images (images, channels, height, width) -> patches (images, patches, channels * size * size)."""
     images, channels, height, width = pixels.shape
     cut = pixels.view(images, channels, height // size, size, width // size, size)
     return cut.permute(0, 2, 4, 1, 3, 5).reshape(images, -1, channels * size * size)
 
 
-def position_of(config: VitConfig) -> Position:
+def make_position(config: VitConfig) -> Position:
     if config.position == "learned":
         return Learned(config.d_model, config.tokens)
-    return Sinusoidal2d(config.d_model, config.rows, config.columns, before=int(config.read == "class"))
+    return Sinusoidal2d(
+        config.d_model, config.rows, config.columns, class_tokens=int(config.pooling == "class")
+    )
 
 
-def shape_of(config: VitConfig) -> BlockShape:
+def block_shape(config: VitConfig) -> BlockShape:
     return BlockShape(
         d_model=config.d_model,
         heads=config.heads,

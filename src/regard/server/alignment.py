@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
 
 MIN_WEIGHT = 0.01
 """Smaller weights are left out: they would not be visible."""
@@ -20,7 +20,7 @@ class Alignment:
 
 def word_alignment(maps: AttentionMaps) -> Alignment:
     """The alignment of one sentence, without the end tokens."""
-    layer = maps.layers[maps.aligning].in_words()
+    layer = maps.layers[maps.alignment_layer].in_words()
     weights = layer.weights.mean(0)[:-1, :-1]
     links = [
         (target, source, round(float(weight), 4))
@@ -28,7 +28,7 @@ def word_alignment(maps: AttentionMaps) -> Alignment:
         for source, weight in enumerate(row)
         if weight >= MIN_WEIGHT
     ]
-    return Alignment(list(layer.right.words[:-1]), list(layer.left.words[:-1]), links)
+    return Alignment(list(layer.keys.words[:-1]), list(layer.queries.words[:-1]), links)
 
 
 def concatenate(alignments: Sequence[Alignment]) -> Alignment:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from regard.decoding import Policy
+from regard.decoding import LengthPolicy
 from regard.limits import SERVER_MAX_BEAM, SERVER_MAX_TOKENS
 
 MAX_TEXTS = 128
@@ -64,7 +64,7 @@ class TranslateRequest(RequestBody):
         default=1, description=f"a whole number from 1 to {SERVER_MAX_BEAM}: translations per text"
     )
     attention: bool = Field(default=False, description="true or false: whether to return the word alignment")
-    long: Policy = Field(
+    long: LengthPolicy = Field(
         default="split",
         description='"split", "cut" or "refuse": what to do with a text longer than the model allows',
     )

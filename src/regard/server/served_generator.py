@@ -42,11 +42,11 @@ class ServedGenerator(ServedModel[LanguageModel]):
         Raises:
             RegardError: a prompt has unknown characters or is longer than the context window.
         """
-        self.loaded.writer.encoded(prompts)
-        self.loaded.writer.check_stops(config)
+        self.loaded.generator.encode_prompts(prompts)
+        self.loaded.generator.check_stop_strings(config)
 
     def check_attention(self, text: str, target: str | None) -> None:
-        self.loaded.writer.encoded([text + (target or "")])
+        self.loaded.generator.encode_prompts([text + (target or "")])
 
     def cost(self, batch_key: GenerationConfig | StreamJob | AttentionJob) -> float:
         """Time of a text relative to sampling one: the beam size of a search."""
@@ -57,7 +57,7 @@ class ServedGenerator(ServedModel[LanguageModel]):
     ) -> Sequence[Any]:
         match batch_key:
             case GenerationConfig():
-                completions = self.loaded.write(items, batch_key)
+                completions = self.loaded.complete(items, batch_key)
                 self.count(len(completions), sum(completion.tokens for completion in completions))
                 return completions
             case StreamJob():
@@ -69,7 +69,7 @@ class ServedGenerator(ServedModel[LanguageModel]):
         self, config: GenerationConfig, prompt: str, on_piece: Callable[[str], bool]
     ) -> Completion | None:
         """Generate a text piece by piece; None if the callback ended it."""
-        for _, piece, completion in self.loaded.writer.events([prompt], config):
+        for _, piece, completion in self.loaded.generator.stream_batch([prompt], config):
             if piece and not on_piece(piece):
                 return None
             if completion is not None:

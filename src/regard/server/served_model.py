@@ -12,8 +12,8 @@ from regard.server.queue import BatchQueue, Job
 from regard.server.schemas import RequestError, TextModelInfo, TranslatorInfo
 from regard.tasks.loaded_model import TextModel
 from regard.tasks.run_folder import RunFolder
-from regard.viz.page import page
-from regard.viz.payload import AttentionMaps
+from regard.viz.attention_maps import AttentionMaps
+from regard.viz.html_page import attention_page
 
 MAX_CARD_BYTES = 1 << 16
 """Bytes of a model card that are served."""
@@ -125,7 +125,9 @@ class ServedModel(ABC, Generic[Loaded]):
                 f"this text has {weights:,} attention weights, the limit is {MAX_ATTENTION_WEIGHTS:,}; "
                 "use `regard look`, which has no limit"
             )
-        return (page(maps) if job.as_page else json.dumps(maps.as_json(), ensure_ascii=False)).encode()
+        return (
+            attention_page(maps) if job.as_page else json.dumps(maps.as_json(), ensure_ascii=False)
+        ).encode()
 
 
 def model_card(folder: RunFolder) -> str:

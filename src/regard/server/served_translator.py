@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.decoding import BeamSearchConfig, Policy, Translation
-from regard.decoding.fitting import too_long
+from regard.decoding import BeamSearchConfig, LengthPolicy, Translation
+from regard.decoding.length_policy import tokens_if_too_long
 from regard.decoding.translator import TranslatedPart, join_parts
 from regard.errors import RegardError
 from regard.server.alignment import Alignment, concatenate, word_alignment
 from regard.server.schemas import TranslatorInfo
 from regard.server.served_model import AttentionJob, ServedModel
-from regard.tasks.metrics_log import whole_rows
+from regard.tasks.metrics_log import read_complete_rows
 from regard.tasks.translation.model import Translator
 
 MAX_EXAMPLES = 4
@@ -49,14 +49,14 @@ class ServedTranslator(ServedModel[Translator]):
         loaded = self.loaded
         self.examples = example_sentences(loaded)
         source, max_length = loaded.vocabulary.source, loaded.recipe.model.max_length
-        short = (text for text in self.examples if too_long(source, text, max_length) is None)
+        short = (text for text in self.examples if tokens_if_too_long(source, text, max_length) is None)
         maps = loaded.attention(next(short, "."))
         self.has_cross_attention = any(name.endswith("cross") for name in maps.layers)
         loaded.pipeline.freeze()
 
     @property
     def threads(self) -> int:
-        return self.loaded.pipeline.searchers
+        return self.loaded.pipeline.search_threads
 
     def info(self) -> TranslatorInfo:
         data = self.loaded.recipe.data
@@ -76,20 +76,20 @@ class ServedTranslator(ServedModel[Translator]):
         """The batch key of a request."""
         return TranslationJob(self.loaded.options(beam, nbest), attention and self.has_cross_attention)
 
-    def split(self, text: str, number: int, long: Policy) -> SplitText:
+    def split(self, text: str, number: int, long: LengthPolicy) -> SplitText:
         """The text as parts that fit the model; `number` is its line number in error messages and notes.
 
         Raises:
             RegardError: the text is too long, and `long` is "refuse".
         """
         notes: list[str] = []
-        parts = self.loaded.pipeline.parts(text, long, notes.append, number)
+        parts = self.loaded.pipeline.split(text, long, notes.append, number)
         return SplitText(parts, notes[0] if notes else None)
 
     def check_attention(self, text: str, target: str | None) -> None:
         max_length, vocabulary = self.loaded.recipe.model.max_length, self.loaded.vocabulary
         for key, tokenizer, value in (("text", vocabulary.source, text), ("target", vocabulary.target, target)):
-            if (tokens := too_long(tokenizer, value or "", max_length)) is not None:
+            if (tokens := tokens_if_too_long(tokenizer, value or "", max_length)) is not None:
                 raise RegardError(f"the {key} has {tokens} tokens, the model's maximum is {max_length}")
 
     def cost(self, batch_key: TranslationJob | AttentionJob) -> float:
@@ -139,7 +139,7 @@ def join_sentences(text: str, sentences: Sequence[AlignedTranslation]) -> Aligne
 def example_sentences(loaded: Translator) -> list[str]:
     """Short sentences of the last validations, as examples of what the model was trained on."""
     path = loaded.folder.file("metrics.jsonl")
-    rows = reversed(whole_rows(path)) if path.is_file() else ()
+    rows = reversed(read_complete_rows(path)) if path.is_file() else ()
     samples = (sample for row in rows if isinstance(row.get("samples"), list) for sample in row["samples"])
     sources = (sample.get("source") for sample in samples if isinstance(sample, dict))
     texts = (text for text in sources if isinstance(text, str) and text.isprintable())

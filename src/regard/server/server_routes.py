@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from regard.server.metrics import MEDIA_TYPE
 from regard.server.model_registry import ModelRegistry
 from regard.server.schemas import ERRORS, HealthResponse, ModelsResponse, error_response, json_response
-from regard.viz.page import VIEWER
+from regard.viz.html_page import VIEWER
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",

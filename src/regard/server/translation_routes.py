@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from regard.decoding import Policy
+from regard.decoding import LengthPolicy
 from regard.server.alignment import Alignment, word_spans
 from regard.server.model_registry import ModelRegistry
 from regard.server.queue import Job, cancel_on_disconnect
@@ -63,7 +63,7 @@ def translation_routes(registry: ModelRegistry) -> APIRouter:
     return router
 
 
-async def split_all(model: ServedTranslator, texts: Sequence[str], long: Policy) -> list[SplitText]:
+async def split_all(model: ServedTranslator, texts: Sequence[str], long: LengthPolicy) -> list[SplitText]:
     def split() -> list[SplitText]:
         return [model.split(text, number, long) for number, text in enumerate(texts, start=1)]
 

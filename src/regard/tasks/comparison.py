@@ -1,4 +1,4 @@
-"""Runs side by side: size, training, speed and scores on the same sentences, with a paired bootstrap."""
+"""Comparison of translation runs: size, training, speed and scores on the same sentences, paired bootstrap."""
 
 import os
 from collections import Counter
@@ -9,30 +9,29 @@ from typing import Any
 
 from regard.data.corpus import Pair
 from regard.errors import RegardError
-from regard.metrics import Paired, significance
-from regard.tasks.history import History, read_history
-from regard.tasks.metrics_log import NullListener, ProgressListener
+from regard.metrics import PairedBootstrap, paired_bootstrap
+from regard.tasks.metrics_log import NullListener, ProgressListener, TrainingHistory, read_history
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.model import Evaluation, Translator, pairs_of_files
 from regard.tasks.translation.task import is_tokenized
 
-WAY_OUT = "give --source and --target to compare them on sentences of your own"
+HINT = "give --source and --target to compare them on your own sentences"
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRun:
     """One run of a comparison."""
 
     folder: Path
     model: str
     parameters: int
     beam: int
-    history: History | None
-    """Nothing where metrics.jsonl is missing or damaged."""
+    history: TrainingHistory | None
+    """None if metrics.jsonl is missing or damaged."""
     evaluation: Evaluation
-    paired: Paired
-    """Against the first run."""
+    paired: PairedBootstrap
+    """Significance against the first run."""
 
     @property
     def name(self) -> str:
@@ -67,11 +66,11 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs measured on the same sentences; the first is the one the others are tested against."""
+    """Runs measured on the same sentences; the others are tested against the first."""
 
     test_set: str
-    """Where the sentences come from, in words."""
-    runs: list[Compared]
+    """Description of the sentences."""
+    runs: list[ComparedRun]
 
     @property
     def sentences(self) -> int:
@@ -86,7 +85,7 @@ class Comparison:
             "test_set": self.test_set,
             "sentences": self.sentences,
             "signature": self.signature,
-            "runs": [each.as_json() for each in self.runs],
+            "runs": [run.as_json() for run in self.runs],
         }
 
 
@@ -98,52 +97,66 @@ def compare(
     beam: int | None = None,
     listener: ProgressListener | None = None,
 ) -> Comparison:
-    """Translate the same sentences with every run: those of two files, or the test split the runs share.
+    """Translate the same sentences with every run.
 
-    Loss is left out: runs with other vocabularies count other tokens.
+    The loss is not compared: runs with different vocabularies count different tokens.
+
+    Args:
+        runs: Folders of translation runs.
+        source: A file of sentences; default: the test split that the runs share.
+        target: Their references.
+        beam: Beam size; default: that of each run.
+        listener: Receives the progress.
+
+    Raises:
+        RegardError: Fewer than two runs, the same run twice, or runs whose scores cannot be compared.
     """
     listener = listener or NullListener()
-    opened = open_runs([Path(each) for each in runs])
+    opened = open_runs([Path(run) for run in runs])
     first = next(iter(opened.values())).recipe
     pairs = pairs_of_files(source, target)
-    test_set = name_of_split(first) if pairs is None else f"{source} and {target}"
+    test_set = split_name(first) if pairs is None else f"{source} and {target}"
     if pairs is None:
-        pairs = shared_split(opened)
-    check_scores_mean_the_same(opened, pairs)
-    evaluations = [measured(name, loaded, pairs, beam, listener) for name, loaded in opened.items()]
-    tested = significance(
+        pairs = shared_test_split(opened)
+    check_comparable(opened, pairs)
+    evaluations = [evaluate_run(name, loaded, pairs, beam, listener) for name, loaded in opened.items()]
+    tested = paired_bootstrap(
         list(opened),
-        [each.translations for each in evaluations],
+        [evaluation.translations for evaluation in evaluations],
         evaluations[0].references,
         tokenized=is_tokenized(first),
     )
     return Comparison(
         test_set,
         [
-            compared(loaded, beam, evaluation, paired, listener)
+            compared_run(loaded, beam, evaluation, paired, listener)
             for loaded, evaluation, paired in zip(opened.values(), evaluations, tested, strict=True)
         ],
     )
 
 
-def measured(
+def evaluate_run(
     name: str, loaded: Translator, pairs: Sequence[Pair], beam: int | None, listener: ProgressListener
 ) -> Evaluation:
-    """One run's scores; one sentence goes ahead, so that what is set up once is not in the time."""
+    """Scores of a run, after one sentence as a warm-up."""
     listener.log(f"translating {len(pairs):,} sentences with {name} ...")
     loaded.translate([source for source, _ in pairs[:1]], beam=beam)
     return loaded.evaluate(pairs, beam=beam)
 
 
-def compared(
-    loaded: Translator, beam: int | None, evaluation: Evaluation, paired: Paired, listener: ProgressListener
-) -> Compared:
-    """One run with what its folder tells of its training."""
+def compared_run(
+    loaded: Translator,
+    beam: int | None,
+    evaluation: Evaluation,
+    paired: PairedBootstrap,
+    listener: ProgressListener,
+) -> ComparedRun:
+    """A run with its scores and the history of its training."""
     metrics = loaded.folder.path / "metrics.jsonl"
     history = read_history(metrics)
     if history is None:
-        listener.log(f"{metrics} is missing or damaged: nothing is known of the training of {paired.name}")
-    return Compared(
+        listener.log(f"{metrics} is missing or damaged; no training history of {paired.name}")
+    return ComparedRun(
         folder=loaded.folder.path,
         model=str(loaded.recipe.model),
         parameters=count_parameters(loaded.model),
@@ -155,73 +168,73 @@ def compared(
 
 
 def open_runs(folders: Sequence[Path]) -> dict[str, Translator]:
-    """The runs by name, in the order given."""
+    """The loaded runs by name, in order."""
     if len(folders) < 2:
         raise RegardError(f"a comparison needs at least two runs, not {len(folders)}")
     seen: dict[Path, Path] = {}
     for folder in folders:
-        place = folder.resolve()
-        if place in seen:
-            also = "" if seen[place] == folder else f", also as {seen[place]}"
-            raise RegardError(f"the run {folder} is given twice{also}; a comparison needs different ones")
-        seen[place] = folder
+        path = folder.resolve()
+        if path in seen:
+            also = "" if seen[path] == folder else f", also as {seen[path]}"
+            raise RegardError(f"the run {folder} is given twice{also}; a comparison needs different runs")
+        seen[path] = folder
     return {name: Translator.load(folder) for name, folder in zip(short_names(folders), folders, strict=True)}
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
-    """The folder's own name, or the path where several folders have that name."""
+    """The name of each folder, or its path if several folders have that name."""
     names = [Path(os.path.abspath(folder)).name for folder in folders]
     count = Counter(names)
     return [name if count[name] == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
 
 
-def name_of_split(recipe: TranslationRecipe) -> str:
+def split_name(recipe: TranslationRecipe) -> str:
     data = recipe.data
-    where = data.corpus if data.corpus != "files" else data.test_source or data.source
-    return f"the test split of {where}, {direction(recipe)}"
+    corpus = data.corpus if data.corpus != "files" else data.test_source or data.source
+    return f"the test split of {corpus}, {direction(recipe)}"
 
 
 def direction(recipe: TranslationRecipe) -> str:
     return f"{recipe.data.source_language} to {recipe.data.target_language}"
 
 
-def shared_split(opened: dict[str, Translator]) -> list[Pair]:
-    """The test split of all runs; a data section that several have is read once."""
+def shared_test_split(opened: dict[str, Translator]) -> list[Pair]:
+    """The test split of all runs; a data section that several runs have is read once."""
     (first, model), *others = opened.items()
-    splits = {model.recipe.data: split_of(first, model)}
+    splits = {model.recipe.data: read_test_split(first, model)}
     for name, loaded in others:
-        ways = direction(model.recipe), direction(loaded.recipe)
-        if ways[0] != ways[1]:
-            raise RegardError(f"{first} translates {ways[0]} and {name} {ways[1]}; {WAY_OUT}")
+        directions = direction(model.recipe), direction(loaded.recipe)
+        if directions[0] != directions[1]:
+            raise RegardError(f"{first} translates {directions[0]} and {name} {directions[1]}; {HINT}")
         if loaded.recipe.data not in splits:
-            splits[loaded.recipe.data] = split_of(name, loaded)
+            splits[loaded.recipe.data] = read_test_split(name, loaded)
         if splits[loaded.recipe.data] != splits[model.recipe.data]:
-            raise RegardError(f"{first} and {name} have different test sentences; {WAY_OUT}")
+            raise RegardError(f"{first} and {name} have different test sentences; {HINT}")
     return splits[model.recipe.data]
 
 
-def split_of(name: str, loaded: Translator) -> list[Pair]:
+def read_test_split(name: str, loaded: Translator) -> list[Pair]:
     try:
         return loaded.test_pairs()
     except RegardError as problem:
         reason = str(problem).removesuffix(".")
-        raise RegardError(f"the test split of {name} cannot be read ({reason}); {WAY_OUT}") from None
+        raise RegardError(f"the test split of {name} cannot be read ({reason}); {HINT}") from None
 
 
-def check_scores_mean_the_same(opened: dict[str, Translator], pairs: Sequence[Pair]) -> None:
-    """Refuse runs whose scores would be of different things: other references, or other tokens in them."""
+def check_comparable(opened: dict[str, Translator], pairs: Sequence[Pair]) -> None:
+    """Refuse runs whose scores would have different references, or different tokenization."""
     (first, model), *others = opened.items()
     references = model.references(pairs)
     for name, loaded in others:
         if is_tokenized(model.recipe) != is_tokenized(loaded.recipe):
-            tokenized, other = (first, name) if is_tokenized(model.recipe) else (name, first)
+            tokenized, plain = (first, name) if is_tokenized(model.recipe) else (name, first)
             raise RegardError(
-                f"the text of {tokenized} is tokenized and that of {other} is not: "
+                f"the text of {tokenized} is tokenized and that of {plain} is not; "
                 "their scores cannot be compared"
             )
-        for one, another in zip(references, loaded.references(pairs), strict=True):
-            if one.split() != another.split():  # blanks do not count in any of the scores
+        for expected, reference in zip(references, loaded.references(pairs), strict=True):
+            if expected.split() != reference.split():  # whitespace does not count in any of the scores
                 raise RegardError(
-                    f"{first} and {name} read the references differently, {one!r} and {another!r}: "
+                    f"{first} and {name} read the references differently, {expected!r} and {reference!r}; "
                     "their scores cannot be compared"
                 )

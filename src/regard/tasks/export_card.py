@@ -1,9 +1,11 @@
-"""The model card of an export: what it is, how another tool uses it, and what its check found."""
+"""Model cards of exports: how another tool runs the model, and the result of the check."""
 
 from regard.config.models import GptConfig
-from regard.tasks.export_check import Check
-from regard.tasks.formats import Format
-from regard.tasks.model_card import harmless
+from regard.tasks.encoder.config import TextRecipe
+from regard.tasks.export import ExportCheck, Format
+from regard.tasks.image_classification.config import ImageClassificationRecipe
+from regard.tasks.model_card import escape
+from regard.tasks.registry import spec_of
 from regard.tasks.translation.config import TranslationRecipe
 
 TITLES: dict[Format, str] = {"ctranslate2": "CTranslate2", "onnx": "ONNX", "huggingface": "Hugging Face"}
@@ -15,12 +17,12 @@ USE: dict[Format, str] = {
 import ctranslate2
 
 translator = ctranslate2.Translator("FOLDER")
-found = translator.translate_batch([tokens])  # of the tokenizer in the folder, without special symbols
+results = translator.translate_batch([tokens])  # from the tokenizer in the folder, without special tokens
 ```""",
-    "onnx": """`regard translate FOLDER --engine onnx` runs it. Without regard: `encoder.onnx` reads `source`
-(batch, length), each sentence ended by id 1 and padded with id 2. `decoder.onnx` takes a step: `tokens`
-(batch,), at first id 0, what the encoder put out, under the same names, and caches, which begin with length 0.
-What it puts out as `next.` and a name goes in under that name at the next step; `scores` are its result.""",
+    "onnx": """`regard translate FOLDER --engine onnx` runs it. Without regard: the input of `encoder.onnx` is
+`source` (batch, length), each sentence ended by id 1 and padded with id 2. `decoder.onnx` computes one step:
+its inputs are `tokens` (batch,), at first id 0, the outputs of the encoder under the same names, and caches, at
+first of length 0. An output `next.NAME` is the input NAME of the next step; `scores` are the logits.""",
     "huggingface": """```python
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -34,9 +36,9 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 }
 
 
-def export_card(recipe: TranslationRecipe, to: Format, check: Check) -> str:
-    """The README.md of an export."""
-    languages = f"{harmless(recipe.data.source_language)} to {harmless(recipe.data.target_language)}"
+def translation_export_card(recipe: TranslationRecipe, to: Format, check: ExportCheck) -> str:
+    """The README.md of an exported translation model."""
+    languages = f"{escape(recipe.data.source_language)} to {escape(recipe.data.target_language)}"
     return f"""# Translation from {languages}, for {TITLES[to]}
 
 {recipe.model}. Exported by regard.
@@ -45,13 +47,13 @@ def export_card(recipe: TranslationRecipe, to: Format, check: Check) -> str:
 
 ## Checked
 
-{check.engine} beside the run it was made of, on {check.sentences:,} sentences:
+{check.engine} compared with the run, on {check.sentences:,} sentences:
 
 {checked(check)}
 """
 
 
-def writer_card(model: object, check: Check) -> str:
+def language_model_export_card(model: object, check: ExportCheck) -> str:
     """The README.md of an exported GPT."""
     return f"""# {model}, for Hugging Face
 
@@ -68,7 +70,7 @@ print(write("Once upon a time", max_new_tokens=50)[0]["generated_text"])
 
 ## Checked
 
-{check.engine} beside the run it was made of, on {check.sentences:,} texts:
+{check.engine} compared with the run, on {check.sentences:,} texts:
 
 {checked(check)}
 """
@@ -86,25 +88,27 @@ PIPELINES = {
 """How Hugging Face's pipelines use a model, by its task."""
 
 GRAPHS = {
-    "masked-lm": "and puts out `scores` (batch, length, vocabulary)",
-    "tagging": "and puts out `scores` (batch, length, tags)",
-    "question-answering": "and puts out `scores` (batch, 2, length), of where an answer begins and ends",
-    "encoder": "and puts out `vectors` (batch, size)",
+    "masked-lm": "the output is `scores` (batch, length, vocabulary)",
+    "tagging": "the output is `scores` (batch, length, tags)",
+    "question-answering": "the output is `scores` (batch, 2, length) of the first and last token of an answer",
+    "encoder": "the output is `vectors` (batch, size)",
 }
+"""Outputs of `classifier.onnx`, by task."""
 
 
-def reader_card(task: str, model: object, to: Format, check: Check) -> str:
-    """The README.md of an exported model that reads texts or images."""
-    things = "images" if task == "image-classification" else "texts"
+def encoder_export_card(recipe: TextRecipe | ImageClassificationRecipe, to: Format, check: ExportCheck) -> str:
+    """The README.md of an exported model that labels or embeds texts or images."""
+    task, model = recipe.task, recipe.model
+    inputs = "images" if spec_of(recipe).reads == "image" else "texts"
     return f"""# {model} for {task}, for {TITLES[to]}
 
 Exported by regard.
 
-{pipeline_use(task) if to == "huggingface" else graph_use(task, model)}
+{pipeline_use(task) if to == "huggingface" else graph_use(recipe)}
 
 ## Checked
 
-{check.engine} beside the run it was made of, on {check.sentences:,} {things}:
+{check.engine} compared with the run, on {check.sentences:,} {inputs}:
 
 {checked(check)}
 """
@@ -120,20 +124,22 @@ from transformers import pipeline
 `regard import FOLDER --out RUN` makes a run of it again."""
 
 
-def graph_use(task: str, model: object) -> str:
-    puts_out = GRAPHS.get(task, "and puts out `scores` (batch, labels), in the order of `labels.json`")
-    if task == "image-classification":
-        return f"`classifier.onnx` reads `pixels` (batch, channels, height, width) from 0 to 1, {puts_out}."
-    if isinstance(model, GptConfig):
-        return f"""`classifier.onnx` reads `ids` (batch, length), [START] text [EXTRACT], padded
-with -1, {puts_out}. The ids of [START], [DELIM] and [EXTRACT] follow those of `tokenizer.json`."""
-    return f"""`classifier.onnx` reads `ids` (batch, length), [CLS] text [SEP] as `tokenizer.json` numbers them,
-padded with [PAD], and `segments` (batch, length), 0 for a first text and 1 for a second, {puts_out}."""
+def graph_use(recipe: TextRecipe | ImageClassificationRecipe) -> str:
+    output = GRAPHS.get(recipe.task, "the output is `scores` (batch, labels), in the order of `labels.json`")
+    if spec_of(recipe).reads == "image":
+        pixels = "`pixels` (batch, channels, height, width) from 0 to 1"
+        return f"The input of `classifier.onnx` is {pixels}; {output}."
+    if isinstance(recipe.model, GptConfig):
+        return f"""The input of `classifier.onnx` is `ids` (batch, length), [START] text [EXTRACT], padded
+with -1; {output}. The ids of [START], [DELIM] and [EXTRACT] follow those of `tokenizer.json`."""
+    return f"""The inputs of `classifier.onnx` are `ids` (batch, length), [CLS] text [SEP] in the ids of
+`tokenizer.json`, padded with [PAD], and `segments` (batch, length), 0 for the first text and 1 for the second;
+{output}."""
 
 
-def checked(check: Check) -> str:
-    """The table of what was the same."""
-    head = "".join(f"| {how}, the same " for how in check.same)
+def checked(check: ExportCheck) -> str:
+    """The table of identical outputs and the largest difference."""
+    head = "".join(f"| identical, {output} " for output in check.same)
     row = "".join(f"| {count:,} of {check.sentences:,} " for count in check.same.values())
     return f"""{head}| largest difference of {check.of} |
 {"|---" * (len(check.same) + 1)}|

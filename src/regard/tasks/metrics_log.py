@@ -1,18 +1,26 @@
-"""Training progress: rows in metrics.jsonl, and messages to a listener such as the terminal."""
+"""Training progress: metrics.jsonl, written and read back, and messages to a listener such as the terminal."""
 
 import json
-from dataclasses import asdict
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from regard import storage
 from regard.config.training import TrainConfig
 from regard.errors import DiskError, RegardError
 from regard.training.state import Progress, Scores
 
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+Row = dict[str, Any]
+"""A row of metrics.jsonl: `kind` is train, valid or skipped, `step` the number of updates."""
+
 
 class ProgressListener(Protocol):
-    """Receives the progress of a training, such as a terminal."""
+    """Receives the progress of a training run, such as a terminal."""
 
     def log(self, message: str) -> None: ...
 
@@ -30,15 +38,18 @@ class NullListener:
 
 
 class MetricsLogger:
-    """Writes each report to metrics.jsonl, to the listener, and to TensorBoard where the recipe wants it."""
+    """Writes each report to metrics.jsonl, to the listener, and to TensorBoard if the recipe enables it.
+
+    On resuming, rows after the checkpoint's step are removed: those updates are computed again.
+    """
 
     def __init__(self, folder: Path, listener: ProgressListener, train: TrainConfig, step: int = 0) -> None:
         self.path, self.listener, self.train = folder / "metrics.jsonl", listener, train
         self.samples: list[tuple[str, str]] = []
-        """Source and translation of a few validation sentences, left here by the validation."""
-        self.board = open_board(folder / "tensorboard") if train.tensorboard else None
-        if self.path.exists():  # what came after the checkpoint we go on from did not happen
-            kept = [row for row in whole_rows(self.path) if row["step"] <= step]
+        """Source and translation of a few validation sentences, set by the validation."""
+        self.board = open_tensorboard(folder / "tensorboard") if train.tensorboard else None
+        if self.path.exists():
+            kept = [row for row in read_complete_rows(self.path) if row["step"] <= step]
             storage.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
 
     def progress(self, progress: Progress) -> None:
@@ -52,8 +63,8 @@ class MetricsLogger:
             {"kind": "valid", "step": step, "minutes": minutes, **scores, "best": best, "samples": samples}
         )
         numbers = "  ".join(f"{name} {score:.3f}" for name, score in scores.items())
-        better = "  best so far" if best else ""
-        self.listener.log(f"validation at step {step} ({minutes:.1f} min)  {numbers}{better}")
+        mark = "  best so far" if best else ""
+        self.listener.log(f"validation at step {step} ({minutes:.1f} min)  {numbers}{mark}")
         for source, translation in self.samples[:1]:
             self.listener.log(f"    {source}\n    -> {translation}")
 
@@ -61,15 +72,15 @@ class MetricsLogger:
         self._write({"kind": "skipped", "step": step, "why": why})
         self.listener.log(why)
 
-    def _write(self, row: dict[str, Any]) -> None:
+    def _write(self, row: Row) -> None:
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
         except OSError as problem:
-            sentence = f"{self.path} cannot be written: {storage.reason(problem)}"
+            message = f"{self.path} cannot be written: {storage.reason(problem)}"
             if self.train.unwritable == "stop":
-                raise DiskError(sentence) from None
-            self.listener.log(sentence)
+                raise DiskError(message) from None
+            self.listener.log(message)
         if self.board is not None:
             for name, value in row.items():
                 if isinstance(value, float):
@@ -93,15 +104,15 @@ class NullLogger(MetricsLogger):
 
 
 def short_line(progress: Progress) -> str:
-    left = progress.minutes / progress.done - progress.minutes if progress.done else 0.0
+    remaining = progress.minutes / progress.done - progress.minutes if progress.done else 0.0
     return (
         f"step {progress.step:>6}  epoch {progress.epoch}  loss {progress.loss:.3f}  "
-        f"{progress.tokens_per_second:,.0f} tokens/s  lr {progress.lr:.1e}  {left:.1f} min left"
+        f"{progress.tokens_per_second:,.0f} tokens/s  lr {progress.lr:.1e}  {remaining:.1f} min left"
     )
 
 
 def report_line(progress: Progress, train: TrainConfig) -> str:
-    """Batch, updates, loss, speed and rate, in the order in which the report prints them."""
+    """Epoch, batch, update, loss, speed and learning rate (`train.log_style = "report"`)."""
     batch = progress.step * train.grad_accum
     return (
         f"Epoch: {progress.epoch} | Batch: {batch:6d} | Update: {progress.step:5d} | Loss: {progress.loss:6.2f}"
@@ -109,7 +120,7 @@ def report_line(progress: Progress, train: TrainConfig) -> str:
     )
 
 
-def open_board(folder: Path) -> Any:
+def open_tensorboard(folder: Path) -> "SummaryWriter":
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -117,12 +128,13 @@ def open_board(folder: Path) -> Any:
     return SummaryWriter(str(folder))
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[Row]:
+    """The rows of a metrics.jsonl; one that is not JSON raises a ValueError."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-def whole_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows up to the first that is not whole: a process that is killed may leave half a line."""
+def read_complete_rows(path: Path) -> list[Row]:
+    """The rows up to the first incomplete one: a killed process may leave half a line."""
     rows = []
     for line in path.read_bytes().splitlines():
         try:
@@ -132,3 +144,60 @@ def whole_rows(path: Path) -> list[dict[str, Any]]:
             break
         rows.append(row)
     return rows
+
+
+@dataclass(frozen=True)
+class TrainingHistory:
+    """Duration, speed and validation BLEU of a finished training run."""
+
+    minutes: float
+    steps: int
+    tokens_per_second: float | None
+    validations: list[dict[str, float]]
+    """`minutes` and `bleu` of each validation."""
+
+
+def read_history(path: Path) -> TrainingHistory | None:
+    """The history in a metrics.jsonl; None if the file is missing or damaged."""
+    try:
+        return history_of(read_metrics(path))
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError):
+        return None
+
+
+def history_of(rows: Sequence[Row]) -> TrainingHistory:
+    """The history in the rows of metrics.jsonl."""
+    return TrainingHistory(
+        minutes=max(finite(row["minutes"]) for row in rows),
+        steps=max(int(row["step"]) for row in rows),
+        tokens_per_second=mean_speed([row for row in rows if row["kind"] == "train"]),
+        validations=[
+            {"minutes": finite(row["minutes"]), "bleu": finite(row["bleu"])}
+            for row in rows
+            if row["kind"] == "valid" and "bleu" in row
+        ],
+    )
+
+
+def mean_speed(rows: Sequence[Row]) -> float | None:
+    """Tokens per second over the whole training run, validations excluded.
+
+    Each row holds the speed over the steps since the previous row. Steps have about the same number of tokens,
+    so those steps took a time proportional to steps / speed; the mean is all steps over the sum of these times,
+    a harmonic mean weighted by steps, in which a slow stretch counts for as long as it lasted.
+    """
+    steps = times = 0.0
+    last = 0
+    for row in rows:
+        passed, last = row["step"] - last, row["step"]
+        steps += passed
+        times += passed / finite(row["tokens_per_second"])
+    return steps / times if times > 0 else None
+
+
+def finite(value: Any) -> float:
+    """A float that can be plotted and written as JSON; NaN and infinity raise a ValueError."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a finite number")
+    return number

@@ -1,10 +1,10 @@
-"""The model card of a run: what it was made of and how good it is, comparable by its signature."""
+"""The model card (README.md) of a run: data, model, training and scores, BLEU with its signature."""
 
 import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.data.filters import Report
+from regard.data.filters import FilterReport
 from regard.metrics import Quality
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary
@@ -16,19 +16,19 @@ def translation_card(
     quality: Quality,
     loss: float,
     training: Training,
-    report: Report,
+    report: FilterReport,
     vocabulary: Vocabulary,
 ) -> str:
     """The README.md of a translation run."""
     data, model = recipe.data, recipe.model
-    where = f"{data.corpus} ({data.form})" if data.corpus != "files" else f"{data.source}, {data.target}"
-    languages = f"{harmless(data.source_language)} to {harmless(data.target_language)}"
-    parameters = sum(each.numel() for each in training.model.parameters())
+    corpus = f"{data.corpus} ({data.form})" if data.corpus != "files" else f"{data.source}, {data.target}"
+    languages = f"{escape(data.source_language)} to {escape(data.target_language)}"
+    parameters = sum(parameter.numel() for parameter in training.model.parameters())
     return f"""# Translation from {languages}
 
 | | |
 |---|---|
-| data | {harmless(where)}: {report} |
+| data | {escape(corpus)}: {report} |
 | vocabulary | {vocabulary} |
 | model | {model}, {parameters:,} parameters |
 | engine | {training.engine} |
@@ -36,7 +36,7 @@ def translation_card(
 
 On {quality.sentences:,} test sentences, beam {recipe.decode.beam}:
 
-| BLEU | chrF | TER | loss a token |
+| BLEU | chrF | TER | loss per token |
 |---|---|---|---|
 | {quality.bleu:.2f} | {quality.chrf:.2f} | {quality.ter:.2f} | {loss:.3f} |
 
@@ -52,25 +52,32 @@ def text_card(
     scores: Mapping[str, float],
     rows: Sequence[Mapping[str, Any]],
 ) -> str:
-    """The README.md of a run of a BERT."""
-    heads, values = " | ".join(scores), " | ".join(f"{value:.4f}" for value in scores.values())
+    """The README.md of a run of any other task.
+
+    Args:
+        task: Its name.
+        files: The data files.
+        model: The model in words.
+        facts: Further rows of the first table.
+        scores: Scores by name.
+        rows: Scores per label.
+    """
+    names, values = " | ".join(scores), " | ".join(f"{value:.4f}" for value in scores.values())
     by_label = ""
     if rows:
-        names = list(rows[0])
-        cells = [" | ".join(cell(row[name]) for name in names) for row in rows]
-        by_label = "\n".join(
-            [f"\n| {' | '.join(names)} |", f"|{'---|' * len(names)}", *(f"| {each} |" for each in cells)]
-        )
-    told = "\n".join(f"| {name} | {cell(value)} |" for name, value in facts.items())
+        columns = list(rows[0])
+        lines = [f"| {' | '.join(cell(row[column]) for column in columns)} |" for row in rows]
+        by_label = "\n".join([f"\n| {' | '.join(columns)} |", f"|{'---|' * len(columns)}", *lines])
+    fact_lines = "\n".join(f"| {name} | {cell(value)} |" for name, value in facts.items())
     return f"""# {task.capitalize()}
 
 | | |
 |---|---|
-| data | {harmless(", ".join(files))} |
+| data | {escape(", ".join(files))} |
 | model | {model} |
-{told}
+{fact_lines}
 
-| {heads} |
+| {names} |
 |{"---|" * len(scores)}
 | {values} |
 {by_label}
@@ -78,18 +85,14 @@ def text_card(
 
 
 def cell(value: object) -> str:
-    """A value in a table."""
-    return (
-        f"{value:.4f}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else harmless(str(value))
-    )
+    """A value in a table cell."""
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else escape(str(value))
 
 
-def harmless(words: str) -> str:
-    """Words that came from outside, as text and nothing else in Markdown and in HTML."""
+def escape(text: str) -> str:
+    """Text from outside, escaped so that it is plain text in Markdown and in HTML."""
     return (
-        html.escape(" ".join(words.split())).replace("|", "&#124;").replace("`", "&#96;").replace("[", "&#91;")
+        html.escape(" ".join(text.split())).replace("|", "&#124;").replace("`", "&#96;").replace("[", "&#91;")
     )

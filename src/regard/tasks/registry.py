@@ -1,10 +1,10 @@
-"""The tasks, one line each, and recipes read as the task they name defines them."""
+"""The list of tasks; recipes are parsed as their task defines them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from regard.config.recipes import Recipe, read_table
-from regard.config.schema import one_of, override
+from regard.config.schema import coerce_union, override
 from regard.tasks.classification.spec import ClassificationSpec
 from regard.tasks.diffusion.spec import DiffusionSpec
 from regard.tasks.encoder.spec import EncoderSpec
@@ -52,5 +52,5 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
 
 def read_recipe(table: Mapping[str, Any]) -> Recipe:
     """A recipe from a parsed TOML table, which names its task."""
-    recipe: Recipe = one_of(tuple(spec.recipe for spec in SPECS), table, "")
+    recipe: Recipe = coerce_union(tuple(spec.recipe for spec in SPECS), table, "")
     return recipe

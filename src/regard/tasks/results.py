@@ -1,9 +1,15 @@
-"""What trainings and evaluations return: the numbers as JSON, and a summary for a terminal."""
+"""Results of training and evaluation: as JSON, and as a summary for a terminal."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from regard.tasks.run_folder import RunFolder
+    from regard.training.state import Scores, Training
 
 
 @dataclass(frozen=True)
@@ -14,12 +20,12 @@ class ResultTable:
     rows: Sequence[tuple[str, ...]]
     title: str | None = None
     numbers_right: bool = False
-    """Whether all columns but the first are aligned to the right."""
+    """Whether all columns but the first are right-aligned."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A result as a person reads it: lines, a table where there is one, and lines after it."""
+    """A result for a terminal: lines, an optional table, and lines after it."""
 
     lines: tuple[str, ...] = ()
     table: ResultTable | None = None
@@ -27,7 +33,7 @@ class Summary:
 
 
 class Result(Protocol):
-    """Something measured."""
+    """The result of an evaluation."""
 
     def as_json(self) -> dict[str, object]: ...
 
@@ -35,8 +41,72 @@ class Result(Protocol):
 
 
 class TrainedRun(Result, Protocol):
-    """A finished training."""
+    """The result of a training run."""
 
     @property
     def folder(self) -> Path:
         """The run folder."""
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """Scores of a model on a set of examples."""
+
+    scores: "Scores"
+    examples: int
+    rows: list[dict[str, Any]]
+    """Scores per label, for tasks with labels."""
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    def summary(self, note: str = "examples") -> Summary:
+        """The scores in one line, and a table with one row per label where there are labels."""
+        scores = "   ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.scores.items())
+        line = f"{scores}   ({self.examples:,} {note})"
+        if not self.rows:
+            return Summary((line,))
+        rows = [
+            tuple(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values())
+            for row in self.rows
+        ]
+        return Summary((line,), ResultTable(tuple(self.rows[0]), rows))
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """The result of `regard train` for all tasks but translation and kernel regression."""
+
+    folder: Path
+    task: str
+    on: str
+    """The split it was measured on: test or validation."""
+    measured: TaskScores
+    minutes: float
+    steps: int
+    parameters: int
+
+    @staticmethod
+    def of(
+        folder: "RunFolder", task: str, on: str, measured: TaskScores, training: "Training", model: "nn.Module"
+    ) -> "TaskRun":
+        """The result of a finished training."""
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        return TaskRun(folder.path, task, on, measured, training.seconds / 60, training.step, parameters)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "run": str(self.folder),
+            **asdict(self.measured),
+            "task": self.task,
+            "on": self.on,
+            "minutes": self.minutes,
+            "steps": self.steps,
+            "parameters": self.parameters,
+        }
+
+    def summary(self) -> Summary:
+        measured = self.measured.summary(
+            f"{self.on} examples, {self.steps:,} steps, {self.minutes:.1f} minutes"
+        )
+        return replace(measured, last_lines=(f"run:     {self.folder}",))

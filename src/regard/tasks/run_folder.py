@@ -1,4 +1,4 @@
-"""The run folder: what a finished training leaves, and all that opening it needs. No pickle anywhere."""
+"""The run folder: all that a training run writes, and all that loading its model needs. No pickle anywhere."""
 
 import dataclasses
 import json
@@ -18,26 +18,24 @@ from regard.errors import RecipeError, RegardError
 from regard.tasks.registry import load_recipe, read_recipe
 from regard.tensor_files import check_shapes, shapes_in, write_tensors
 
-LARGEST_CONFIG = 1 << 20
-"""Bytes of a config.json: one of a thousandth of that is long."""
+MAX_CONFIG_BYTES = 1 << 20
+"""Size limit of a config.json, a thousand times that of a usual one."""
 
 
 class RunFolder:
-    """One folder a run: config.json, model.safetensors, metrics.jsonl, recipe.toml, README.md, pictures."""
+    """A folder with config.json, model.safetensors, metrics.jsonl, recipe.toml, README.md and pictures."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @classmethod
     def create(cls, path: Path) -> "RunFolder":
-        """An empty run folder; a folder that already holds a run is never written over."""
+        """Make a run folder; a folder that holds a finished or unfinished run is refused."""
         folder = cls(path)
         if folder.holds_run():
-            raise RegardError(f"{path} already holds a run; give another folder with --out, or remove it first")
+            raise RegardError(f"{path} already holds a run; choose another --out, or remove it first")
         if (path / "recipe.toml").exists():
-            raise RegardError(
-                f"a training was begun in {path}; go on with --resume, or give another folder with --out"
-            )
+            raise RegardError(f"{path} holds an unfinished run; use --resume, or choose another --out")
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -46,67 +44,69 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """A folder with a finished run in it."""
+        """Open a finished run."""
         if not path.is_dir():
             raise RegardError(f"there is no run folder {path}")
         folder = cls(path)
         for name in ("config.json", "model.safetensors"):
             if not folder.file(name).is_file():
-                raise RegardError(f"{path} is not a finished run: it has no {name}")
+                raise RegardError(f"{path} is not a finished run; it has no {name}")
         return folder
 
     def file(self, name: str) -> Path:
-        """A file of the run; one that leads out of the folder is not opened."""
+        """The path of a file of the run; a link that leads out of the folder is refused."""
         return storage.inside(self.path, name)
 
     def holds_run(self) -> bool:
         return (self.path / "config.json").exists()
 
-    def alone(self) -> AbstractContextManager[None]:
-        """The folder for this process alone, as long as the block lasts."""
+    def locked(self) -> AbstractContextManager[None]:
+        """An exclusive lock on the folder."""
         return storage.exclusive_lock(
-            self.path, lambda other: f"another training is writing into {self.path} (process {other})"
+            self.path, lambda process: f"another training run writes into {self.path} (process {process})"
         )
 
     @classmethod
     def to_resume(cls, path: Path, recipe: Recipe) -> "RunFolder":
-        """A folder in which this recipe's training was begun and not finished."""
+        """Open a folder with an unfinished run of this recipe."""
         folder = cls(path)
         if not path.is_dir():
-            raise RegardError(f"there is nothing to resume in {path}: no training was begun there")
+            raise RegardError(f"there is nothing to resume in {path}: the folder does not exist")
         if folder.holds_run():
-            raise RegardError(f"there is nothing to resume in {path}: its training is finished")
+            raise RegardError(f"there is nothing to resume in {path}: its run is finished")
         if (path / "recipe.toml").is_file():
-            folder.check_begun_as(recipe)
+            folder.check_same_model(recipe)
         return folder
 
-    def check_begun_as(self, recipe: Recipe) -> None:
-        """Refuse to go on with other data, other text or another model; how long to train may change."""
+    def check_same_model(self, recipe: Recipe) -> None:
+        """Refuse to resume with other data, tokenizer or model; training settings may change."""
         begun = load_recipe(str(self.file("recipe.toml")))
         for section in ("task", "data", "tokenizer", "model", "reduce"):
-            was, now = getattr(begun, section, None), getattr(recipe, section, None)
-            if was != now:
-                key, old, new = first_difference(section, was, now)
+            before, now = getattr(begun, section, None), getattr(recipe, section, None)
+            if before != now:
+                key, old, new = first_difference(section, before, now)
                 raise RegardError(
-                    f"{self.path} was begun with {key} = {old}, not {new}; for another one, take another folder"
+                    f"{self.path} was begun with {key} = {old}, not {new}; "
+                    "use another folder for other settings"
                 )
 
     def write_weights(self, model: nn.Module) -> None:
         with storage.atomic_path(self.path / "model.safetensors") as part:
-            write_tensors(unique(model), part)
+            write_tensors(unique_weights(model), part)
 
     def write_recipe(self, recipe: Recipe) -> None:
-        """What the run was asked to do, in full."""
+        """Write the resolved recipe."""
         self.write("recipe.toml", recipe.to_toml())
 
     def write_config(self, recipe: Recipe) -> None:
-        """What is needed to build the model. Written last: a folder with a config holds a finished run."""
+        """Write config.json, from which the model is built. Written last: its presence marks a finished run."""
         self.write("config.json", json.dumps(dataclasses.asdict(recipe), indent=2) + "\n")
 
     def read_recipe(self) -> Recipe:
+        """The recipe in config.json."""
         path = self.file("config.json")
         try:
-            if path.stat().st_size > LARGEST_CONFIG:
+            if path.stat().st_size > MAX_CONFIG_BYTES:
                 raise ValueError(f"it has {path.stat().st_size:,} bytes")
             return read_recipe(without_none(json.loads(path.read_text("utf-8"))))
         except RecipeError as problem:
@@ -123,15 +123,17 @@ class RunFolder:
             raise RegardError(f"{path} is damaged: {problem}") from None
 
     def check_weights(self, model: nn.Module) -> None:
-        """Compare the file's header with a model, which may be one without memory (the meta device)."""
+        """Compare names and shapes in the file's header with a model, which may be on the meta device."""
         path = self.file("model.safetensors")
         try:
-            check_shapes(shapes_in(path), {name: tuple(each.shape) for name, each in unique(model).items()})
+            check_shapes(
+                shapes_in(path), {name: tuple(weight.shape) for name, weight in unique_weights(model).items()}
+            )
         except ValueError as problem:
             raise RegardError(f"{path} does not hold the weights of this configuration: {problem}") from None
 
     def load_weights(self, model: nn.Module) -> None:
-        """Fill a model with the saved weights."""
+        """Copy the saved weights into a model."""
         self.check_weights(model)
         model.load_state_dict(self.weights(), strict=False)
 
@@ -139,18 +141,18 @@ class RunFolder:
         self.write("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
     def write(self, name: str, text: str) -> None:
-        """A text file, complete or not there at all."""
+        """Write a text file atomically."""
         storage.write_text(self.path / name, text)
 
 
-def unique(model: nn.Module) -> dict[str, torch.Tensor]:
-    """What a model saves, each tensor once: a table used twice goes under the first of its names."""
-    once = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
-    return {name: each for name, each in model.state_dict().items() if name in once}
+def unique_weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The state of a model with each tensor once: a tied weight is saved under its first name."""
+    names = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
+    return {name: weight for name, weight in model.state_dict().items() if name in names}
 
 
 def without_none(table: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON writes a missing value as null, a recipe leaves it out."""
+    """The table without null values: config.json writes a missing value as null, a recipe omits it."""
     return {
         key: without_none(value) if isinstance(value, Mapping) else value
         for key, value in table.items()
@@ -158,14 +160,14 @@ def without_none(table: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def first_difference(path: str, was: Any, now: Any) -> tuple[str, Any, Any]:
+def first_difference(key: str, before: Any, now: Any) -> tuple[str, Any, Any]:
     """The first key in which two sections differ, and both values."""
-    if dataclasses.is_dataclass(was) and type(was) is type(now):
-        for field in dataclasses.fields(was):
-            one, other = getattr(was, field.name), getattr(now, field.name)
-            if one != other:
-                return first_difference(f"{path}.{field.name}", one, other)
-    if dataclasses.is_dataclass(was) and dataclasses.is_dataclass(now):
-        kinds = [getattr(each, "kind", type(each).__name__) for each in (was, now)]
-        return f"{path}.kind", kinds[0], kinds[1]
-    return path, was, now
+    if dataclasses.is_dataclass(before) and type(before) is type(now):
+        for field in dataclasses.fields(before):
+            old, new = getattr(before, field.name), getattr(now, field.name)
+            if old != new:
+                return first_difference(f"{key}.{field.name}", old, new)
+    if dataclasses.is_dataclass(before) and dataclasses.is_dataclass(now):
+        old_kind, new_kind = (getattr(value, "kind", type(value).__name__) for value in (before, now))
+        return f"{key}.kind", old_kind, new_kind
+    return key, before, now

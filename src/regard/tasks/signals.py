@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a training runs: the first is a request to save and stop."""
+"""Ctrl-C and SIGTERM during training: the first signal is a request to save and stop."""
 
 import signal
 import threading
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ASKING = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Asked:
-    """Remembers the signal that came; a second one ends the process as it always would."""
+class StopRequest:
+    """Stores the first signal, and returns it when called; a second signal ends the process as by default."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -18,7 +18,7 @@ class Asked:
     def __call__(self) -> int | None:
         return self.signal
 
-    def note(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
@@ -26,17 +26,17 @@ class Asked:
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[Asked]:
-    """Within the block a signal is noted instead of ending the process; only the main thread can do that."""
-    asked = Asked()
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Store a signal within the block instead of ending the process; no effect outside the main thread."""
+    request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield request
         return
     # A handler that was not installed from Python is None here: it could not be restored, so it stays.
-    ours = [number for number in ASKING if signal.getsignal(number) is not None]
-    before = {number: signal.signal(number, asked.note) for number in ours}
+    replaced = [number for number in STOP_SIGNALS if signal.getsignal(number) is not None]
+    before = {number: signal.signal(number, request.handle) for number in replaced}
     try:
-        yield asked
+        yield request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

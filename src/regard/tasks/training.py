@@ -1,4 +1,4 @@
-"""Any training as a story: a folder is taken, the task prepared, the loop run, the best weights measured."""
+"""A training run of any task: lock the folder, prepare the task, run the loop, measure the best weights."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,22 +13,21 @@ from regard.engine.plan import describe_training
 from regard.errors import DiskError
 from regard.tasks.metrics_log import MetricsLogger, NullListener, NullLogger, ProgressListener
 from regard.tasks.run_folder import RunFolder
-from regard.tasks.signals import asked_to_stop
+from regard.tasks.signals import stop_on_signals
 from regard.training import checkpoint
-from regard.training.devices import choose_device
-from regard.training.distributed import World, joined, restarted
-from regard.training.loop import run
-from regard.training.precision import choose as choose_precision
+from regard.training.devices import choose_device, choose_precision
+from regard.training.distributed import World, is_restart, process_group
+from regard.training.loop import training_loop
 from regard.training.process import training_process
-from regard.training.sharding import is_sharded, own, shard
+from regard.training.sharding import is_sharded, local_tensor, shard
 from regard.training.state import Batches, Objective, Training, Validate
 from regard.training.update import seed_generators
 
 Result = TypeVar("Result", covariant=True)
 
 
-class Task(Protocol[Result]):
-    """What a task brings to its training; asked in this order."""
+class TrainingTask(Protocol[Result]):
+    """What a task provides for its training; the methods are called in this order."""
 
     @property
     def recipe(self) -> Recipe: ...
@@ -38,10 +37,10 @@ class Task(Protocol[Result]):
 
     @property
     def width(self) -> int:
-        """Size of a token's vector, which the noam schedule asks for."""
+        """Size of a token's vector, for the noam schedule."""
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
-        """Read the data and the vocabulary, and give the model to train, with the weights it starts from."""
+        """Read the data, make the vocabulary, and return the model with its initial weights."""
 
     def batches(self, world: World) -> Batches: ...
 
@@ -50,48 +49,55 @@ class Task(Protocol[Result]):
     def validation(self, logger: MetricsLogger) -> Validate: ...
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> Result:
-        """Measure the best weights, which the model has, and complete the folder."""
+        """Measure the model, which has the best weights, and complete the folder."""
 
 
 def train(
-    task: Task[Result], out: Path, listener: ProgressListener | None = None, *, resume: bool = False
+    task: TrainingTask[Result], out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> Result | None:
-    """Train into the folder `out` and measure; with `resume`, go on from its checkpoint.
+    """Train into a folder and measure.
 
-    Under torchrun the first process writes and measures; the others return nothing.
+    Args:
+        task: The task.
+        out: The run folder.
+        listener: Receives the progress.
+        resume: Continue from the checkpoint in `out`.
+
+    Returns:
+        The task's result. Under torchrun only the first process writes and measures; the others return None.
     """
     choose_device(task.settings.device)  # refused before a folder is made
-    with joined(task.settings.device) as world, training_process():
-        resume = resume or (restarted() and (out / "recipe.toml").is_file())
-        listener = listener if listener and world.first else NullListener()
-        if not world.first:
-            world.wait()
+    with process_group(task.settings.device) as world, training_process():
+        resume = resume or (is_restart() and (out / "recipe.toml").is_file())
+        listener = listener if listener and world.is_first else NullListener()
+        if not world.is_first:
+            world.barrier()
             return train_into(RunFolder(out), task, listener, resume=resume, world=world)
         folder = RunFolder.to_resume(out, task.recipe) if resume else RunFolder.create(out)
-        with folder.alone():
+        with folder.locked():
             return train_into(folder, task, listener, resume=resume, world=world)
 
 
 def train_into(
-    folder: RunFolder, task: Task[Result], listener: ProgressListener, *, resume: bool, world: World
+    folder: RunFolder, task: TrainingTask[Result], listener: ProgressListener, *, resume: bool, world: World
 ) -> Result | None:
-    """`train` in a folder that no other training writes into."""
+    """`train` in a locked folder."""
     settings = task.settings
     device = choose_device(settings.device)
     seed_generators(device, settings.seed)
     model = task.prepare(folder, listener, world)
-    told = f"model: {count_parameters(model):,} parameters on {device}"
+    size = f"model: {count_parameters(model):,} parameters on {device}"
     if settings.shard and world.size == 1:
-        listener.log("train.shard: this process is alone and holds all; torchrun starts several")
+        listener.log("train.shard has no effect with one process; torchrun starts several")
     kept = shard(model, world, device) if settings.shard and world.size > 1 else None
-    here = sum(own(each).numel() for each in model.parameters())
-    listener.log(told + (f", {here:,} of them in this process" if is_sharded(model) else ""))
+    own_parameters = sum(local_tensor(parameter).numel() for parameter in model.parameters())
+    listener.log(size + (f", {own_parameters:,} of them in this process" if is_sharded(model) else ""))
     model.to(device)
-    training = Training(model, settings, task.batches(world), task.width, world=world, kept=kept)
+    training = Training(model, settings, task.batches(world), task.width, world=world, full_model=kept)
     checkpoints = Checkpoints(training, folder, listener)
-    if resume and not checkpoint.resume(training, checkpoints.place, listener.log):
-        listener.log("there is no checkpoint yet; training begins from the start")
-    logger = MetricsLogger(folder.path, listener, settings, training.step) if world.first else NullLogger()
+    if resume and not checkpoint.resume(training, checkpoints.path, listener.log):
+        listener.log("there is no checkpoint yet; training starts from the beginning")
+    logger = MetricsLogger(folder.path, listener, settings, training.step) if world.is_first else NullLogger()
     precision = choose_precision(settings.precision, device, listener.log)
     model.train()
     training.engine = (
@@ -100,17 +106,17 @@ def train_into(
         else f"PyTorch (train.precision is {str(precision).removeprefix('torch.')})"
     )
     listener.log(f"engine: {training.engine}")
-    with asked_to_stop() as asked:
-        run(
+    with stop_on_signals() as stop_request:
+        training_loop(
             training,
             task.objective(model, precision),
             task.validation(logger),
             logger,
             keep_best=checkpoints.keep_best,
             checkpoint=checkpoints.save,
-            asked_to_stop=asked,
+            stop_signal=stop_request,
         )
-    if not world.first:
+    if not world.is_first:
         return None
     best = kept or model
     folder.load_weights(best)
@@ -119,14 +125,14 @@ def train_into(
 
 
 class Checkpoints:
-    """Writes what a training must not lose; what cannot be written ends it, or is told, as set."""
+    """Writes checkpoints and the best weights; `train.unwritable` says what a write error does."""
 
     def __init__(self, training: Training, folder: RunFolder, listener: ProgressListener) -> None:
         self.training, self.folder, self.listener = training, folder, listener
-        self.place = folder.path / "checkpoints"
+        self.path = folder.path / "checkpoints"
 
     def save(self) -> None:
-        self.attempt(lambda: checkpoint.save(self.training, self.place, self.training.settings.keep))
+        self.attempt(lambda: checkpoint.save(self.training, self.path, self.training.settings.keep_checkpoints))
 
     def keep_best(self, model: nn.Module) -> None:
         self.attempt(lambda: self.folder.write_weights(model))
@@ -135,12 +141,12 @@ class Checkpoints:
         try:
             write()
         except DiskError as problem:
-            steps = checkpoint.steps_in(self.place)
+            steps = checkpoint.saved_steps(self.path)
             kept = f"the checkpoint of step {steps[-1]} is kept" if steps else "there is no checkpoint yet"
             if self.training.settings.unwritable == "stop":
                 raise DiskError(f"{problem}; {kept}") from None
-            self.listener.log(f"{problem}; {kept}, training goes on")
+            self.listener.log(f"{problem}; {kept}, training continues")
 
 
 def count_parameters(model: nn.Module) -> int:
-    return sum(each.numel() for each in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters())

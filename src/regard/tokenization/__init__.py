@@ -1,33 +1,31 @@
-"""Strings to ids and back: rule-based words, spaCy's words, subwords and letters, behind one interface.
+"""Tokenizers: words by rule or by spaCy, subwords, characters and bytes, with one interface.
 
 >>> tokenizer = train("bpe", lines, size=8000)
 >>> tokenizer.decode(tokenizer.encode("Two dogs play."))
 'Two dogs play.'
 """
 
-from regard.tokenization.bert import BertOptions, BertTokenizer, Pieces, bert_tokenizer
+from regard.tokenization.bert import BertOptions, BertTokenizer, Encoding, bert_tokenizer
 from regard.tokenization.build import KINDS, load, train
-from regard.tokenization.gpt import GptTokenizer, gpt_tokenizer
-from regard.tokenization.joining import join
-from regard.tokenization.letters import LetterTokenizer
-from regard.tokenization.marked import MarkedTokenizer
-from regard.tokenization.rules import split
-from regard.tokenization.tokenizer import SPECIALS, Tokenizer
+from regard.tokenization.characters import CharacterTokenizer
+from regard.tokenization.gpt import GptTaskTokenizer, GptTokenizer, gpt_tokenizer
+from regard.tokenization.tokenizer import SPECIAL_TOKENS, Tokenizer
+from regard.tokenization.word_rules import detokenize, split_words
 
 __all__ = [
     "KINDS",
-    "SPECIALS",
+    "SPECIAL_TOKENS",
     "BertOptions",
     "BertTokenizer",
+    "CharacterTokenizer",
+    "Encoding",
+    "GptTaskTokenizer",
     "GptTokenizer",
-    "LetterTokenizer",
-    "MarkedTokenizer",
-    "Pieces",
     "Tokenizer",
     "bert_tokenizer",
+    "detokenize",
     "gpt_tokenizer",
-    "join",
     "load",
-    "split",
+    "split_words",
     "train",
 ]

@@ -1,4 +1,4 @@
-"""Make a tokenizer: trained on texts, or read from a file."""
+"""Train a tokenizer on texts, or load one from a file."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -9,16 +9,17 @@ import tokenizers
 
 from regard.errors import RegardError
 from regard.tokenization.bert import bert_from_json, is_bert
+from regard.tokenization.characters import CHARACTER_KINDS, characters_from_json, train_characters
+from regard.tokenization.characters import FORMAT as CHARACTERS_FORMAT
 from regard.tokenization.gpt import gpt_from_json, is_gpt, train_gpt
-from regard.tokenization.letters import FORMAT as LETTERS
-from regard.tokenization.letters import LETTER_KINDS, letters_from_json, train_letters
 from regard.tokenization.subword_training import train_bert, train_subwords
 from regard.tokenization.subwords import SUBWORD_KINDS, SubwordTokenizer
-from regard.tokenization.tokenizer import SPECIALS, Tokenizer, refuse_surrogates
-from regard.tokenization.words import FORMAT, WORD_KINDS, WordOptions, train_words, words_from_json
+from regard.tokenization.tokenizer import SPECIAL_TOKENS, Tokenizer, refuse_surrogates
+from regard.tokenization.words import FORMAT as WORDS_FORMAT
+from regard.tokenization.words import WORD_KINDS, WordOptions, train_words, words_from_json
 
-KINDS = (*WORD_KINDS, *SUBWORD_KINDS, "bert", "gpt", *LETTER_KINDS)
-DEFAULT_SUBWORDS = 8000
+KINDS = (*WORD_KINDS, *SUBWORD_KINDS, "bert", "gpt", *CHARACTER_KINDS)
+DEFAULT_VOCABULARY_SIZE = 8000
 
 
 def train(
@@ -27,65 +28,79 @@ def train(
     *,
     size: int | None = None,
     min_count: int = 2,
-    lower: bool = False,
-    normal: str = "none",
+    lowercase: bool = False,
+    normalization: str = "none",
     language: str | None = None,
-    pretokenised: bool = False,
+    pretokenized: bool = False,
     unseen: str = "bytes",
 ) -> Tokenizer:
-    """Learn a vocabulary from texts; the same texts give the same file to the byte.
+    """Train a tokenizer; the same texts give a byte-identical file.
 
-    size: ids in all; None is every frequent word, or 8,000 subwords.
-    min_count: how often a word (words, spacy, space) or a merged pair (bpe, wordpiece) must have been seen.
-    normal: none, nfc or nfkc. language: spaCy's rules to use. pretokenised: subwords of text already tokenized,
-    which is split at blanks only. unseen: a character not in the texts is spelled in bytes, or unknown. The
-    kinds bert and gpt clean and split text in those models' own ways; of these they ask size, min_count and
-    lower. characters and bytes ask none of them.
+    The kinds bert and gpt normalise and split text as those models do, and use `size`, `min_count` and
+    `lowercase` only; characters and bytes use no option.
+
+    Args:
+        kind: One of `KINDS`.
+        texts: The training texts.
+        size: Number of ids; None: all words with `min_count`, or 8,000 subwords.
+        min_count: Minimum frequency of a word (words, spacy, space) or of a merged pair (bpe, wordpiece).
+        lowercase: Whether to lowercase text.
+        normalization: Unicode normalisation: none, nfc or nfkc.
+        language: Language of spaCy's rules.
+        pretokenized: Whether the texts are tokenized already: subwords are then split at blanks only.
+        unseen: Characters that are not in the texts become "bytes" (byte fallback) or "unknown".
+
+    Raises:
+        RegardError: An option is invalid, or the texts are empty.
     """
-    _refuse_other("kind", kind, KINDS)
-    _refuse_other("normal", normal, ("none", "nfc", "nfkc"))
-    _refuse_other("unseen", unseen, ("bytes", "unknown"))
-    if size is not None and size <= len(SPECIALS):
+    _check_choice("kind", kind, KINDS)
+    _check_choice("normalization", normalization, ("none", "nfc", "nfkc"))
+    _check_choice("unseen", unseen, ("bytes", "unknown"))
+    if size is not None and size <= len(SPECIAL_TOKENS):
         raise RegardError(
-            f"size={size} leaves no room for text; the special symbols alone take {len(SPECIALS)}"
+            f"size={size} leaves no ids for text; the special tokens alone take {len(SPECIAL_TOKENS)} ids"
         )
-    texts = _valid(texts)
+    texts = _check_unicode(texts)
     if kind in WORD_KINDS:
-        options = WordOptions(kind, language if kind == "spacy" else None, lower, normal)
+        options = WordOptions(kind, language if kind == "spacy" else None, lowercase, normalization)
         return train_words(options, texts, size=size, min_count=min_count)
-    if kind in LETTER_KINDS:
-        return train_letters(kind, texts)
-    size = DEFAULT_SUBWORDS if size is None else size
+    if kind in CHARACTER_KINDS:
+        return train_characters(kind, texts)
+    size = DEFAULT_VOCABULARY_SIZE if size is None else size
     if kind == "bert":
-        return train_bert(texts, size=size, min_count=min_count, lower=lower)
+        return train_bert(texts, size=size, min_count=min_count, lowercase=lowercase)
     if kind == "gpt":
-        return train_gpt(texts, size=size, min_count=min_count, lower=lower)
+        return train_gpt(texts, size=size, min_count=min_count, lowercase=lowercase)
     return train_subwords(
         kind,
         texts,
         size=size,
         min_count=min_count,
-        lower=lower,
-        normal=normal,
-        pretokenised=pretokenised,
+        lowercase=lowercase,
+        normalization=normalization,
+        pretokenized=pretokenized,
         unseen=unseen,
     )
 
 
 def load(path: str | Path) -> Tokenizer:
-    """The tokenizer that `save` wrote: regard's own JSON for words, tokenizer.json for subwords."""
+    """Load a tokenizer that `save` wrote: a tokenizer.json for subwords, regard's own JSON for other kinds.
+
+    Raises:
+        RegardError: The file cannot be read or is not such a tokenizer.
+    """
     try:
         return _from_json(_read_json(Path(path)))
     except ValueError as problem:
         raise RegardError(f"{path} is not a tokenizer that regard can use: {problem}") from None
 
 
-def _refuse_other(name: str, value: str, allowed: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise RegardError(f"{name}={value!r} is not known; allowed are {', '.join(allowed)}")
 
 
-def _valid(texts: Iterable[str]) -> Iterator[str]:
+def _check_unicode(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         refuse_surrogates(text)
         yield text
@@ -108,13 +123,13 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _from_json(content: dict[str, Any]) -> Tokenizer:
-    if content.get("format") == FORMAT:
+    if content.get("format") == WORDS_FORMAT:
         return words_from_json(content)
-    if content.get("format") == LETTERS:
-        return letters_from_json(content)
+    if content.get("format") == CHARACTERS_FORMAT:
+        return characters_from_json(content)
     model = content.get("model")
     if not isinstance(model, dict):
-        raise ValueError(f'it has neither "format": "{FORMAT}" nor the "model" of a tokenizer.json')
+        raise ValueError(f'it has neither "format": "{WORDS_FORMAT}" nor the "model" of a tokenizer.json')
     if model.get("type") not in SUBWORD_KINDS.values():
         raise ValueError(f"its model is {model.get('type')!r}, allowed are {', '.join(SUBWORD_KINDS.values())}")
     if is_bert(model):
@@ -122,38 +137,39 @@ def _from_json(content: dict[str, Any]) -> Tokenizer:
     if is_gpt(content):
         return gpt_from_json(content)
     _check_ids(_ids(model))
-    return SubwordTokenizer(_opened(json.dumps(content)))
+    return SubwordTokenizer(_parse_tokenizer(json.dumps(content)))
 
 
 def _ids(model: dict[str, Any]) -> dict[Any, Any]:
-    """Piece to id; Unigram writes its pieces as a list in the order of the ids."""
+    """Ids by piece; a Unigram model stores its pieces as a list in the order of their ids."""
     vocabulary = model.get("vocab")
     if isinstance(vocabulary, dict):
         return vocabulary
     if isinstance(vocabulary, list) and all(
         isinstance(entry, list) and len(entry) == 2 for entry in vocabulary
     ):
-        return {str(piece): place for place, (piece, _) in enumerate(vocabulary)}
+        return {str(piece): number for number, (piece, _) in enumerate(vocabulary)}
     raise ValueError("its vocabulary is missing")
 
 
 def _check_ids(ids: dict[Any, Any]) -> None:
-    for place, symbol in enumerate(SPECIALS):
-        if ids.get(symbol) != place:
-            raise ValueError(f"its vocabulary does not begin with {', '.join(SPECIALS)} as ids 0 to 3")
-    if not all(type(one) is int for one in ids.values()) or set(ids.values()) != set(range(len(ids))):
+    for number, token in enumerate(SPECIAL_TOKENS):
+        if ids.get(token) != number:
+            raise ValueError(f"its vocabulary does not begin with {', '.join(SPECIAL_TOKENS)} as ids 0 to 3")
+    integers = all(type(token_id) is int for token_id in ids.values())
+    if not integers or set(ids.values()) != set(range(len(ids))):
         raise ValueError("its ids do not run from 0 without a gap")
 
 
-def _opened(text: str) -> tokenizers.Tokenizer:
+def _parse_tokenizer(text: str) -> tokenizers.Tokenizer:
     try:
         library = tokenizers.Tokenizer.from_str(text)
     except Exception as problem:  # the library raises plain Exception
-        raise ValueError(f"the tokenizers library says: {str(problem).rstrip('.')}") from None
+        raise ValueError(f"the tokenizers library reports: {str(problem).rstrip('.')}") from None
     except BaseException as problem:
-        if type(problem).__name__ != "PanicException":  # a panic in Rust is no Exception
+        if type(problem).__name__ != "PanicException":  # a panic in Rust is not an Exception
             raise
-        raise ValueError("the tokenizers library cannot make sense of it") from None
+        raise ValueError("the tokenizers library cannot parse it") from None
     if library.get_vocab_size() != library.get_vocab_size(with_added_tokens=False):
-        raise ValueError("it adds symbols beyond its vocabulary")
+        raise ValueError("it adds tokens beyond its vocabulary")
     return library

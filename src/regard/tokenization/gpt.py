@@ -1,25 +1,29 @@
-"""GPT-2's byte-level BPE: a text is bytes, frequent runs of them are tokens, and nothing is unknown."""
+"""GPT-2's byte-level BPE, and the special tokens for fine-tuning a GPT."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.errors import RegardError
+from regard.tokenization.bpe_dropout import merge_pair
 from regard.tokenization.subwords import SubwordTokenizer
-from regard.tokenization.tokenizer import refuse_dropout
+from regard.tokenization.tokenizer import Tokenizer, refuse_dropout
 
-END = "<|endoftext|>"
+END_OF_TEXT = "<|endoftext|>"
+TASK_TOKENS = ("[START]", "[DELIM]", "[EXTRACT]")
+"""Special tokens around the texts of a classification example."""
 
 
 class GptTokenizer(SubwordTokenizer):
-    """Runs of bytes; one symbol stands between texts, and typed text never becomes it."""
+    """Byte-level BPE; the only special token is <|endoftext|>, and text never encodes to it."""
 
     def __init__(self, library: tokenizers.Tokenizer) -> None:
         super().__init__(library)
-        self.end = library.get_vocab()[END]
+        self.end = library.get_vocab()[END_OF_TEXT]
         self.begin = self.padding = self.unknown = self.end
 
     @property
@@ -33,104 +37,170 @@ class GptTokenizer(SubwordTokenizer):
         return [encoding.ids for encoding in self._encodings(texts)]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Readable pieces: the bytes of one character that are apart are shown as bytes."""
-        return [self._shown[one] for one in ids]
+        """Readable pieces; bytes that are not a whole character are written as `<0x..>`."""
+        return [self._readable_pieces[token_id] for token_id in ids]
 
-    def words(self, ids: Sequence[int]) -> list[list[int]]:
-        """A word begins with a blank, or with what is no letter."""
+    def word_groups(self, ids: Sequence[int]) -> list[list[int]]:
+        """A word begins with a blank or with a character that is no letter or digit."""
         groups: list[list[int]] = []
         pieces = self.tokens(ids)
-        for place, piece in enumerate(pieces):
-            goes_on = piece[:1].isalnum() or piece.startswith("<0x")
-            if groups and goes_on and ids[place - 1] != self.end and pieces[place - 1][-1:] != "⏎":
-                groups[-1].append(place)
+        for position, piece in enumerate(pieces):
+            continues = piece[:1].isalnum() or piece.startswith("<0x")
+            if groups and continues and ids[position - 1] != self.end and pieces[position - 1][-1:] != "⏎":
+                groups[-1].append(position)
             else:
-                groups.append([place])
+                groups.append([position])
         return groups
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        kept = [[one for one in ids if one != self.end] for ids in batch]
-        return self.library.decode_batch(kept, skip_special_tokens=False)
+        without_end = [[token_id for token_id in ids if token_id != self.end] for ids in batch]
+        return self.library.decode_batch(without_end, skip_special_tokens=False)
 
     @cached_property
-    def _shown(self) -> list[str]:
-        """One readable piece an id."""
-        spelled = {letter: byte for byte, letter in byte_letters().items()}
-        found = []
+    def _readable_pieces(self) -> list[str]:
+        """One readable piece per id."""
+        byte_of = {character: byte for byte, character in bytes_to_unicode().items()}
+        readable = []
         for piece in self._pieces:
-            raw = bytes(spelled[letter] for letter in piece if letter in spelled)
+            raw = bytes(byte_of[character] for character in piece if character in byte_of)
             try:
-                text = piece if piece == END else raw.decode()
+                text = piece if piece == END_OF_TEXT else raw.decode()
             except UnicodeDecodeError:
                 text = "".join(f"<0x{byte:02X}>" for byte in raw)
-            found.append(text.replace(" ", "▁").replace("\n", "⏎"))
-        return found
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _from_text, (self.library.to_str(),)
+            readable.append(text.replace(" ", "▁").replace("\n", "⏎"))
+        return readable
 
 
-def byte_letters() -> dict[int, str]:
-    """The letter that stands for each byte in a vocabulary: itself where it can be seen, else a later one."""
-    seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in seen]
-    return {**{byte: chr(byte) for byte in seen}, **{byte: chr(256 + n) for n, byte in enumerate(hidden)}}
+class GptTaskTokenizer(Tokenizer):
+    """A tokenizer with three more special tokens, for fine-tuning a GPT (Radford et al. 2018, section 3.3).
+
+    Their ids follow those of the vocabulary; text never encodes to them.
+    """
+
+    def __init__(self, inner: Tokenizer) -> None:
+        self.inner = inner
+        self.begin, self.end, self.unknown = inner.begin, inner.end, inner.unknown
+        self.padding = -1  # the pre-trained vocabulary has no id for padding
+
+    @property
+    def kind(self) -> str:
+        return self.inner.kind
+
+    @property
+    def size(self) -> int:
+        return self.inner.size + len(TASK_TOKENS)
+
+    def normalize(self, text: str) -> str:
+        return self.inner.normalize(text)
+
+    def encode_batch(
+        self, texts: Sequence[str], *, dropout: float = 0.0, seed: int = 0, start: int = 0
+    ) -> list[list[int]]:
+        return self.inner.encode_batch(texts, dropout=dropout, seed=seed, start=start)
+
+    def with_special_tokens(self, first: Sequence[int], second: Sequence[int] | None = None) -> list[int]:
+        """[START] A [EXTRACT], or [START] A [DELIM] B [EXTRACT]."""
+        start, delimiter, extract = range(self.inner.size, self.size)
+        rest = [] if second is None else [delimiter, *second]
+        return [start, *first, *rest, extract]
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        first = self.inner.size
+        return [
+            TASK_TOKENS[token_id - first] if token_id >= first else self.inner.tokens([token_id])[0]
+            for token_id in ids
+        ]
+
+    def word_groups(self, ids: Sequence[int]) -> list[list[int]]:
+        """The inner tokenizer's words; each special token is a group of its own."""
+        groups: list[list[int]] = []
+        begin = 0
+        for position, token_id in enumerate([*ids, self.inner.size]):
+            if token_id >= self.inner.size:
+                words = self.inner.word_groups(ids[begin:position])
+                groups += [[begin + offset for offset in word] for word in words]
+                groups += [[position]] if position < len(ids) else []
+                begin = position + 1
+        return groups
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        size = self.inner.size
+        return self.inner.decode_batch([[token_id for token_id in ids if token_id < size] for ids in batch])
+
+    def save(self, path: str | Path) -> None:
+        self.inner.save(path)
+
+
+def bytes_to_unicode() -> dict[int, str]:
+    """GPT-2's printable character for each byte: the byte's own character, or else one from 256 on."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {**{byte: chr(byte) for byte in printable}, **{byte: chr(256 + n) for n, byte in enumerate(others)}}
 
 
 def gpt_tokenizer(
-    vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], *, lower: bool = False
+    vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], *, lowercase: bool = False
 ) -> GptTokenizer:
-    """A tokenizer from pieces with their ids and merges; ValueError where they cannot be a vocabulary."""
+    """A tokenizer from a vocabulary and merges.
+
+    Args:
+        vocabulary: Id of each piece.
+        merges: Pairs of pieces, by rank.
+        lowercase: Whether text is lowercased first.
+
+    Raises:
+        ValueError: Ids have gaps, or a byte, the end symbol or a merged piece is missing.
+    """
     if set(vocabulary.values()) != set(range(len(vocabulary))):
         raise ValueError("its ids do not run from 0 without a gap")
-    if END not in vocabulary:
-        raise ValueError(f"the symbol {END} is missing")
-    for letter in byte_letters().values():
-        if letter not in vocabulary:
-            raise ValueError(f"the byte that {letter!r} stands for is missing")
+    if END_OF_TEXT not in vocabulary:
+        raise ValueError(f"the token {END_OF_TEXT} is missing")
+    for character in bytes_to_unicode().values():
+        if character not in vocabulary:
+            raise ValueError(f"the byte that {character!r} represents is missing")
     try:
         model = models.BPE(dict(vocabulary), list(merges))
     except Exception as problem:  # the library raises plain Exception
-        raise ValueError(f"the tokenizers library says: {str(problem).rstrip('.')}") from None
+        raise ValueError(f"the tokenizers library reports: {str(problem).rstrip('.')}") from None
     library = tokenizers.Tokenizer(model)
-    library.add_special_tokens([END])
-    return GptTokenizer(_cutting(library, lower))
+    library.add_special_tokens([END_OF_TEXT])
+    return GptTokenizer(_with_byte_level(library, lowercase))
 
 
-def train_gpt(texts: Iterable[str], *, size: int, min_count: int, lower: bool) -> GptTokenizer:
-    """Learn frequent runs of bytes: the end symbol, the bytes, then the pieces learned."""
+def train_gpt(texts: Iterable[str], *, size: int, min_count: int, lowercase: bool) -> GptTokenizer:
+    """Train byte-level BPE; ids are <|endoftext|>, the bytes, then the merged pieces."""
     if size < 257:
-        raise RegardError(f"size={size} is too small for gpt: {END} and the bytes alone need 257 ids")
-    learner = _cutting(tokenizers.Tokenizer(models.BPE()), lower)
+        raise RegardError(f"size={size} is too small for gpt: {END_OF_TEXT} and the bytes alone need 257 ids")
+    learner = _with_byte_level(tokenizers.Tokenizer(models.BPE()), lowercase)
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=min_count,
-        special_tokens=[END],
-        initial_alphabet=list(byte_letters().values()),
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=list(bytes_to_unicode().values()),
         show_progress=False,
     )
-    counted = _Counted(texts)
+    counted = _CountedTexts(texts)
     learner.train_from_iterator(counted, trainer)
-    if not counted.letters:
-        raise RegardError("there is no text that a tokenizer could be trained on")
+    if not counted.characters:
+        raise RegardError("the texts are empty: there is no text to train a tokenizer on")
     return GptTokenizer(learner)
 
 
-class _Counted:
-    """Texts, and how many letters went by."""
+class _CountedTexts:
+    """An iterable of texts that counts their characters."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.texts, self.letters = texts, 0
+        self.texts, self.characters = texts, 0
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         for text in self.texts:
-            self.letters += len(text)
+            self.characters += len(text)
             yield text
 
 
-def _cutting(library: tokenizers.Tokenizer, lower: bool) -> tokenizers.Tokenizer:
-    """Text is cut where GPT-2 cuts it: words with the blank before, numbers, the rest."""
-    if lower:
+def _with_byte_level(library: tokenizers.Tokenizer, lowercase: bool) -> tokenizers.Tokenizer:
+    """Set GPT-2's pre-tokenizer (words with the blank before them, numbers, the rest) and decoder."""
+    if lowercase:
         library.normalizer = normalizers.Lowercase()
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = decoders.ByteLevel()
@@ -138,35 +208,29 @@ def _cutting(library: tokenizers.Tokenizer, lower: bool) -> tokenizers.Tokenizer
 
 
 def is_gpt(content: dict[str, Any]) -> bool:
-    """Whether a tokenizer.json cuts text into bytes."""
-    cut = content.get("pre_tokenizer")
-    return content["model"].get("type") == "BPE" and isinstance(cut, dict) and cut.get("type") == "ByteLevel"
+    """Whether the content of a tokenizer.json is a byte-level BPE."""
+    splitter = content.get("pre_tokenizer")
+    if content["model"].get("type") != "BPE" or not isinstance(splitter, dict):
+        return False
+    return splitter.get("type") == "ByteLevel"
 
 
 def gpt_from_json(content: dict[str, Any]) -> GptTokenizer:
-    """From a tokenizer.json; ValueError where it is not GPT-2's way of cutting text."""
-    model, cut, normalizer = content["model"], content["pre_tokenizer"], content.get("normalizer")
-    if cut.get("add_prefix_space"):
-        raise ValueError("it puts a blank before each text (add_prefix_space)")
+    """A tokenizer from the content of a tokenizer.json.
+
+    Raises:
+        ValueError: It does not normalise and split text as GPT-2 does, or its vocabulary is invalid.
+    """
+    model, splitter, normalizer = content["model"], content["pre_tokenizer"], content.get("normalizer")
+    if splitter.get("add_prefix_space"):
+        raise ValueError("it adds a blank before each text (add_prefix_space)")
     if normalizer is not None and normalizer.get("type") != "Lowercase":
-        raise ValueError(f"its text is changed by {normalizer.get('type')} before it is cut")
+        raise ValueError(f"its normalizer is {normalizer.get('type')}; allowed is Lowercase")
     ids, merges = model.get("vocab"), model.get("merges")
-    if not isinstance(ids, dict) or not all(type(one) is int for one in ids.values()):
+    if not isinstance(ids, dict) or not all(type(token_id) is int for token_id in ids.values()):
         raise ValueError("its vocabulary is missing")
     for added in content.get("added_tokens") or ():
         ids = {**ids, str(added.get("content")): added.get("id")}
     if not isinstance(merges, list):
         raise ValueError("its merges are missing")
-    return gpt_tokenizer(ids, [two_pieces(each) for each in merges], lower=normalizer is not None)
-
-
-def two_pieces(merge: Any) -> tuple[str, str]:
-    """A merge, which older files write with a blank between."""
-    parts = merge.split(" ") if isinstance(merge, str) else merge
-    if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-        raise ValueError("a merge of it is not of two pieces")
-    return parts[0], parts[1]
-
-
-def _from_text(text: str) -> GptTokenizer:
-    return GptTokenizer(tokenizers.Tokenizer.from_str(text))
+    return gpt_tokenizer(ids, [merge_pair(merge) for merge in merges], lowercase=normalizer is not None)

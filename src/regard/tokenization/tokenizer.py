@@ -1,4 +1,4 @@
-"""What every room above may ask of a tokenizer, whatever its kind."""
+"""The interface of all tokenizers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from regard.errors import RegardError
 
-SPECIALS = ("<s>", "</s>", "<blank>", "<unk>")
+SPECIAL_TOKENS = ("<s>", "</s>", "<blank>", "<unk>")
 
 
 class Tokenizer(ABC):
-    """Text to ids and back; typed text never becomes one of the special symbols but the unknown one.
+    """Text to token ids and back; text never encodes to a special token other than the unknown one.
 
-    They are ids 0 to 3; BERT's and GPT's own vocabularies have theirs elsewhere.
+    The special tokens are ids 0 to 3, except in the vocabularies of BERT and GPT.
     """
 
     begin: int = 0
@@ -28,45 +28,49 @@ class Tokenizer(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of ids, the special symbols included."""
+        """Vocabulary size, special tokens included."""
 
     @abstractmethod
     def normalize(self, text: str) -> str:
-        """The text as the tokenizer reads it: what decoding gives back when nothing is unknown."""
+        """The normalised text: the result of decoding its ids if no token is unknown."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of one text; no special symbol is added."""
+        """Token ids of one text, without special tokens."""
         return self.encode_batch([text])[0]
 
     @abstractmethod
     def encode_batch(
         self, texts: Sequence[str], *, dropout: float = 0.0, seed: int = 0, start: int = 0
     ) -> list[list[int]]:
-        """Ids of many texts at once.
+        """Token ids of several texts.
 
-        `dropout` > 0 is BPE-dropout (Provilkov et al. 2020): the pieces of text i are drawn anew from
-        (seed, start + i), so a corpus read in parts gets the same pieces as one read whole.
+        Args:
+            texts: The texts.
+            dropout: Probability of skipping a merge: BPE-dropout (Provilkov et al. 2020).
+            seed: Random seed of the dropout.
+            start: Number of the first text in its corpus. Text i is encoded at random from (seed, start + i),
+                so that a corpus read in parts gives the same pieces as one read as a whole.
         """
 
     @abstractmethod
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """One readable piece an id: `▁` marks the blank before a piece, `##` a WordPiece continuation."""
+        """One readable piece per id: `▁` marks a blank before a piece, `##` a WordPiece continuation."""
 
     @abstractmethod
-    def words(self, ids: Sequence[int]) -> list[list[int]]:
+    def word_groups(self, ids: Sequence[int]) -> list[list[int]]:
         """Positions in `ids` grouped into words, in order; every position is in exactly one group."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Natural text of the ids; special symbols, the unknown one among them, leave no trace."""
+        """Natural text of the ids; special tokens, also the unknown one, are omitted."""
         return self.decode_batch([list(ids)])[0]
 
     @abstractmethod
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """Natural text of many sentences."""
+        """Natural text of several sequences of ids."""
 
     @abstractmethod
     def save(self, path: str | Path) -> None:
-        """Write one JSON file that `load` reads; the same tokenizer gives the same bytes."""
+        """Write one JSON file for `load`; equal tokenizers write byte-identical files."""
 
     def __len__(self) -> int:
         return self.size
@@ -76,7 +80,11 @@ class Tokenizer(ABC):
 
 
 def refuse_dropout(kind: str, dropout: float) -> None:
-    """Dropout draws merges; a kind without merges has nothing to draw."""
+    """Refuse BPE-dropout with a tokenizer that has no BPE merges.
+
+    Raises:
+        RegardError: `dropout` is not 0.
+    """
     if dropout:
         raise RegardError(
             f"dropout={dropout:g} needs a bpe tokenizer; this one is of kind {kind}, use dropout=0"
@@ -84,7 +92,11 @@ def refuse_dropout(kind: str, dropout: float) -> None:
 
 
 def refuse_surrogates(text: str) -> None:
-    """Half a character cannot be written to a file again."""
+    """Refuse text with lone surrogates, which cannot be encoded as UTF-8.
+
+    Raises:
+        RegardError: The text has one.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:

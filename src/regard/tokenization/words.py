@@ -1,19 +1,19 @@
-"""Tokenizers whose ids are whole words: by rule, by spaCy, or split at blanks."""
+"""Word-level tokenizers: words split by rule, by spaCy's rules, or at blanks."""
 
 import json
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from regard import storage
 from regard.errors import RegardError
-from regard.tokenization.joining import join
-from regard.tokenization.rules import split
-from regard.tokenization.spacy_words import spacy_split
-from regard.tokenization.tokenizer import SPECIALS, Tokenizer, refuse_dropout
+from regard.tokenization.tokenizer import SPECIAL_TOKENS, Tokenizer, refuse_dropout
+from regard.tokenization.word_rules import detokenize, split_words
 
 WORD_KINDS = ("words", "spacy", "space")
 FORMAT = "regard.words"
@@ -21,40 +21,42 @@ FORMAT = "regard.words"
 
 @dataclass(frozen=True)
 class WordOptions:
-    """How a text is cut into words before any of them has an id."""
+    """Normalisation and splitting of text into words."""
 
     kind: str
     language: str | None = None
-    lower: bool = False
-    normal: str = "none"
+    lowercase: bool = False
+    normalization: str = "none"
 
     def normalize(self, text: str) -> str:
-        """Composed and lowered as asked, without blanks at the ends; spaCy alone sees the inner blanks."""
-        if self.normal != "none":
-            form: Literal["NFC", "NFKC"] = "NFC" if self.normal == "nfc" else "NFKC"
+        """Unicode normalisation, lowercasing, and single blanks; for spaCy, inner blanks are kept."""
+        if self.normalization != "none":
+            form: Literal["NFC", "NFKC"] = "NFC" if self.normalization == "nfc" else "NFKC"
             text = unicodedata.normalize(form, text)
-        if self.lower:
+        if self.lowercase:
             text = text.lower()
         return text.strip() if self.kind == "spacy" else " ".join(text.split())
 
     def splitter(self) -> Callable[[str], list[str]]:
-        """Text, normalized, to words."""
+        """The function that splits normalized text into words."""
         if self.kind == "spacy":
-            return spacy_split(self.language)
-        return split if self.kind == "words" else str.split
+            return spacy_splitter(self.language)
+        return split_words if self.kind == "words" else str.split
 
-    def join(self, words: Iterable[str]) -> str:
-        """Words to natural text; `space` has nothing to undo."""
-        return " ".join(words) if self.kind == "space" else join(words, hyphens=self.kind == "spacy")
+    def detokenize(self, words: Iterable[str]) -> str:
+        """Words to natural text; the kind `space` joins them with blanks."""
+        if self.kind == "space":
+            return " ".join(words)
+        return detokenize(words, join_hyphens=self.kind == "spacy")
 
 
 class WordTokenizer(Tokenizer):
-    """A vocabulary of whole words; any other word is <unk>, and so is a word spelled like a special symbol."""
+    """A vocabulary of whole words; other words, and words spelled like a special token, are <unk>."""
 
     def __init__(self, options: WordOptions, words: Sequence[str]) -> None:
         self.options = options
-        self.vocabulary = (*SPECIALS, *words)
-        self._ids = {word: place for place, word in enumerate(self.vocabulary) if word not in SPECIALS}
+        self.vocabulary = (*SPECIAL_TOKENS, *words)
+        self._ids = {word: number for number, word in enumerate(self.vocabulary) if word not in SPECIAL_TOKENS}
 
     @property
     def kind(self) -> str:
@@ -75,20 +77,27 @@ class WordTokenizer(Tokenizer):
         return [[ids.get(word, self.unknown) for word in split_text(normalize(text))] for text in texts]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        return [self.vocabulary[one] for one in ids]
+        return [self.vocabulary[token_id] for token_id in ids]
 
-    def words(self, ids: Sequence[int]) -> list[list[int]]:
-        return [[place] for place in range(len(ids))]
+    def word_groups(self, ids: Sequence[int]) -> list[list[int]]:
+        return [[position] for position in range(len(ids))]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        return [self.options.join(self.vocabulary[one] for one in ids if one >= len(SPECIALS)) for ids in batch]
+        first = len(SPECIAL_TOKENS)
+        return [
+            self.options.detokenize(self.vocabulary[token_id] for token_id in ids if token_id >= first)
+            for ids in batch
+        ]
 
     def save(self, path: str | Path) -> None:
         content = {
             "format": FORMAT,
             "version": 1,
-            **vars(self.options),
-            "words": self.vocabulary[len(SPECIALS) :],
+            "kind": self.options.kind,
+            "language": self.options.language,
+            "lower": self.options.lowercase,
+            "normal": self.options.normalization,
+            "words": self.vocabulary[len(SPECIAL_TOKENS) :],
         }
         storage.write_text(Path(path), json.dumps(content, ensure_ascii=False, indent=0) + "\n")
 
@@ -96,19 +105,30 @@ class WordTokenizer(Tokenizer):
 def train_words(
     options: WordOptions, texts: Iterable[str], *, size: int | None, min_count: int
 ) -> WordTokenizer:
-    """Words seen at least `min_count` times, most frequent first, then alphabetical; `size` cuts the tail."""
+    """Vocabulary of the words that occur at least `min_count` times, by frequency, then alphabetically.
+
+    Args:
+        options: Normalisation and splitting.
+        texts: The training texts.
+        size: Maximum number of ids including the special tokens; None: no limit.
+        min_count: Minimum frequency of a word.
+    """
     split_text, counts = options.splitter(), Counter[str]()
     for text in texts:
         counts.update(split_text(options.normalize(text)))
     if not counts:
-        raise RegardError("there is no word in the texts that a tokenizer is to be trained on")
-    frequent = (word for word, count in counts.items() if count >= min_count and word not in SPECIALS)
+        raise RegardError("the texts have no word to train a tokenizer on")
+    frequent = (word for word, count in counts.items() if count >= min_count and word not in SPECIAL_TOKENS)
     ranked = sorted(frequent, key=lambda word: (-counts[word], word))
-    return WordTokenizer(options, ranked if size is None else ranked[: max(0, size - len(SPECIALS))])
+    return WordTokenizer(options, ranked if size is None else ranked[: max(0, size - len(SPECIAL_TOKENS))])
 
 
 def words_from_json(content: dict[str, Any]) -> WordTokenizer:
-    """The tokenizer a JSON object describes; ValueError says what is wrong with it."""
+    """A tokenizer from its JSON object.
+
+    Raises:
+        ValueError: The object does not describe a tokenizer; the message says why.
+    """
     if content.get("version") != 1:
         raise ValueError(f"its version is {content.get('version')!r}, this regard reads version 1")
     kind, language, lower, normal = (content.get(key) for key in ("kind", "language", "lower", "normal"))
@@ -119,10 +139,30 @@ def words_from_json(content: dict[str, Any]) -> WordTokenizer:
         or normal not in ("none", "nfc", "nfkc")
         or not isinstance(language, str | None)
     ):
-        raise ValueError("its lower, normal or language is not what it may be")
+        raise ValueError("its lower, normal or language has a value that is not allowed")
     words = content.get("words")
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise ValueError("its words are not a list of strings")
-    if len({*SPECIALS, *words}) != len(SPECIALS) + len(words):
-        raise ValueError("a word stands in it twice")
+    if len({*SPECIAL_TOKENS, *words}) != len(SPECIAL_TOKENS) + len(words):
+        raise ValueError("it has a word twice")
     return WordTokenizer(WordOptions(kind, language, lower, normal), words)
+
+
+@lru_cache(maxsize=8)
+def spacy_splitter(language: str | None) -> Callable[[str], list[str]]:
+    """A function that splits text by the rules of a spaCy language; the second of two blanks is a word, too."""
+    if not language:
+        raise RegardError("a tokenizer of kind spacy needs a language, such as language='de' or language='en'")
+    try:
+        spacy = import_module("spacy")  # by name: mypy runs where the extra is not installed
+    except ImportError:
+        raise RegardError(
+            "a tokenizer of kind spacy needs spaCy, which is not installed: pip install 'regard[spacy]'"
+        ) from None
+    try:
+        tokenizer = spacy.blank(language).tokenizer
+    except (ImportError, OSError, ValueError) as problem:
+        raise RegardError(
+            f"spaCy has no tokenizer for language {language!r}: {str(problem).splitlines()[0]}"
+        ) from None
+    return lambda text: [token.text for token in tokenizer(text)]

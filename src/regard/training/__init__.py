@@ -1,1 +1,1 @@
-"""How models learn: loss, schedule, loop."""
+"""Training: objectives, optimizers, schedules, the training loop, checkpoints, distributed training."""

@@ -1,4 +1,4 @@
-"""A training written down so that it can go on: safetensors and JSON, checksummed, whole or not there."""
+"""Checkpoints of the training state: safetensors and JSON, checksummed, written atomically."""
 
 import hashlib
 import json
@@ -13,119 +13,137 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from regard import storage
-from regard.data.stream import Cursor
+from regard.data.batch_order import Cursor
 from regard.errors import DiskError, TrainingError
 from regard.tensor_files import write_tensors
-from regard.training.ema import fill
-from regard.training.sharding import part_of, whole
-from regard.training.state import Training, Window
+from regard.training.sharding import full_tensor, shard_like
+from regard.training.state import ReportWindow, Training
+from regard.training.weight_averaging import copy_weights
 
 TENSORS, NUMBERS = "tensors.safetensors", "state.json"
 
 
 def save(training: Training, folder: Path, keep: int) -> Path:
-    """Write `folder`/<step>/, aside and then renamed, and remove all but the newest `keep`.
+    """Write `folder`/<step>/ atomically, and remove all but the newest `keep` checkpoints.
 
-    The first process writes; the others bring their parts, where the model is sharded.
+    The first process writes; every process must call this, because a sharded model is gathered.
+
+    Raises:
+        DiskError: The checkpoint cannot be written.
     """
-    place = folder / str(training.step)
-    tensors = tensors_of(training)
-    if not training.world.first:
-        return place
+    path = folder / str(training.step)
+    tensors = training_tensors(training)
+    if not training.world.is_first:
+        return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with storage.atomic_path(place) as part:
-            part.mkdir()
-            write_tensors(tensors, part / TENSORS)
-            numbers = {**numbers_of(training), "sha256": storage.digest(part / TENSORS)}
-            (part / NUMBERS).write_text(json.dumps(sealed(numbers), indent=2) + "\n", "utf-8")
-    except OSError as problem:
-        raise DiskError(f"{place} cannot be written: {storage.reason(problem)}") from None
-    for name in (*map(str, steps_in(folder)[:-keep]), *unfinished_in(folder)):
+        with storage.atomic_path(path) as temporary:
+            temporary.mkdir()
+            write_tensors(tensors, temporary / TENSORS)
+            numbers = {**training_numbers(training), "sha256": storage.digest(temporary / TENSORS)}
+            (temporary / NUMBERS).write_text(json.dumps(with_checksum(numbers), indent=2) + "\n", "utf-8")
+    except OSError as error:
+        raise DiskError(f"{path} cannot be written: {storage.reason(error)}") from None
+    for name in (*map(str, saved_steps(folder)[:-keep]), *unfinished_in(folder)):
         storage.remove(folder / name)
-    return place
+    return path
 
 
 def unfinished_in(folder: Path) -> list[str]:
-    """What processes left that were killed while they wrote."""
+    """Temporary files of processes that were killed while writing."""
     return [path.name for path in folder.iterdir() if path.name.endswith((".part", ".old"))]
 
 
-def resume(training: Training, folder: Path, tell: Callable[[str], object]) -> bool:
-    """Put the newest whole checkpoint back, telling of those that are damaged; False where there is none."""
+def resume(training: Training, folder: Path, log: Callable[[str], object]) -> bool:
+    """Restore the newest intact checkpoint; damaged ones are logged.
+
+    Returns:
+        Whether there was a checkpoint.
+
+    Raises:
+        TrainingError: All checkpoints are damaged, or the checkpoint belongs to another model.
+    """
     damaged = []
-    for step in reversed(steps_in(folder)):
-        place = folder / str(step)
+    for step in reversed(saved_steps(folder)):
+        path = folder / str(step)
         try:
-            numbers = unsealed(json.loads((place / NUMBERS).read_text("utf-8")))
-            if storage.digest(place / TENSORS) != numbers["sha256"]:
-                raise ValueError("its tensors are not the ones that were written")
-            tensors = load_file(place / TENSORS)
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as problem:
-            damaged.append(f"checkpoint {place} is damaged: {problem}")
+            numbers = verified(json.loads((path / NUMBERS).read_text("utf-8")))
+            if storage.digest(path / TENSORS) != numbers["sha256"]:
+                raise ValueError(f"the checksum of {TENSORS} does not match")
+            tensors = load_file(path / TENSORS)
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+            damaged.append(f"checkpoint {path} is damaged: {error}")
             continue
-        for sentence in damaged:
-            tell(f"{sentence}; the one of step {step} is used")
-        check_fit(training, tensors, place)
+        for message in damaged:
+            log(f"{message}; the one of step {step} is used")
+        check_same_model(training, tensors, path)
         restore(training, tensors, numbers)
         return True
     if damaged:
-        raise TrainingError(f"{'; '.join(damaged)}; none is left to go on from: begin anew in another folder")
+        raise TrainingError(
+            f"{'; '.join(damaged)}; no intact checkpoint is left; start a new run in another folder"
+        )
     return False
 
 
-def sealed(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers with a digest of themselves."""
-    return {**numbers, "seal": seal_of(numbers)}
+def with_checksum(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers with their checksum, under `seal`."""
+    return {**numbers, "seal": checksum(numbers)}
 
 
-def unsealed(given: Any) -> dict[str, Any]:
-    """The numbers, if they are the ones that were sealed."""
-    if not isinstance(given, dict):
-        raise ValueError(f"{NUMBERS} holds no object")
-    numbers = {name: value for name, value in given.items() if name != "seal"}
-    if given.get("seal") != seal_of(numbers):
-        raise ValueError(f"{NUMBERS} is not the one that was written")
+def verified(content: Any) -> dict[str, Any]:
+    """The numbers without their checksum.
+
+    Raises:
+        ValueError: The checksum does not match.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"{NUMBERS} is not a JSON object")
+    numbers = {name: value for name, value in content.items() if name != "seal"}
+    if content.get("seal") != checksum(numbers):
+        raise ValueError(f"the checksum of {NUMBERS} does not match")
     return numbers
 
 
-def seal_of(numbers: Mapping[str, Any]) -> str:
+def checksum(numbers: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()
 
 
-def check_fit(training: Training, tensors: Mapping[str, Tensor], place: Path) -> None:
-    """Refuse a checkpoint of another model before anything is put back."""
+def check_same_model(training: Training, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse a checkpoint of another model before anything is restored."""
     for name, parameter in training.model.named_parameters():
         saved = tensors.get(f"model.{name}")
         if saved is None or saved.shape != parameter.shape:
-            was = "nothing" if saved is None else tuple(saved.shape)
+            saved_shape = "missing" if saved is None else tuple(saved.shape)
             raise TrainingError(
-                f"checkpoint {place} is of another model: {name} is {tuple(parameter.shape)} here, {was} there"
+                f"checkpoint {path} is of another model: {name} is {tuple(parameter.shape)} here, "
+                f"{saved_shape} there"
             )
 
 
-def steps_in(folder: Path) -> list[int]:
+def saved_steps(folder: Path) -> list[int]:
+    """Steps of the checkpoints in a folder, ascending."""
     if not folder.is_dir():
         return []
     return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal() and path.is_dir())
 
 
-def tensors_of(training: Training) -> dict[str, Tensor]:
-    """Everything by name, whole; on processes that do not write, nothing is kept of a sharded model."""
-    found = {f"model.{name}": each.detach() for name, each in training.model.named_parameters()}
-    found |= {f"average.{name}": each for name, each in training.average.exponential.items()}
+def training_tensors(training: Training) -> dict[str, Tensor]:
+    """All tensors by name; a sharded model is gathered on all processes and returned on the first."""
+    tensors = {f"model.{name}": parameter.detach() for name, parameter in training.model.named_parameters()}
+    tensors |= {f"average.{name}": weight for name, weight in training.average.exponential.items()}
     for number, weights in enumerate(training.average.last):
-        found |= {f"last.{number}.{name}": each for name, each in weights.items()}
+        tensors |= {f"last.{number}.{name}": weight for name, weight in weights.items()}
     for number, state in training.optimizer.state_dict()["state"].items():
-        found |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in state.items()}
+        tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in state.items()}
     if training.sharded:
-        put_together = ((name, whole(each)) for name, each in found.items())
-        return {name: each.cpu() for name, each in put_together if training.world.first}
-    # One block of memory each: safetensors refuses tensors that share it.
-    return {name: each.clone() for name, each in found.items()} if training.world.first else {}
+        gathered = ((name, full_tensor(tensor)) for name, tensor in tensors.items())
+        return {name: tensor.cpu() for name, tensor in gathered if training.world.is_first}
+    # Cloned: safetensors refuses tensors that share memory.
+    return {name: tensor.clone() for name, tensor in tensors.items()} if training.world.is_first else {}
 
 
-def numbers_of(training: Training) -> dict[str, Any]:
+def training_numbers(training: Training) -> dict[str, Any]:
     return {
         "step": training.step,
         "seconds": training.seconds,
@@ -140,36 +158,43 @@ def numbers_of(training: Training) -> dict[str, Any]:
 
 
 def restore(training: Training, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-    fill(training.model, under("model.", tensors))
+    """Put the tensors and numbers of a checkpoint into the training state."""
+    copy_weights(with_prefix("model.", tensors), training.model)
     average = training.average
-    average.exponential = parts_of(under("average.", tensors), training.model)
+    average.exponential = placed_like(training.model, with_prefix("average.", tensors))
     average.steps = numbers["averaged"]
     average.last.extend(
-        parts_of(under(f"last.{number}.", tensors), training.model) for number in range(numbers["last"])
+        placed_like(training.model, with_prefix(f"last.{number}.", tensors))
+        for number in range(numbers["last"])
     )
-    saved = training.optimizer.state_dict()
-    saved["state"] = {}
-    updated = [each for group in training.optimizer.param_groups for each in group["params"]]
-    for name, each in under("optimizer.", tensors).items():
+    state_dict = training.optimizer.state_dict()
+    state_dict["state"] = {}
+    parameters = [parameter for group in training.optimizer.param_groups for parameter in group["params"]]
+    for name, tensor in with_prefix("optimizer.", tensors).items():
         number, key = name.split(".")
-        like = updated[int(number)]
-        value = part_of(each, like) if each.shape == like.shape else each  # a count is the same for all
-        saved["state"].setdefault(int(number), {})[key] = value
-    training.optimizer.load_state_dict(saved)
+        parameter = parameters[int(number)]
+        # A tensor of another shape is a step count, which is not sharded.
+        value = shard_like(tensor, parameter) if tensor.shape == parameter.shape else tensor
+        state_dict["state"].setdefault(int(number), {})[key] = value
+    training.optimizer.load_state_dict(state_dict)
     training.step = numbers["step"]
     training.seconds = numbers["seconds"]
     training.stale = numbers["stale"]
     training.skipped = numbers["skipped"]
     training.best = numbers["best"]
     training.cursor = Cursor(**numbers["cursor"])
-    training.window = Window(**numbers["window"])
+    training.window = ReportWindow(**numbers["window"])
 
 
-def parts_of(tensors: dict[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """Weights where the model's are: on its device, and of a sharded model this process's parts."""
-    likes = dict(model.named_parameters())
-    return {name: part_of(each.to(likes[name].device), likes[name]) for name, each in tensors.items()}
+def placed_like(model: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights on the model's device, sharded where the model is."""
+    parameters = dict(model.named_parameters())
+    return {
+        name: shard_like(weight.to(parameters[name].device), parameters[name])
+        for name, weight in weights.items()
+    }
 
 
-def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+def with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose name starts with a prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,8 +1,8 @@
-"""Several processes on one training: torchrun starts them, gradients are added up, the first one writes.
+"""Distributed training: torchrun starts the processes, gradients are summed, the first process writes.
 
-Every process has the same model and takes its share of the rows of every batch, so an update is the one that a
-single process would make of the same batch. Nothing here asks a GPU to wait: numbers that all must agree on
-travel between processors.
+Every process has the same model and takes its share of the rows of every batch, so an update equals that of a
+single process on the same batch. Numbers that all must agree on are exchanged between CPUs, so that no GPU is
+synchronized for them.
 """
 
 import os
@@ -19,107 +19,107 @@ from torch.distributed.rendezvous import rendezvous
 from regard.errors import RegardError, TrainingError
 from regard.training.devices import choose_device
 
-PATIENCE = timedelta(days=1)
-"""How long the others wait while the first learns a vocabulary or validates; death is noticed at once."""
+TIMEOUT = timedelta(days=1)
+"""Of collective operations, which wait while the first process validates; a crash ends them at once."""
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among those of the training; alone unless torchrun says otherwise."""
+    """Rank of this process and number of processes of the training run; a single one without torchrun."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def first(self) -> bool:
-        """Whether this process speaks and writes for all."""
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which logs and writes."""
         return self.rank == 0
 
-    def add_up(self, tensors: Iterable[Tensor]) -> None:
-        """Put the sum over all processes into each tensor, in one exchange for each type and device."""
+    def all_reduce_sum(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in one exchange."""
         if self.size == 1:
             return
-        together = list(tensors)
-        flat = torch.cat([each.flatten() for each in together])
-        with others_alive():
+        originals = list(tensors)
+        flat = torch.cat([tensor.flatten() for tensor in originals])
+        with failure_reported():
             distributed.all_reduce(flat)
-        first = 0
-        for each in together:
-            each.copy_(flat[first : first + each.numel()].view_as(each))
-            first += each.numel()
+        start = 0
+        for tensor in originals:
+            tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+            start += tensor.numel()
 
-    def largest(self, *numbers: float) -> list[float]:
-        """The largest of each number over all processes."""
+    def all_reduce_max(self, *numbers: float) -> list[float]:
+        """The maximum of each number over all processes."""
         if self.size == 1:
             return list(numbers)
-        told = torch.tensor(numbers, dtype=torch.float64)
-        with others_alive():
-            distributed.all_reduce(told, distributed.ReduceOp.MAX)
-        return [float(each) for each in told]
+        values = torch.tensor(numbers, dtype=torch.float64)
+        with failure_reported():
+            distributed.all_reduce(values, distributed.ReduceOp.MAX)
+        return [float(value) for value in values]
 
-    def from_first(self, *numbers: float) -> list[float]:
-        """The first process's numbers, on all."""
+    def broadcast(self, *numbers: float) -> list[float]:
+        """The first process's numbers, on all processes."""
         if self.size == 1:
             return list(numbers)
-        told = torch.tensor(numbers, dtype=torch.float64)
-        with others_alive():
-            distributed.broadcast(told, 0)
-        return [float(each) for each in told]
+        values = torch.tensor(numbers, dtype=torch.float64)
+        with failure_reported():
+            distributed.broadcast(values, 0)
+        return [float(value) for value in values]
 
-    def wait(self) -> None:
-        """Until all are here."""
-        self.largest(0.0)
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
+        self.all_reduce_max(0.0)
 
 
-def processes() -> int:
-    """How many torchrun has started; one without it."""
+def world_size() -> int:
+    """Number of processes that torchrun has started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager
-def joined(device: str = "auto") -> Iterator[World]:
-    """The processes that torchrun started, as long as the block lasts; without torchrun, this one alone.
+def process_group(device: str = "auto") -> Iterator[World]:
+    """Join the processes that torchrun started for the block; without torchrun, this process alone.
 
     Args:
-        device: As for `choose_device`. Each process takes the accelerator of its own number on the machine.
+        device: As for `choose_device`. Each process takes the accelerator of its local rank.
 
     Raises:
         RegardError: There is no such device, or all processes would share one.
     """
-    if processes() == 1:
+    if world_size() == 1:
         yield World()
         return
     backend = "gloo"
     chosen = choose_device(device)
     if chosen.type != "cpu" and ":" in device:
         raise RegardError(
-            f'train.device: all {processes()} processes would compute on "{device}"; '
-            f'give "{device.split(":")[0]}", and each takes its own'
+            f'train.device: all {world_size()} processes would compute on "{device}"; '
+            f'give "{device.split(":")[0]}", and each process takes its own'
         )
     if chosen.type != "cpu":
         torch.accelerator.set_device_index(int(os.environ.get("LOCAL_RANK", "0")))
         backend = f"cpu:gloo,{chosen.type}:{distributed.get_default_backend_for_device(chosen.type)}"
-    with others_alive():
-        store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
-        # torchrun keeps its notes when it starts a training again; addresses of dead processes are among them.
+    with failure_reported():
+        store, rank, size = next(rendezvous("env://", timeout=TIMEOUT))
+        # torchrun keeps the store across restarts, with the addresses of dead processes in it.
         store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-        distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=TIMEOUT)
     try:
         yield World(rank, size)
     finally:
         distributed.destroy_process_group()
 
 
-def restarted() -> bool:
-    """Whether torchrun has started this training again, after a process of it died."""
+def is_restart() -> bool:
+    """Whether torchrun has restarted this training run after a process of it died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 @contextmanager
-def others_alive() -> Iterator[None]:
-    """An exchange that breaks off means that another process has ended."""
+def failure_reported() -> Iterator[None]:
+    """Report a collective operation that fails as the end of another process."""
     try:
         yield
     except RuntimeError as problem:
         reason = str(problem).splitlines()[0]
-        raise TrainingError(f"another process of this training has ended ({reason})") from None
+        raise TrainingError(f"another process of this training run has ended ({reason})") from None

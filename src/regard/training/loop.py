@@ -1,4 +1,4 @@
-"""The loop: batches, updates, and now and then a validation. What those mean is handed in."""
+"""The training loop: updates, validations and checkpoints until the budget is used up."""
 
 import math
 import time
@@ -7,99 +7,107 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.stream import Cursor
+from regard.data.batch_order import Cursor
 from regard.errors import Stopped
-from regard.training.prefetch import ahead
-from regard.training.state import Objective, Training, Validate, Watcher
-from regard.training.update import one_update
+from regard.training.prefetch import prefetch
+from regard.training.state import Objective, Training, TrainingListener, Validate
+from regard.training.update import train_step
 
 
-def run(
+def training_loop(
     training: Training,
     objective: Objective,
     validate: Validate,
-    watcher: Watcher,
+    listener: TrainingListener,
     *,
     keep_best: Callable[[nn.Module], None],
     checkpoint: Callable[[], object],
-    asked_to_stop: Callable[[], int | None] = lambda: None,
+    stop_signal: Callable[[], int | None] = lambda: None,
 ) -> None:
-    """Train until the budget is used up. `keep_best` is called with a model that has the averaged weights.
+    """Train until the budget is used up.
 
-    `asked_to_stop` gives the number of a signal that came: the training is saved, then `Stopped` is raised.
+    Args:
+        training: The state to continue from; updated in place.
+        objective: The loss of a batch.
+        validate: Scores of a model.
+        listener: Receives progress, validation scores and skipped updates.
+        keep_best: Called with the averaged model after the best validation so far.
+        checkpoint: Saves the training state.
+        stop_signal: The number of a signal that has arrived, or None.
+
+    Raises:
+        Stopped: A signal has arrived; the state is saved first.
+        TrainingError: The loss or gradient is not finite, or memory does not suffice.
     """
     settings, window = training.settings, training.window
-    clock = Clock(training)
+    clock = TrainingClock(training)
     window.since = time.perf_counter()
-    with ahead(training.batches.stream(training.cursor), pinned(training.model)) as stream:
+    with prefetch(training.batches.stream(training.cursor), pin_memory(training.model)) as stream:
         while training.done() < 1.0:
             group = [next(stream) for _ in range(settings.grad_accum)]
             lr = training.lr()
-            one_update(training, objective, [batch for batch, _ in group], lr, watcher)
+            train_step(training, objective, [batch for batch, _ in group], lr, listener)
             training.cursor = group[-1][1]
             training.step += 1
             clock.tick()
-            # All processes go by the first one's clock, and stop when one of them is asked to.
-            told = (training.seconds if training.world.first else 0.0, asked_to_stop() or 0)
-            training.seconds, signal = training.world.largest(*told)
+            # All processes use the first one's clock, and all stop when one of them receives a signal.
+            training.seconds, signal = training.world.all_reduce_max(
+                training.seconds if training.world.is_first else 0.0, stop_signal() or 0
+            )
             if training.step % settings.log_every == 0 or training.done() >= 1.0:
-                watcher.progress(window.report(training, lr))
+                listener.progress(window.report(training, lr))
             if training.validation_due() or training.done() >= 1.0:
-                validation(training, validate, watcher, keep_best)
-                window.leave_out(clock.tick())
+                run_validation(training, validate, listener, keep_best)
+                window.exclude(clock.tick())
             if training.checkpoint_due() or signal:
                 checkpoint()
-                window.leave_out(clock.tick())
+                window.exclude(clock.tick())
             if signal:
                 raise Stopped(
-                    f"stopped after step {training.step}, and saved; go on with --resume", int(signal)
+                    f"stopped after step {training.step}; the training state is saved; continue with --resume",
+                    int(signal),
                 )
 
 
-def pinned(model: nn.Module) -> Callable[[tuple[Any, Cursor]], tuple[Any, Cursor]]:
-    """For a GPU, batches lie in page-locked memory, which it can copy while it computes.
-
-    MPS shares its memory with the CPU.
-    """
-    pins = next(model.parameters()).device.type not in ("cpu", "mps")
-    return lambda item: (item[0].pinned(), item[1]) if pins else item
+def pin_memory(model: nn.Module) -> Callable[[tuple[Any, Cursor]], tuple[Any, Cursor]]:
+    """Copies batches to pinned (page-locked) memory if the model's device has its own memory, such as a GPU."""
+    has_own_memory = next(model.parameters()).device.type not in ("cpu", "mps")
+    return lambda item: (item[0].pin_memory(), item[1]) if has_own_memory else item
 
 
-def validation(
-    training: Training, validate: Validate, watcher: Watcher, keep_best: Callable[[nn.Module], None]
+def run_validation(
+    training: Training, validate: Validate, listener: TrainingListener, keep_best: Callable[[nn.Module], None]
 ) -> None:
-    """The first process measures the averaged weights, and keeps them if they are the best so far."""
+    """The first process validates the averaged weights, and keeps them if they are the best so far."""
     training.average.before_validation()
     with training.average.applied() as model:
-        if training.world.first:
+        if training.world.is_first:
             model.eval()
             scores = validate(model, training.step)
-            by = training.settings.best_by
-            score = -scores[by] if by == "loss" else scores[by]
-            best = training.best is None or score > training.best
-            if best:
+            name = training.settings.best_by
+            score = -scores[name] if name == "loss" else scores[name]
+            is_best = training.best is None or score > training.best
+            if is_best:
                 training.best, training.stale = score, 0
                 keep_best(model)
             else:
                 training.stale += 1
             model.train()
-            watcher.validated(training.step, training.seconds / 60, scores, best)
-    # The others have waited, and go by what it found.
-    number, stale = training.world.from_first(
-        math.nan if training.best is None else training.best, training.stale
-    )
-    training.best, training.stale = None if math.isnan(number) else number, int(stale)
+            listener.validated(training.step, training.seconds / 60, scores, is_best)
+    # The other processes have waited, and take over the result.
+    best, stale = training.world.broadcast(math.nan if training.best is None else training.best, training.stale)
+    training.best, training.stale = None if math.isnan(best) else best, int(stale)
 
 
-class Clock:
-    """Adds the time that passes to the training's own."""
+class TrainingClock:
+    """Adds elapsed time to the training run's seconds."""
 
     def __init__(self, training: Training) -> None:
         self.training, self.last = training, time.perf_counter()
 
     def tick(self) -> float:
-        """Add the seconds since the last tick, and give them."""
+        """Add the seconds since the last tick, and return them."""
         now = time.perf_counter()
-        passed, self.last = now - self.last, now
-        self.training.seconds += passed
-        return passed
+        elapsed, self.last = now - self.last, now
+        self.training.seconds += elapsed
+        return elapsed

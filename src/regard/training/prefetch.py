@@ -1,4 +1,4 @@
-"""What comes next, prepared in another thread while this one computes."""
+"""Prefetching: prepare the next batches in a background thread."""
 
 import queue
 import threading
@@ -7,24 +7,30 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
-Other = TypeVar("Other")
+Prepared = TypeVar("Prepared")
 
 DEPTH = 64
-"""Batches prepared ahead: enough to sort the next pool, or sample its tokens anew, while these are used up."""
+"""Batches prepared in advance: enough to sort or resample the next pool while these are consumed."""
 
 
 @contextmanager
-def ahead(
-    items: Iterator[Item], prepare: Callable[[Item], Other], depth: int = DEPTH
-) -> Iterator[Iterator[Other]]:
-    """The items in their order, each prepared, as long as the block lasts; what goes wrong is raised here."""
-    waiting: queue.Queue[tuple[Other | None, BaseException | None]] = queue.Queue(depth)
-    over = threading.Event()
+def prefetch(
+    items: Iterator[Item], prepare: Callable[[Item], Prepared], depth: int = DEPTH
+) -> Iterator[Iterator[Prepared]]:
+    """Iterate over the prepared items in order; an exception of the thread is raised at its item.
 
-    def put(entry: tuple[Other | None, BaseException | None]) -> None:
-        while not over.is_set():
+    Args:
+        items: Consumed in the background thread.
+        prepare: Called on each item in the background thread.
+        depth: Maximum number of items prepared in advance.
+    """
+    results: queue.Queue[tuple[Prepared | None, BaseException | None]] = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def put(result: tuple[Prepared | None, BaseException | None]) -> None:
+        while not stopped.is_set():
             try:
-                waiting.put(entry, timeout=0.1)
+                results.put(result, timeout=0.1)
                 return
             except queue.Full:
                 continue
@@ -33,26 +39,26 @@ def ahead(
         try:
             for item in items:
                 put((prepare(item), None))
-                if over.is_set():
+                if stopped.is_set():
                     return
             put((None, StopIteration()))
-        except BaseException as problem:
-            put((None, problem))
+        except BaseException as error:
+            put((None, error))
 
-    def taken() -> Iterator[Other]:
+    def prepared_items() -> Iterator[Prepared]:
         while True:
-            item, problem = waiting.get()
-            if isinstance(problem, StopIteration):
+            item, error = results.get()
+            if isinstance(error, StopIteration):
                 return
-            if problem is not None:
-                raise problem
+            if error is not None:
+                raise error
             assert item is not None
             yield item
 
-    thread = threading.Thread(target=work, name="batches ahead", daemon=True)
+    thread = threading.Thread(target=work, name="prefetch", daemon=True)
     thread.start()
     try:
-        yield taken()
+        yield prepared_items()
     finally:
-        over.set()
+        stopped.set()
         thread.join()

@@ -1,6 +1,6 @@
-"""What training changes in its process and restores: random state, allocator, denormals, garbage collection.
+"""Process settings that training changes and restores: random state, allocator, denormals, garbage collection.
 
-`regard.train` may be called from a notebook or another program, which goes on with what it had.
+`regard.train` may be called from a notebook or another program, which keeps its own settings.
 """
 
 import gc
@@ -17,13 +17,13 @@ from regard.engine.allocator import tuned_allocator
 from regard.engine.openmp import in_every_thread
 from regard.training.devices import accelerator, device_module
 
-OBJECTS = 50_000
-"""gc threshold while training: at Python's own 700, garbage collection took 5% of a step."""
+GC_THRESHOLD = 50_000
+"""While training; at Python's default of 700, garbage collection takes 5% of a step."""
 
 
 @contextmanager
 def training_process() -> Iterator[None]:
-    """All settings for training, while the block lasts."""
+    """Apply all settings for training within the block."""
     with preserved_rng(), tuned_allocator(), flushed_denormals(), rare_garbage_collection():
         yield
 
@@ -31,7 +31,7 @@ def training_process() -> Iterator[None]:
 @contextmanager
 def preserved_rng() -> Iterator[None]:
     """Restore the random state of Python, numpy and PyTorch, on the CPU and on the accelerator in use."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  # the global state is what it is about
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  # the global state is meant
     cpu = torch.get_rng_state()
     device = accelerator()
     state = None if device is None else device_module(device).get_rng_state()
@@ -47,19 +47,19 @@ def preserved_rng() -> Iterator[None]:
 
 @contextmanager
 def flushed_denormals() -> Iterator[None]:
-    """Flush denormal numbers to zero, which are slow and too small to matter for weights.
+    """Flush denormal numbers to zero: they are slow, and too small to matter for weights.
 
-    The flag belongs to a thread, and a new thread inherits it. So it is set and restored in this thread and in
-    the OpenMP threads that compute for it: those started while training would otherwise keep it for good.
+    The flag is per thread and inherited by new threads. So it is set and restored in this thread and in its
+    OpenMP threads; those started during training would otherwise keep it.
     """
-    before: dict[int, bool] = {}
+    previous: dict[int, bool] = {}
 
     def flush() -> None:
-        before[threading.get_ident()] = flushes_denormals()
+        previous[threading.get_ident()] = flushes_denormals()
         torch.set_flush_denormal(True)
 
     def restore() -> None:
-        torch.set_flush_denormal(before.get(threading.get_ident(), before[own]))
+        torch.set_flush_denormal(previous.get(threading.get_ident(), previous[own]))
 
     own = threading.get_ident()
     in_every_thread(flush)
@@ -77,14 +77,14 @@ def flushes_denormals() -> bool:
 
 @contextmanager
 def rare_garbage_collection() -> Iterator[None]:
-    """Collect garbage less often, and not among the objects that exist already.
+    """Collect garbage less often, and skip the objects that exist already.
 
-    What the caller has frozen stays frozen: `gc.unfreeze` would release it too, so nothing more is frozen then.
+    Nothing is frozen where the caller has frozen objects, because `gc.unfreeze` would release those too.
     """
     threshold, frozen = gc.get_threshold(), gc.get_freeze_count()
     if not frozen:
         gc.freeze()
-    gc.set_threshold(OBJECTS, *threshold[1:])
+    gc.set_threshold(GC_THRESHOLD, *threshold[1:])
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""A training in progress: what it is made of, where it stands, and who is told."""
+"""The state of a training run: model, optimizer, averages, position in the data; progress and its listener."""
 
 import math
 import time
@@ -11,23 +11,24 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.config.training import TrainConfig
-from regard.data.stream import Cursor
+from regard.data.batch_order import Cursor
 from regard.training.distributed import World
-from regard.training.ema import Average
-from regard.training.optimizers import make_optimizer, make_schedule
+from regard.training.optimizers import make_optimizer
+from regard.training.schedules import make_schedule
 from regard.training.sharding import is_sharded
+from regard.training.weight_averaging import WeightAverage
 
 
 class Batch(Protocol):
-    """Examples that are computed together, whatever they are."""
+    """Examples of any kind that are computed together."""
 
     @property
     def tokens(self) -> int:
-        """Tokens of the whole batch, also where this is one process's share of it."""
+        """Tokens of the whole batch, even if this is only one process's share of it."""
 
     @property
     def num_targets(self) -> int:
-        """Labels that the loss is a sum over, of the whole batch."""
+        """Labels of the whole batch, over which the loss is summed."""
 
     @property
     def rows(self) -> int:
@@ -35,21 +36,21 @@ class Batch(Protocol):
 
     @property
     def sentences(self) -> tuple[int, ...]:
-        """Which examples these are."""
+        """Indices of the examples."""
 
-    def stand_in(self) -> Self:
-        """One example of nothing, for a process that has no row but must compute with the others."""
+    def placeholder(self) -> Self:
+        """A dummy example, for a process that has no row but takes part in collective operations."""
 
-    def pinned(self) -> Self:
-        """The same in page-locked memory, from which a GPU copies while it computes."""
+    def pin_memory(self) -> Self:
+        """The batch in pinned (page-locked) memory, for asynchronous copies to a GPU."""
 
 
 class Batches(Protocol):
-    """Where batches come from: without end, from any cursor on."""
+    """An endless stream of batches, from any cursor."""
 
     def stream(self, cursor: Cursor) -> Iterator[tuple[Any, Cursor]]: ...
 
-    def per_epoch(self) -> int: ...
+    def batches_per_epoch(self) -> int: ...
 
 
 Objective = Callable[[Any], Tensor]
@@ -57,12 +58,12 @@ Objective = Callable[[Any], Tensor]
 
 Scores = dict[str, float]
 Validate = Callable[[nn.Module, int], Scores]
-"""Measures a model after so many steps: `loss`, and what else the task has scores for."""
+"""Scores of a model at a step: `loss` and the task's own."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How training stands, averaged since the last report."""
+    """Progress of a training run; loss and speed are averaged since the last report."""
 
     step: int
     epoch: int
@@ -71,11 +72,11 @@ class Progress:
     tokens_per_second: float
     minutes: float
     done: float
-    """Share of the budget used."""
+    """Fraction of the budget used."""
 
 
-class Watcher(Protocol):
-    """Told what happens; the loop does not care what it does about it."""
+class TrainingListener(Protocol):
+    """Receives the events of the training loop."""
 
     def progress(self, progress: Progress) -> None: ...
 
@@ -84,24 +85,24 @@ class Watcher(Protocol):
     def skipped(self, step: int, why: str) -> None: ...
 
 
-class Window:
+class ReportWindow:
     """Loss and speed since the last report."""
 
     def __init__(self, loss: float = 0.0, num_targets: int = 0) -> None:
         self.loss = torch.tensor(loss)
         self.num_targets = num_targets
-        self.timed = 0
-        """Tokens since the clock was started: not those before an interruption."""
+        self.timed_tokens = 0
+        """Tokens since `since`; those before an interruption are not included."""
         self.since = time.perf_counter()
 
     def add(self, loss: Tensor, num_targets: int, tokens: int) -> None:
         self.loss = self.loss.to(loss.device) + loss
         self.num_targets += num_targets
-        self.timed += tokens
+        self.timed_tokens += tokens
 
     def report(self, training: "Training", lr: float) -> Progress:
-        """How training stands; a new window begins."""
-        speed = self.timed / max(1e-9, time.perf_counter() - self.since)
+        """Progress of the training run; starts a new window."""
+        speed = self.timed_tokens / max(1e-9, time.perf_counter() - self.since)
         progress = Progress(
             step=training.step,
             epoch=training.cursor.epoch + 1,
@@ -111,67 +112,71 @@ class Window:
             minutes=training.seconds / 60,
             done=min(1.0, training.done()),
         )
-        self.loss, self.num_targets, self.timed, self.since = torch.tensor(0.0), 0, 0, time.perf_counter()
+        self.loss, self.num_targets = torch.tensor(0.0), 0
+        self.timed_tokens, self.since = 0, time.perf_counter()
         return progress
 
-    def leave_out(self, seconds: float) -> None:
-        """Time that was not spent on training steps."""
+    def exclude(self, seconds: float) -> None:
+        """Exclude time that was not spent on training steps."""
         self.since += seconds
 
 
 @dataclass
 class Training:
-    """A training in progress: everything a checkpoint holds, so that it can go on as if never interrupted."""
+    """A training run in progress: all that a checkpoint stores to continue with bit-identical results."""
 
     model: nn.Module
     settings: TrainConfig
     batches: Batches
     width: int
-    """Size of a token's vector, which the noam schedule asks for."""
+    """Model width (d_model), for the noam schedule."""
     optimizer: Optimizer = field(init=False)
-    average: Average = field(init=False)
+    average: WeightAverage = field(init=False)
     cursor: Cursor = field(default_factory=Cursor)
     step: int = 0
     seconds: float = 0.0
-    """Spent on training and validation, also before an interruption."""
+    """Spent on training and validation, including before an interruption."""
     best: float | None = None
+    """Best validation score so far; a loss is negated."""
     stale: int = 0
     """Validations since the best one."""
     skipped: int = 0
-    """Updates left out one after another, up to the latest."""
-    window: Window = field(default_factory=Window)
+    """Consecutive updates skipped, up to the latest."""
+    window: ReportWindow = field(default_factory=ReportWindow)
     world: World = field(default_factory=World)
-    kept: nn.Module | None = None
-    """Where the model is sharded, a whole one in the first process, to validate with and to write."""
+    full_model: nn.Module | None = None
+    """Where the model is sharded, the first process's full copy, to validate and save."""
     engine: str = ""
-    """Which engine computes the training steps, and if not the native one, why."""
+    """Which engine computes the training steps, and if it is not the native one, why."""
 
     def __post_init__(self) -> None:
         self.sharded = is_sharded(self.model)
         self.optimizer = make_optimizer(self.model, self.settings)
-        self.average = Average(self.model, self.settings, self.kept)
-        self.per_epoch = max(1, math.ceil(self.batches.per_epoch() / self.settings.grad_accum))
+        self.average = WeightAverage(self.model, self.settings, self.full_model)
+        self.per_epoch = max(1, math.ceil(self.batches.batches_per_epoch() / self.settings.grad_accum))
 
     def done(self) -> float:
-        """Share of the budget used; training ends at 1."""
+        """Fraction of the budget used; training ends at 1."""
         spent = [0.0]
         if self.settings.steps is not None:
             spent.append(self.step / self.settings.steps)
         if self.settings.epochs is not None:
-            # Not done before the last batch, however few batches an epoch was expected to have.
+            # The number of batches per epoch is an estimate: not done before the last batch.
             expected = min(0.9999, self.step / (self.per_epoch * self.settings.epochs))
             spent.append(1.0 if self.cursor.epoch >= self.settings.epochs else expected)
         if self.settings.minutes is not None:
             spent.append(self.seconds / 60 / self.settings.minutes)
-        patient = self.settings.patience == 0 or self.stale < self.settings.patience
-        return max(spent) if patient else 1.0
+        stops_early = self.settings.patience and self.stale >= self.settings.patience
+        return 1.0 if stops_early else max(spent)
 
     def lr(self) -> float:
-        """The rate of the coming step; a schedule that comes down reaches its end when the budget does."""
+        """The learning rate of the next step; a decaying schedule ends when the budget does."""
         done = self.done()
         total = (self.step + 1) / done if done > 0.01 else max(self.settings.steps or 0, 100 * self.per_epoch)
-        counted = self.settings.grad_accum if self.settings.lr_by == "batches" else 1
-        return make_schedule(self.settings, self.width, total * counted)((self.step + 1) * counted)
+        batches_per_step = self.settings.grad_accum if self.settings.lr_by == "batches" else 1
+        return make_schedule(self.settings, self.width, total * batches_per_step)(
+            (self.step + 1) * batches_per_step
+        )
 
     def validation_due(self) -> bool:
         return self.step % (self.settings.validate_every or self.per_epoch) == 0

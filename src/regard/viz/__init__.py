@@ -1,1 +1,1 @@
-"""Who looked where: one payload, as a page, as pictures of one style (PNG, SVG), in the terminal."""
+"""Attention maps as HTML pages, figures (PNG, SVG) and text heat maps; charts of training and evaluation."""

@@ -1,4 +1,4 @@
-"""One look for every picture: sizes, colours, and saving as PNG and SVG."""
+"""Style of all figures (sizes, colours), and saving as PNG and SVG."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +10,13 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.viz.terminal import cut, harmless
+from regard.viz.terminal import cut, printable
 
 INK, GREY, PALE = "#1f2933", "#7b8794", "#e4e7eb"
 COLOURS = ["#2563a8", "#d1495b", "#2a9d8f", "#e9a23b", "#7251b5", "#5c6b73", "#9c5a2d", "#d879b0"]
 HEAT = "Blues"
-MOST_WORDS, LONGEST_WORD = 60, 24
-"""At an edge of a heat map; longer ones are cut."""
+MAX_LABELS, MAX_LABEL_LENGTH = 60, 24
+"""Tick labels per axis of a heat map, and characters of each; longer labels are cut."""
 
 STYLE: Any = {
     "axes.edgecolor": GREY,
@@ -26,8 +26,8 @@ STYLE: Any = {
     "axes.spines.top": False,
     "font.size": 10,
     "grid.color": PALE,
-    "svg.fonttype": "none",  # letters stay letters: they can be searched and restyled
-    "svg.hashsalt": "regard",  # the same picture is the same file
+    "svg.fonttype": "none",  # keep text as text: searchable, and styled by the page
+    "svg.hashsalt": "regard",  # reproducible files
     "text.color": INK,
     "xtick.color": GREY,
     "ytick.color": GREY,
@@ -37,7 +37,10 @@ STYLE: Any = {
 def canvas(
     columns: int = 1, rows: int = 1, *, width: float = 5.2, height: float = 3.8
 ) -> tuple[Figure, list[Axes]]:
-    """A figure and its panels, row by row; sizes are inches a panel. No global state: safe in a server."""
+    """A figure and its panels, row by row; `width` and `height` are inches per panel.
+
+    Creates the figure without pyplot, so without global state: safe in threads.
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False)
@@ -45,15 +48,15 @@ def canvas(
 
 
 def label(axes: Axes, title: str, x: str, y: str) -> None:
-    """Title and axis names of a panel."""
+    """Set the title and axis labels of a panel."""
     axes.set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
 
 
-def legend(axes: Axes, *, beside: bool = False) -> None:
-    """The names of a panel's lines: inside where there is room, or beside the panel."""
-    if beside:
+def legend(axes: Axes, *, outside: bool = False) -> None:
+    """Add a legend: inside the panel where it hides least, or outside at its right."""
+    if outside:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     else:
         axes.legend(loc="best", frameon=False)
@@ -70,7 +73,7 @@ def heat(
     colours: str = HEAT,
     bar: bool = True,
 ) -> None:
-    """A matrix (query, key) as colours, with words at the edges where they are given."""
+    """Heat map of a matrix (queries, keys), with labels for its rows and columns if passed."""
     image = axes.imshow(weights, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest")
     if rows is not None:
         axes.set_yticks(*ticks(rows), parse_math=False)  # a dollar sign is a dollar sign
@@ -81,19 +84,19 @@ def heat(
 
 
 def ticks(words: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Places and words of an edge: so many and so long that they can be read, no letter that XML forbids."""
-    apart = -(-len(words) // MOST_WORDS)
-    places = list(range(0, len(words), max(1, apart)))
-    return places, [cut(harmless(words[place]), LONGEST_WORD) for place in places]
+    """Tick positions and labels: at most MAX_LABELS, cut to a readable length, valid in XML."""
+    step = -(-len(words) // MAX_LABELS)
+    positions = list(range(0, len(words), max(1, step)))
+    return positions, [cut(printable(words[position]), MAX_LABEL_LENGTH) for position in positions]
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write `stem`.png and `stem`.svg and return both."""
-    return [save_as(figure, stem.with_name(stem.name + ending)) for ending in (".png", ".svg")]
+    return [save_as(figure, stem.with_name(stem.name + extension)) for extension in (".png", ".svg")]
 
 
 def save_as(figure: Figure, path: Path) -> Path:
-    """Write one picture in the format of its ending; the same picture is the same file."""
+    """Write a figure in the format of the file extension; equal figures give equal files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         save_into(figure, file, path.suffix.removeprefix("."))
@@ -101,6 +104,6 @@ def save_as(figure: Figure, path: Path) -> Path:
 
 
 def save_into(figure: Figure, file: IO[bytes], form: str = "svg") -> None:
-    """Write one picture into an open file."""
+    """Write a figure into an open binary file."""
     with matplotlib.rc_context(STYLE):
         figure.savefig(file, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)

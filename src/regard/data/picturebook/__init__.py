@@ -1,45 +1,59 @@
-"""A picture book in two languages: a German-English corpus made by a grammar, without any download."""
+"""The picturebook corpus: German-English sentence pairs sampled from a grammar; nothing is downloaded.
+
+A template (`simple_sentences`, `complex_sentences`) samples a meaning (`semantics`), from which `german` and
+`english` each realize a sentence. `clauses`, `noun_phrases`, `relative_clauses` and `adjuncts` sample its parts
+from the `lexicon`.
+"""
 
 from collections.abc import Iterator
 
 from regard.data.picturebook import english, german
-from regard.data.picturebook.dice import Dice
-from regard.data.picturebook.grammar import draw
+from regard.data.picturebook.complex_sentences import sample_sentence
 from regard.data.picturebook.lexicon import lexemes
-from regard.data.picturebook.meaning import Sentence
+from regard.data.picturebook.sampling import Rng
+from regard.data.picturebook.semantics import Sentence
 from regard.data.picturebook.splits import is_unseen, is_valid, unseen_combinations
 
 __all__ = ["DEFAULT_COUNTS", "lexemes", "meanings", "pairs", "unseen_combinations"]
 
 DEFAULT_COUNTS: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
 
-_PATIENCE = 10_000  # draws without a new sentence before the grammar counts as exhausted
+_MAX_REJECTIONS = 10_000  # samples without a new sentence after which the grammar counts as exhausted
 
 
 def pairs(split: str, count: int | None = None, seed: int = 0) -> Iterator[tuple[str, str]]:
-    """Distinct German and English sentences of a split, the same for the same seed."""
+    """Distinct (German, English) sentences of a split: `train`, `valid` or `test`.
+
+    Args:
+        split: Name of the split.
+        count: Number of pairs; the split's default size where it is None.
+        seed: Seed of the samples; the same seed gives the same pairs on every machine.
+
+    Raises:
+        ValueError: The split is unknown, or the grammar has fewer distinct sentences.
+    """
     for meaning, translation in meanings(split, count, seed):
-        yield german.sentence(meaning), translation
+        yield german.realize(meaning), translation
 
 
 def meanings(split: str, count: int | None = None, seed: int = 0) -> Iterator[tuple[Sentence, str]]:
-    """What the sentences of `pairs` say, in the same order, each with its English."""
+    """The meanings of the sentences of `pairs`, in the same order, each with its English sentence."""
     if split not in DEFAULT_COUNTS:
         raise ValueError(f"picturebook has no split {split!r}: choose one of {', '.join(DEFAULT_COUNTS)}")
     wanted = DEFAULT_COUNTS[split] if count is None else count
-    dice = Dice(f"picturebook/{split}/{seed}")
+    rng = Rng(f"picturebook/{split}/{seed}")
     seen: set[str] = set()
-    draws = 0
+    rejections = 0
     while len(seen) < wanted:
-        draws += 1
-        if draws > _PATIENCE:
+        rejections += 1
+        if rejections > _MAX_REJECTIONS:
             raise ValueError(f"picturebook has no {wanted} distinct {split} sentences, only about {len(seen)}")
-        meaning = draw(dice)
+        meaning = sample_sentence(rng)
         if is_unseen(meaning) != (split == "test"):
             continue
-        translation = english.sentence(meaning)
+        translation = english.realize(meaning)
         if translation in seen or (split != "test" and is_valid(translation) != (split == "valid")):
             continue
-        draws = 0
+        rejections = 0
         seen.add(translation)
         yield meaning, translation

@@ -1,15 +1,12 @@
-"""English word order: from meanings to sentences."""
+"""English surface realization: word order, then morphology (articles, plurals, possessives, verb groups)."""
 
-from regard.data.picturebook.english_forms import (
-    article,
-    modal_group,
-    noun_form,
-    past_group,
-    possessive,
-    present_group,
-)
-from regard.data.picturebook.meaning import (
+from functools import cache
+
+from regard.data.picturebook.function_words import BODY_PART, NO, OWN, Adverb, Modal, Person, Pronoun
+from regard.data.picturebook.lexical_entries import Noun, Verb
+from regard.data.picturebook.semantics import (
     Clause,
+    ClauseCoordination,
     Coordination,
     Existential,
     Front,
@@ -20,17 +17,18 @@ from regard.data.picturebook.meaning import (
     PrepositionalPhrase,
     Relative,
     Sentence,
-    Sequence,
     Simple,
     Subordination,
     Tense,
     pronoun_for,
     without_gap,
 )
-from regard.data.picturebook.words import BODY, NO, OWN, Adverb, Pronoun
+
+_BE = {"first": "am", "third": "is", "plural": "are"}
+_WAS = {"first": "was", "third": "was", "plural": "were"}
 
 
-def sentence(meaning: Sentence) -> str:
+def realize(meaning: Sentence) -> str:
     """The English sentence for a meaning."""
     match meaning:
         case Simple(clause, front):
@@ -38,23 +36,24 @@ def sentence(meaning: Sentence) -> str:
         case Existential(clause):
             words = _existential(clause)
         case Subordination(main, conjunction, subordinate, subordinate_first, front):
-            behind = [conjunction.english, *full_clause(subordinate)]
-            words = (
-                [*behind, ",", *full_clause(main)] if subordinate_first else [*_fronted(main, front), *behind]
-            )
-        case Sequence(first, conjunction, second, shared_subject):
+            subordinate_words = [conjunction.english, *full_clause(subordinate)]
+            if subordinate_first:
+                words = [*subordinate_words, ",", *full_clause(main)]
+            else:
+                words = [*_fronted(main, front), *subordinate_words]
+        case ClauseCoordination(first, conjunction, second, shared_subject):
             words = [*full_clause(first), *([] if shared_subject else [","]), conjunction.english]
-            words += _continued(second) if shared_subject else full_clause(second)
+            words += _continued_verb_phrase(second) if shared_subject else full_clause(second)
         case InfinitiveClause(main, clause, purpose):
             words = [*full_clause(main), "in order to" if purpose else "to", clause.verb.english]
             words += _complements(clause)
-    return _written(words)
+    return _detokenize(words)
 
 
-def full_clause(clause: Clause, time: bool = True, place: bool = True) -> list[str]:
-    """Subject, verb group and all that follows."""
+def full_clause(clause: Clause, time: bool = True, location: bool = True) -> list[str]:
+    """Subject, verb group and complements."""
     subject = nominal_phrase(clause.subject, subject=True)
-    return [subject, _verb_group(clause), *_complements(clause, time, place)]
+    return [subject, _verb_group(clause), *_complements(clause, time, location)]
 
 
 def nominal_phrase(nominal: Nominal, subject: bool = False) -> str:
@@ -62,9 +61,9 @@ def nominal_phrase(nominal: Nominal, subject: bool = False) -> str:
     if isinstance(nominal, Pronoun):
         return nominal.subject if subject else nominal.object
     if isinstance(nominal, Coordination):
-        return " and ".join(nominal_phrase(part) for part in nominal.parts)
+        return " and ".join(nominal_phrase(part) for part in nominal.conjuncts)
     words = [*(entry.english for entry in nominal.adjectives), noun_form(nominal.noun, nominal.plural)]
-    opening = _opening(nominal, words[0])
+    opening = _determiner(nominal, words[0])
     if opening:
         words.insert(0, opening)
     if nominal.relative:
@@ -77,12 +76,12 @@ def prepositional_phrase(phrase: PrepositionalPhrase) -> str:
     return f"{phrase.preposition.english} {nominal_phrase(phrase.noun_phrase)}".lstrip()
 
 
-def _opening(phrase: NounPhrase, following: str) -> str:
-    """The word or possessive that opens a noun phrase."""
+def _determiner(phrase: NounPhrase, following: str) -> str:
+    """The determiner or possessive of a noun phrase."""
     if phrase.owner:
         return possessive(nominal_phrase(phrase.owner), phrase.owner.plural)
     determiner = phrase.determiner
-    if determiner in (OWN, BODY) and phrase.possessor:
+    if determiner in (OWN, BODY_PART) and phrase.possessor:
         return phrase.possessor.possessive
     if phrase.plural or (phrase.noun.mass and determiner is NO):
         return determiner.english_plural
@@ -92,8 +91,8 @@ def _opening(phrase: NounPhrase, following: str) -> str:
 def _fronted(clause: Clause, front: Front) -> list[str]:
     if front is Front.TIME and clause.time:
         return [_adverbial(clause.time), ",", *full_clause(clause, time=False)]
-    if front is Front.PLACE and clause.place:
-        return [prepositional_phrase(clause.place), ",", *full_clause(clause, place=False)]
+    if front is Front.LOCATION and clause.location:
+        return [prepositional_phrase(clause.location), ",", *full_clause(clause, location=False)]
     return full_clause(clause)
 
 
@@ -103,8 +102,8 @@ def _existential(clause: Clause) -> list[str]:
     return [opening, subject, clause.verb.english_participle, *_complements(clause)]
 
 
-def _continued(clause: Clause) -> list[str]:
-    """A second verb phrase of the same subject, without repeating the auxiliary: `and reading a book`."""
+def _continued_verb_phrase(clause: Clause) -> list[str]:
+    """A second verb phrase of the same subject, without its auxiliary: `and reading a book`."""
     progressive = clause.tense is Tense.PRESENT and "stative" not in clause.verb.flags
     group = clause.verb.english_participle if progressive else _verb_group(clause)
     return [group, *_complements(clause)]
@@ -112,7 +111,7 @@ def _continued(clause: Clause) -> list[str]:
 
 def _verb_group(clause: Clause) -> str:
     person = pronoun_for(clause.subject).person
-    # an auxiliary before the verb agrees with `I` as with `they`, but for am and was
+    # auxiliaries have one form for `I` and `they`, except am and was
     if clause.modal:
         return modal_group(clause.modal, clause.verb, person, clause.negated)
     if clause.tense is Tense.PAST:
@@ -121,15 +120,15 @@ def _verb_group(clause: Clause) -> str:
     return present_group(clause.verb, person, simple, clause.negated)
 
 
-def _complements(clause: Clause, time: bool = True, place: bool = True) -> list[str]:
-    """What follows the verb: predicate, reflexive, objects, manner, then where, then when."""
+def _complements(clause: Clause, time: bool = True, location: bool = True) -> list[str]:
+    """The words after the verb: predicate, reflexive, objects, manner, location, time."""
     words = _predicate(clause)
     if "oneself" in clause.verb.flags:
         words.append(pronoun_for(clause.subject).reflexive)
     words += [nominal_phrase(slot) for slot in (clause.recipient, clause.object) if slot]
     if clause.manner:
         words.append(clause.manner.english)
-    phrases = (clause.direction, clause.about, clause.place if place else None)
+    phrases = (clause.direction, clause.oblique, clause.location if location else None)
     words += [prepositional_phrase(phrase) for phrase in phrases if phrase]
     if time and clause.time:
         words.append(_adverbial(clause.time))
@@ -140,8 +139,8 @@ def _predicate(clause: Clause) -> list[str]:
     predicate = clause.predicate
     if predicate is None:
         return []
-    if predicate.trade:
-        return [nominal_phrase(predicate.trade)]
+    if predicate.noun:
+        return [nominal_phrase(predicate.noun)]
     if predicate.adjective is None:
         return []
     if predicate.than:
@@ -164,12 +163,79 @@ def _relative(relative: Relative, pronoun: str) -> list[str]:
             return [pronoun, *full_clause(clause)]
         case Gap.OWNER:
             return ["whose", *full_clause(clause)]
-        case Gap.PLACE:
-            place = relative.clause.place
-            return [place.preposition.english if place else "", "which", *full_clause(clause)]
+        case Gap.LOCATION:
+            location = relative.clause.location
+            return [location.preposition.english if location else "", "which", *full_clause(clause)]
 
 
-def _written(words: list[str]) -> str:
-    """Words as text, with capital and full stop."""
+def _detokenize(words: list[str]) -> str:
+    """Words as text, with a capital and a full stop."""
     text = " ".join(words).replace(" ,", ",")
     return text[0].upper() + text[1:] + "."
+
+
+# Morphology
+
+
+def article(following: str) -> str:
+    """`a` or `an`, by the sound of the word that follows."""
+    vowel = following[0] in "aeiou" and not following.startswith("uni")
+    return "an" if vowel else "a"
+
+
+def noun_form(noun: Noun, plural: bool) -> str:
+    """The noun in its number."""
+    return noun.english_plural if plural else noun.english
+
+
+def possessive(phrase: str, plural: bool) -> str:
+    """A phrase with the possessive ending: the boy's, the boys', the children's."""
+    return phrase + ("'" if plural and phrase.endswith("s") else "'s")
+
+
+@cache
+def third_person(verb: str) -> str:
+    """The third person singular of the simple present, followed by the particle: picks up."""
+    head, _, particle = verb.partition(" ")
+    if head == "have":
+        form = "has"
+    elif head.endswith(("s", "sh", "ch", "x", "o")):
+        form = head + "es"
+    elif head.endswith("y") and head[-2] not in "aeiou":
+        form = head[:-1] + "ies"
+    else:
+        form = head + "s"
+    return f"{form} {particle}" if particle else form
+
+
+def present_group(verb: Verb, person: Person, simple: bool, negated: bool) -> str:
+    """The present: simple for states, progressive for actions."""
+    refusal = " not" if negated else ""
+    if verb.english == "be":
+        return _BE[person] + refusal
+    if not simple:
+        return f"{_BE[person]}{refusal} {verb.english_participle}"
+    if negated:
+        return f"{'does' if person == 'third' else 'do'} not {verb.english}"
+    return third_person(verb.english) if person == "third" else verb.english
+
+
+def past_group(verb: Verb, person: Person, negated: bool) -> str:
+    """The simple past, the translation of the German perfect."""
+    if verb.english == "be":
+        return _WAS[person] + (" not" if negated else "")
+    return f"did not {verb.english}" if negated else verb.english_past
+
+
+def modal_group(modal: Modal, verb: Verb, person: Person, negated: bool) -> str:
+    """A modal with its infinitive: can, has to, is allowed to."""
+    head, _, tail = f"{modal.english} {verb.english}".partition(" ")
+    if modal.english_kind == "be":
+        return f"{_BE[person]}{' not' if negated else ''} {head} {tail}"
+    if modal.english_kind == "verb":
+        if negated:
+            return f"{'does' if person == 'third' else 'do'} not {head} {tail}"
+        return f"{third_person(head) if person == 'third' else head} {tail}"
+    if not negated:
+        return f"{head} {tail}"
+    return f"cannot {tail}" if head == "can" else f"{head} not {tail}"

@@ -1,19 +1,12 @@
-"""German word order: from meanings to sentences."""
+"""German surface realization: word order by topological fields, then morphology (declension, conjugation)."""
 
-from regard.data.picturebook.entries import Case
-from regard.data.picturebook.german_forms import (
-    adjective_form,
-    auxiliary,
-    contract,
-    determiner_form,
-    infinitive,
-    noun_form,
-    present,
-    relative_pronoun,
-    zu_infinitive,
-)
-from regard.data.picturebook.meaning import (
+from functools import cache
+
+from regard.data.picturebook.function_words import BODY_PART, OWN, Adverb, Person, Pronoun
+from regard.data.picturebook.lexical_entries import Case, Noun, Verb
+from regard.data.picturebook.semantics import (
     Clause,
+    ClauseCoordination,
     Coordination,
     Existential,
     Front,
@@ -24,27 +17,71 @@ from regard.data.picturebook.meaning import (
     PrepositionalPhrase,
     Relative,
     Sentence,
-    Sequence,
     Simple,
     Subordination,
     Tense,
     pronoun_for,
     without_gap,
 )
-from regard.data.picturebook.words import BODY, OWN, Adverb, Pronoun
+
+_ADJECTIVE_ENDINGS: dict[str, dict[Case, dict[str, str]]] = {
+    "strong": {
+        "nom": {"m": "er", "f": "e", "n": "es", "p": "e"},
+        "acc": {"m": "en", "f": "e", "n": "es", "p": "e"},
+        "dat": {"m": "em", "f": "er", "n": "em", "p": "en"},
+        "gen": {"m": "en", "f": "er", "n": "en", "p": "er"},
+    },
+    "weak": {
+        "nom": {"m": "e", "f": "e", "n": "e", "p": "en"},
+        "acc": {"m": "en", "f": "e", "n": "e", "p": "en"},
+        "dat": {"m": "en", "f": "en", "n": "en", "p": "en"},
+        "gen": {"m": "en", "f": "en", "n": "en", "p": "en"},
+    },
+    "mixed": {
+        "nom": {"m": "er", "f": "e", "n": "es", "p": "en"},
+        "acc": {"m": "en", "f": "e", "n": "es", "p": "en"},
+        "dat": {"m": "en", "f": "en", "n": "en", "p": "en"},
+        "gen": {"m": "en", "f": "en", "n": "en", "p": "en"},
+    },
+}
+_DECLENSION = {"der": "weak", "dieser": "weak", "ein": "mixed", "viele": "strong", "bare": "strong"}
+
+_ARTICLE: dict[Case, dict[str, str]] = {
+    "nom": {"m": "der", "f": "die", "n": "das", "p": "die"},
+    "acc": {"m": "den", "f": "die", "n": "das", "p": "die"},
+    "dat": {"m": "dem", "f": "der", "n": "dem", "p": "den"},
+    "gen": {"m": "des", "f": "der", "n": "des", "p": "der"},
+}
+_DETERMINER_ENDINGS: dict[Case, dict[str, str]] = {
+    "nom": {"m": "er", "f": "e", "n": "es", "p": "e"},
+    "acc": {"m": "en", "f": "e", "n": "es", "p": "e"},
+    "dat": {"m": "em", "f": "er", "n": "em", "p": "en"},
+    "gen": {"m": "es", "f": "er", "n": "es", "p": "er"},
+}
+_INDECLINABLE = ("rosa", "lila")
+_CONTRACTIONS = {
+    "in dem": "im",
+    "an dem": "am",
+    "in das": "ins",
+    "an das": "ans",
+    "zu dem": "zum",
+    "zu der": "zur",
+    "von dem": "vom",
+}
+_VOWELS = "aeiouyäöüé"
 
 
-def sentence(meaning: Sentence) -> str:
+def realize(meaning: Sentence) -> str:
     """The German sentence for a meaning."""
     match meaning:
         case Simple(clause, front):
             words = main_clause(clause, front)
         case Existential(clause):
-            words = main_clause(clause, Front.PLACE)
+            words = main_clause(clause, Front.LOCATION)
         case Subordination():
             words = _subordination(meaning)
-        case Sequence(first, conjunction, second, shared_subject):
-            front = Front.NOTHING if shared_subject else Front.SUBJECT
+        case ClauseCoordination(first, conjunction, second, shared_subject):
+            front = Front.NONE if shared_subject else Front.SUBJECT
             # a comma stands before aber, but not before und
             comma = [","] if conjunction.german == "aber" else []
             words = [*main_clause(first), *comma, conjunction.german]
@@ -52,32 +89,32 @@ def sentence(meaning: Sentence) -> str:
             words += continued[1:] if shared_subject and _same_auxiliary(first, second) else continued
         case InfinitiveClause(main, clause, purpose):
             words = [*main_clause(main), ",", *(["um"] if purpose else []), *_zu_clause(clause)]
-    return _written(words)
+    return _detokenize(words)
 
 
 def main_clause(clause: Clause, front: Front = Front.SUBJECT, subject: bool = True) -> list[str]:
-    """A verb-second clause; with `Front.NOTHING` something before it already fills the first place."""
+    """A verb-second clause; with `Front.NONE` a preceding clause fills the prefield."""
     finite, end = _verb_second(clause)
     match front:
         case Front.SUBJECT:
             first = [nominal_phrase(clause.subject, "nom"), *_relative_after(clause.subject)]
-            middle = _middle(clause, subject=False, time=True, place=True)
+            middle_field = _middle_field(clause, subject=False, time=True, location=True)
         case Front.TIME:
             first = [_adverbial(clause.time)]
-            middle = _middle(clause, subject=subject, time=False, place=True)
-        case Front.PLACE:
-            first = [_adverbial(clause.place)]
-            middle = _middle(clause, subject=subject, time=True, place=False)
-        case Front.NOTHING:
+            middle_field = _middle_field(clause, subject=subject, time=False, location=True)
+        case Front.LOCATION:
+            first = [_adverbial(clause.location)]
+            middle_field = _middle_field(clause, subject=subject, time=True, location=False)
+        case Front.NONE:
             first = []
-            middle = _middle(clause, subject=subject, time=True, place=True)
-    return [*first, finite, *middle, *end, *_extraposed(clause)]
+            middle_field = _middle_field(clause, subject=subject, time=True, location=True)
+    return [*first, finite, *middle_field, *end, *_extraposed(clause)]
 
 
-def final_clause(clause: Clause, subject: bool = True) -> list[str]:
+def verb_final_clause(clause: Clause, subject: bool = True) -> list[str]:
     """A verb-final clause, as after a conjunction or a relative pronoun."""
-    middle = _middle(clause, subject=subject, time=True, place=True)
-    return [*middle, *_verb_final(clause), *_extraposed(clause)]
+    middle_field = _middle_field(clause, subject=subject, time=True, location=True)
+    return [*middle_field, *_verb_final(clause), *_extraposed(clause)]
 
 
 def nominal_phrase(nominal: Nominal, case: Case) -> str:
@@ -85,7 +122,7 @@ def nominal_phrase(nominal: Nominal, case: Case) -> str:
     if isinstance(nominal, Pronoun):
         return {"nom": nominal.nom, "acc": nominal.acc, "dat": nominal.dat}[case]
     if isinstance(nominal, Coordination):
-        return " und ".join(nominal_phrase(part, case) for part in nominal.parts)
+        return " und ".join(nominal_phrase(part, case) for part in nominal.conjuncts)
     gender = _gender(nominal)
     determiner = nominal.determiner
     stem = determiner.german
@@ -103,7 +140,7 @@ def nominal_phrase(nominal: Nominal, case: Case) -> str:
 
 
 def prepositional_phrase(phrase: PrepositionalPhrase) -> str:
-    """A preposition with its noun phrase in the case it asks for."""
+    """A preposition with its noun phrase in the case it governs."""
     preposition = phrase.preposition
     return contract(preposition.german, nominal_phrase(phrase.noun_phrase, preposition.case))
 
@@ -113,20 +150,20 @@ def _gender(phrase: NounPhrase) -> str:
 
 
 def _subordination(meaning: Subordination) -> list[str]:
-    subordinate = [meaning.conjunction.german, *final_clause(meaning.subordinate)]
+    subordinate = [meaning.conjunction.german, *verb_final_clause(meaning.subordinate)]
     if meaning.subordinate_first:
-        return [*subordinate, ",", *main_clause(meaning.main, Front.NOTHING)]
+        return [*subordinate, ",", *main_clause(meaning.main, Front.NONE)]
     return [*main_clause(meaning.main, meaning.front), ",", *subordinate]
 
 
 def _same_auxiliary(first: Clause, second: Clause) -> bool:
-    """Whether the second clause can do without its auxiliary: `hat gelacht und getanzt`."""
+    """Whether the second clause omits its auxiliary: `hat gelacht und getanzt`."""
     perfect = first.tense is Tense.PAST and second.tense is Tense.PAST
     return perfect and first.verb.auxiliary == second.verb.auxiliary
 
 
 def _verb_second(clause: Clause) -> tuple[str, list[str]]:
-    """The finite verb, and what closes the clause: prefix, participle or infinitive."""
+    """The finite verb, and the closing bracket: prefix, participle or infinitive."""
     person = pronoun_for(clause.subject).person
     verb = clause.verb
     if clause.modal:
@@ -146,25 +183,25 @@ def _verb_final(clause: Clause) -> list[str]:
 
 
 def _zu_clause(clause: Clause) -> list[str]:
-    middle = _middle(clause, subject=False, time=True, place=True)
-    return [*middle, zu_infinitive(clause.verb), *_extraposed(clause)]
+    middle_field = _middle_field(clause, subject=False, time=True, location=True)
+    return [*middle_field, zu_infinitive(clause.verb), *_extraposed(clause)]
 
 
-def _middle(clause: Clause, subject: bool, time: bool, place: bool) -> list[str]:
-    """The middle field: pronouns, time, what is known, negation, manner, place, what is new."""
-    known, new, pronouns = _objects(clause)
+def _middle_field(clause: Clause, subject: bool, time: bool, location: bool) -> list[str]:
+    """The middle field: pronouns, time, given objects, negation, manner, location, new objects."""
+    given_objects, new_objects, pronouns = _objects(clause)
     words = _subject_and_pronouns(clause, subject, pronouns)
     if time and clause.time:
         words.append(_adverbial(clause.time))
-    words += known
+    words += given_objects
     if clause.negated and not _has_kein(clause):
         words.append("nicht")
     if clause.manner:
         words.append(clause.manner.german)
-    if place and clause.place:
-        words.append(prepositional_phrase(clause.place))
-    words += new
-    for phrase in (clause.about, clause.direction):
+    if location and clause.location:
+        words.append(prepositional_phrase(clause.location))
+    words += new_objects
+    for phrase in (clause.oblique, clause.direction):
         if phrase:
             words.append(prepositional_phrase(phrase))
     return [*words, *_predicate(clause)]
@@ -177,7 +214,7 @@ def _subject_and_pronouns(clause: Clause, subject: bool, pronouns: list[str]) ->
     word = nominal_phrase(clause.subject, "nom")
     if isinstance(clause.subject, Pronoun):
         return [word, *short]
-    # short words go ahead of a full subject: `Am Abend wäscht sich die Frau`
+    # pronouns precede a full subject: `Am Abend wäscht sich die Frau`
     return [*short, word, *_relative_after(clause.subject)]
 
 
@@ -189,9 +226,9 @@ def _reflexive(clause: Clause) -> list[str]:
 
 
 def _objects(clause: Clause) -> tuple[list[str], list[str], list[str]]:
-    """The objects as known (definite), new (indefinite) and pronouns, in that order of lists."""
-    known: list[str] = []
-    new: list[str] = []
+    """The objects as three lists: given (definite), new (indefinite) and pronouns."""
+    given_objects: list[str] = []
+    new_objects: list[str] = []
     pronouns: list[str] = []
     slots: tuple[tuple[Nominal | None, Case], ...] = ((clause.recipient, "dat"), (clause.object, "acc"))
     for nominal, case in slots:
@@ -199,18 +236,18 @@ def _objects(clause: Clause) -> tuple[list[str], list[str], list[str]]:
             continue
         if isinstance(nominal, Pronoun):
             pronouns.append(nominal_phrase(nominal, case))
-        # the recipient stands before the thing given, be it definite or not
+        # the recipient precedes the direct object, whether definite or not
         elif _definite(nominal) or case == "dat":
-            known.append(nominal_phrase(nominal, case))
+            given_objects.append(nominal_phrase(nominal, case))
         else:
-            new.append(nominal_phrase(nominal, case))
-    return known, new, pronouns
+            new_objects.append(nominal_phrase(nominal, case))
+    return given_objects, new_objects, pronouns
 
 
 def _definite(nominal: NounPhrase | Coordination) -> bool:
     if isinstance(nominal, Coordination):
-        return all(_definite(part) for part in nominal.parts)
-    return nominal.determiner.definite or nominal.determiner is BODY
+        return all(_definite(part) for part in nominal.conjuncts)
+    return nominal.determiner.definite or nominal.determiner is BODY_PART
 
 
 def _has_kein(clause: Clause) -> bool:
@@ -221,8 +258,8 @@ def _predicate(clause: Clause) -> list[str]:
     predicate = clause.predicate
     if predicate is None:
         return []
-    if predicate.trade:
-        return [nominal_phrase(predicate.trade, "nom")]
+    if predicate.noun:
+        return [nominal_phrase(predicate.noun, "nom")]
     if predicate.adjective is None:
         return []
     if predicate.than:
@@ -239,9 +276,9 @@ def _adverbial(adverbial: Adverb | PrepositionalPhrase | None) -> str:
 
 
 def _extraposed(clause: Clause) -> list[str]:
-    """The relative clause of the object, which waits behind the verb: `hebt den Ball auf, der ...`."""
-    about = clause.about.noun_phrase if clause.about else None
-    return [word for slot in (clause.object, about) if slot for word in _relative_after(slot)]
+    """The relative clause of the object, extraposed after the verb: `hebt den Ball auf, der ...`."""
+    oblique = clause.oblique.noun_phrase if clause.oblique else None
+    return [word for slot in (clause.object, oblique) if slot for word in _relative_after(slot)]
 
 
 def _relative_after(nominal: Nominal) -> list[str]:
@@ -253,7 +290,7 @@ def _relative_after(nominal: Nominal) -> list[str]:
 def _relative(relative: Relative) -> list[str]:
     clause = relative.clause
     remaining = without_gap(relative)
-    rest = final_clause(remaining, subject=relative.gap not in (Gap.SUBJECT, Gap.OWNER))
+    rest = verb_final_clause(remaining, subject=relative.gap not in (Gap.SUBJECT, Gap.OWNER))
     match relative.gap:
         case Gap.SUBJECT:
             return [_pronoun_of(clause.subject, "nom"), *rest]
@@ -263,13 +300,13 @@ def _relative(relative: Relative) -> list[str]:
             return [_pronoun_of(clause.recipient, "dat"), *rest]
         case Gap.OWNER:
             owner = clause.subject.owner if isinstance(clause.subject, NounPhrase) else None
-            # nothing, not even a reflexive, comes between the owner and what is owned
+            # nothing, not even a reflexive, separates the genitive pronoun from its noun
             return [_pronoun_of(owner, "gen"), nominal_phrase(remaining.subject, "nom"), *rest]
-        case Gap.PLACE:
-            if clause.place is None:
+        case Gap.LOCATION:
+            if clause.location is None:
                 raise ValueError("a relative clause with Gap.PLACE needs a clause with a place")
-            preposition = clause.place.preposition
-            pronoun = _pronoun_of(clause.place.noun_phrase, preposition.case)
+            preposition = clause.location.preposition
+            pronoun = _pronoun_of(clause.location.noun_phrase, preposition.case)
             return [preposition.german, pronoun, *rest]
 
 
@@ -279,7 +316,120 @@ def _pronoun_of(nominal: Nominal | None, case: Case) -> str:
     return relative_pronoun(case, _gender(nominal))
 
 
-def _written(words: list[str]) -> str:
-    """Words as text: commas closed up and none doubled or left at the end, capital and full stop."""
+def _detokenize(words: list[str]) -> str:
+    """Words as text: no space before a comma, no double or final comma, a capital and a full stop."""
     text = " ".join(words).replace(" ,", ",").replace(",,", ",").rstrip(",")
     return text[0].upper() + text[1:] + "."
+
+
+# Morphology
+
+
+@cache
+def determiner_form(stem: str, declension: str, case: Case, gender: str) -> str:
+    """The determiner for a case and a gender, where gender `p` is the plural of all three."""
+    if declension == "der":
+        return _ARTICLE[case][gender]
+    if declension == "bare":
+        return stem
+    ending = _DETERMINER_ENDINGS[case][gender]
+    if declension == "ein" and (
+        (gender == "m" and case == "nom") or (gender == "n" and case in ("nom", "acc"))
+    ):
+        return stem
+    return stem + ending
+
+
+@cache
+def adjective_form(adjective: str, declension: str, case: Case, gender: str) -> str:
+    """The attributive adjective after a determiner of the given declension."""
+    if adjective in _INDECLINABLE:
+        return adjective
+    return _attributive_stem(adjective) + _ADJECTIVE_ENDINGS[_DECLENSION[declension]][case][gender]
+
+
+@cache
+def noun_form(noun: Noun, case: Case, plural: bool) -> str:
+    """The noun in its case and number."""
+    if plural:
+        unmarked = case != "dat" or noun.german_plural.endswith(("n", "s"))
+        return noun.german_plural + ("" if unmarked else "n")
+    if noun.weak and case != "nom":
+        return noun.german_plural
+    if case == "gen" and noun.gender != "f":
+        return _genitive(noun)
+    return noun.german
+
+
+def contract(preposition: str, phrase: str) -> str:
+    """A preposition with its phrase, contracted with a definite article where German requires it."""
+    article, _, rest = phrase.partition(" ")
+    fused = _CONTRACTIONS.get(f"{preposition} {article}")
+    return f"{fused} {rest}" if fused else f"{preposition} {phrase}"
+
+
+@cache
+def present(verb: Verb, person: Person) -> str:
+    """The finite form in the present, without a separable prefix."""
+    if verb.german == "sein":
+        return {"first": "bin", "third": "ist", "plural": "sind"}[person]
+    if person == "plural":
+        return verb.german
+    if person == "third":
+        return verb.german_third
+    if verb.german == "wissen":
+        return "weiß"
+    if verb.german.endswith("eln"):
+        return verb.german[:-3] + "le"
+    return verb.german.removesuffix("n").removesuffix("e") + "e"
+
+
+@cache
+def auxiliary(verb: Verb, person: Person) -> str:
+    """The finite form of haben or sein in the perfect."""
+    if verb.auxiliary == "sein":
+        return {"first": "bin", "third": "ist", "plural": "sind"}[person]
+    return {"first": "habe", "third": "hat", "plural": "haben"}[person]
+
+
+def infinitive(verb: Verb) -> str:
+    """The infinitive with its prefix: aufheben."""
+    return verb.prefix + verb.german
+
+
+def zu_infinitive(verb: Verb) -> str:
+    """The infinitive with zu, which separable verbs take inside: aufzuheben."""
+    return f"{verb.prefix}zu{verb.german}" if verb.prefix else f"zu {verb.german}"
+
+
+def relative_pronoun(case: Case, gender: str) -> str:
+    """The relative pronoun, which differs from the article in the genitive and the dative plural."""
+    if case == "gen":
+        return "dessen" if gender in "mn" else "deren"
+    return "denen" if case == "dat" and gender == "p" else _ARTICLE[case][gender]
+
+
+def _attributive_stem(adjective: str) -> str:
+    if adjective == "hoch":
+        return "hoh"
+    # teuer, sauer and dunkel lose the e of their last syllable; müde loses its final e
+    if adjective.endswith(("uer", "kel")):
+        return adjective[:-2] + adjective[-1]
+    return adjective.removesuffix("e")
+
+
+def _genitive(noun: Noun) -> str:
+    if noun.german_plural == noun.german + "se":
+        return noun.german + "ses"
+    if noun.german.endswith(("s", "ß", "x", "z", "sch", "arzt", "mann")):
+        return noun.german + "es"
+    borrowed = noun.german_plural.endswith("s") or noun.german[-1] in _VOWELS
+    return noun.german + ("s" if borrowed or _syllables(noun.german) > 1 else "es")
+
+
+def _syllables(word: str) -> int:
+    lowered = word.lower()
+    return sum(
+        letter in _VOWELS and (index == 0 or lowered[index - 1] not in _VOWELS)
+        for index, letter in enumerate(lowered)
+    )

@@ -1,15 +1,8 @@
-"""The whole lexicon, and the questions the grammar asks of it."""
+"""The whole lexicon, with lookups by name, tag and frame."""
 
 from functools import cache
 
-from regard.data.picturebook.adjectives import ADJECTIVES
-from regard.data.picturebook.creatures import CREATURES
-from regard.data.picturebook.entries import Adjective, Noun, Place, Verb
-from regard.data.picturebook.german_forms import infinitive
-from regard.data.picturebook.places import PLACES
-from regard.data.picturebook.things import THINGS
-from regard.data.picturebook.verbs import ACTIONS, BE, CLAUSAL, INFINITIVAL, WEATHER
-from regard.data.picturebook.words import (
+from regard.data.picturebook.function_words import (
     CONJUNCTIONS,
     EVERY,
     FUTURE_TIMES,
@@ -34,6 +27,11 @@ from regard.data.picturebook.words import (
     WILL,
     A,
 )  # fmt: skip
+from regard.data.picturebook.german import infinitive
+from regard.data.picturebook.lexical_entries import Adjective, Noun, Place, Verb
+from regard.data.picturebook.lexicon_adjectives import ADJECTIVES
+from regard.data.picturebook.lexicon_nouns import CREATURES, PLACES, THINGS
+from regard.data.picturebook.lexicon_verbs import ACTIONS, BE, CLAUSAL, INFINITIVAL, WEATHER
 
 NOUNS: tuple[Noun, ...] = (*CREATURES, *THINGS, *(entry.noun for entry in PLACES))
 
@@ -75,7 +73,7 @@ def adjective(english: str) -> Adjective:
     return _ADJECTIVE_OF[english]
 
 
-def place(english: str) -> Place:
+def place_noun(english: str) -> Place:
     """The place with this English form."""
     return _PLACE_OF[english]
 
@@ -105,13 +103,13 @@ def adjectives_for(entry: Noun) -> tuple[Adjective, ...]:
 
 @cache
 def verbs_of_subject(entry: Noun) -> tuple[Verb, ...]:
-    """The verbs a noun can be the subject of."""
+    """The verbs that admit the noun as subject."""
     return tuple(verb for verb in ACTIONS if not entry.tags.isdisjoint(verb.subjects))
 
 
 @cache
 def verbs_of_object(entry: Noun) -> tuple[Verb, ...]:
-    """The verbs a noun can be the plain accusative object of."""
+    """The verbs that admit the noun as accusative object, without special constructions."""
     return tuple(
         verb
         for verb in ACTIONS

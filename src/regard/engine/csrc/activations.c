@@ -43,7 +43,8 @@ static void activate(int activation, const float *h, float *out, int64_t d_ff) {
     }
 }
 
-/* g becomes the gradient of h (for SWIGLU in grad: gate and value), out the activation before dropout. */
+/* From g, the gradient of the activation: grad, the gradient of h (for SWIGLU: gate and value), and out, the activation before
+ * dropout. */
 static void activate_backward(int activation, const float *h, const float *g, float *grad, float *out, int64_t d_ff) {
     switch (activation) {
     case GELU:
@@ -96,7 +97,7 @@ void activation_forward(int activation, const float *hidden, float *out, int64_t
 void activation_backward(int activation, const float *hidden, const float *grad_out, float *grad_hidden, float *out,
                          int64_t first_row, int64_t rows, int64_t d_ff, int threshold, uint64_t seed) {
     int64_t width = hidden_units(activation, d_ff);
-    if (activation == RELU) { /* what is left of it says what was kept */
+    if (activation == RELU) { /* `hidden` is 0 where it was dropped or negative */
         float scale = 256.0f / (256 - threshold);
         for (int64_t i = 0; i < rows * d_ff; i++) grad_hidden[i] = hidden[i] > 0 ? grad_out[i] * scale : 0.0f;
         return;

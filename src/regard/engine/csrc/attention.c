@@ -25,10 +25,10 @@ static inline void weight_mask(const VarlenAttention *a, int64_t query, int head
     }
 }
 
-/* Queries are taken some at a time: with a causal mask the first ones see few keys. */
+/* Queries are processed in blocks: with a causal mask the first blocks attend to few keys. */
 #define QUERY_BLOCK 32
 
-/* How many keys the queries before `end` see. */
+/* Number of keys that the queries before `end` may attend to. */
 static inline int visible(const VarlenAttention *a, int end, int keys) { return a->causal && end < keys ? end : keys; }
 
 static inline int min_int(int a, int b) { return a < b ? a : b; }
@@ -37,7 +37,7 @@ static inline float scale_of(const VarlenAttention *a) { return 1.0f / sqrtf((fl
 
 /* One sequence and head. */
 typedef struct {
-    int64_t query, key; /* first rows, of those given */
+    int64_t query, key; /* first rows, relative to query_base and key_base */
     int queries, keys, width, head;
 } Head;
 
@@ -47,8 +47,8 @@ static Head head_of(const VarlenAttention *a, int64_t sequence, int head) {
                   a->query_offsets[sequence + 1] - a->query_offsets[sequence], keys, padded(keys), head};
 }
 
-/* Attention weights (queries, padded keys) of one head. With `again`, log_sum_exp is known. */
-static void attention_weights(const VarlenAttention *a, Head h, float *key_t, float *weights, float *log_sum_exp, int again) {
+/* Attention weights (queries, padded keys) of one head. With `recompute`, log_sum_exp is an input. */
+static void attention_weights(const VarlenAttention *a, Head h, float *key_t, float *weights, float *log_sum_exp, int recompute) {
     const float *query = a->query + h.query * a->query_stride + h.head * a->head_size;
     float scale = scale_of(a);
     transpose_padded(a->key + h.key * a->key_stride + h.head * a->head_size, a->key_stride, h.keys, a->head_size, key_t);
@@ -62,9 +62,9 @@ static void attention_weights(const VarlenAttention *a, Head h, float *key_t, fl
             if (a->key_bias)
                 for (int j = 0; j < seen; j++) row[j] += a->key_bias[h.key + j] / scale;
             for (int j = seen; j < full; j++) row[j] = -1e30f;
-            if (!full) { /* no keys: no weights */
+            if (!full) { /* no keys */
                 *norm = 0;
-            } else if (again) {
+            } else if (recompute) {
                 float known = *norm;
                 for (int j = 0; j < full; j += LANES)
                     *(f32x8 *)(row + j) = exp8_nonpositive(*(f32x8 *)(row + j) * scale - known);
@@ -90,18 +90,18 @@ static void attention_weights(const VarlenAttention *a, Head h, float *key_t, fl
     }
 }
 
-/* Floats that a thread needs: the keys of a sequence, `tables` of (queries, keys), and a row. */
+/* Floats of scratch per thread: the keys of a sequence, `tables` times (queries, keys), and a row. */
 static int64_t attention_floats(int64_t size, int64_t q, int64_t k, int64_t tables) {
     return checked_mul(checked_add(checked_add(size, checked_mul(tables, q)), 1), k);
 }
 
-/* How many heads a task takes: all of them where they add to the same numbers. */
-static int heads_together(const VarlenAttention *a) { return a->received ? a->heads : 1; }
+/* Number of heads per task: all if they add to the same array. */
+static int heads_per_task(const VarlenAttention *a) { return a->received ? a->heads : 1; }
 
 int attention_forward(const VarlenAttention *a, float *out, float *log_sum_exp) {
     int q = longest_sequence(a->query_offsets, a->sequences), k = padded(longest_sequence(a->key_offsets, a->sequences));
     int64_t out_stride = (int64_t)a->heads * a->head_size;
-    int status = SUCCESS, together = heads_together(a);
+    int status = SUCCESS, task_heads = heads_per_task(a);
 #pragma omp parallel if (a->sequences * a->heads > 1 && !omp_in_parallel())
     {
         int failed = SUCCESS;
@@ -110,8 +110,8 @@ int attention_forward(const VarlenAttention *a, float *out, float *log_sum_exp) 
         report_status(&status, failed);
 #pragma omp for collapse(2) schedule(dynamic)
         for (int64_t s = 0; s < a->sequences; s++)
-            for (int first_head = 0; first_head < a->heads; first_head += together) {
-                for (int head = first_head; head < first_head + together && !failed; head++) {
+            for (int first_head = 0; first_head < a->heads; first_head += task_heads) {
+                for (int head = first_head; head < first_head + task_heads && !failed; head++) {
                     Head h = head_of(a, s, head);
                     attention_weights(a, h, key_t, weights, log_sum_exp, 0);
                     for (int i = 0; a->received && i < h.queries; i++)
@@ -157,7 +157,7 @@ int attention_backward(const VarlenAttention *a, const float *out, const float *
                 Head h = head_of(a, s, head);
                 int64_t at = (int64_t)head * a->head_size;
                 const float *g = grad_out + h.query * stride + at, *o = out + h.query * stride + at;
-                attention_weights(a, h, key_t, weights, (float *)log_sum_exp, 1); /* which are only read */
+                attention_weights(a, h, key_t, weights, (float *)log_sum_exp, 1); /* log_sum_exp is only read */
                 transpose_padded(a->value + h.key * a->value_stride + at, a->value_stride, h.keys, a->head_size, key_t);
                 for (int first = 0; first < h.queries; first += QUERY_BLOCK) {
                     int end = min_int(first + QUERY_BLOCK, h.queries), seen = visible(a, end, h.keys), full = padded(seen);
@@ -180,7 +180,7 @@ int attention_backward(const VarlenAttention *a, const float *out, const float *
                                grad_query + (h.query + first) * grad_query_stride + at, grad_query_stride, end - first, seen,
                                a->head_size);
                 }
-                for (int first = 0; first < h.keys; first += QUERY_BLOCK) { /* keys are seen by queries from `begin` on */
+                for (int first = 0; first < h.keys; first += QUERY_BLOCK) { /* queries from `begin` on attend to these keys */
                     int begin = a->causal ? min_int(first, h.queries) : 0, count = min_int(QUERY_BLOCK, h.keys - first);
                     int64_t corner = (int64_t)begin * h.width + first;
                     small_gemm(grad + corner, 1, h.width, a->query + (h.query + begin) * a->query_stride + at, a->query_stride,

@@ -1,4 +1,4 @@
-/* Beam search from source ids to hypotheses: what decoding/beam_search.py does, with the same arithmetic. */
+/* Beam search from source ids to hypotheses, with the same arithmetic as decoding/beam_search.py. */
 #include "engine.h"
 
 /* ---- The encoder, and the keys and values of cross-attention. ---- */
@@ -82,7 +82,7 @@ typedef struct {
 /* The finished hypotheses of a sequence, best first. */
 typedef struct {
     Finished *best;
-    int count, room, longest;
+    int count, capacity, longest;
 } Ranking;
 
 static int ranks_before(const Finished *a, const Finished *b) {
@@ -94,12 +94,12 @@ static int ranks_before(const Finished *a, const Finished *b) {
 
 static void insert_ranked(Ranking *ranking, double score, double total, const int32_t *written, int steps, int64_t last,
                     int end) {
-    Finished *spare = &ranking->best[ranking->room], kept;
+    Finished *spare = &ranking->best[ranking->capacity], kept;
     spare->score = score, spare->total = total, spare->length = steps + (last != end);
     memcpy(spare->ids, written, sizeof(int32_t) * steps);
     if (last != end) spare->ids[steps] = (int32_t)last;
-    int at = ranking->count < ranking->room ? ranking->count++ : ranking->room;
-    if (at < ranking->room) kept = ranking->best[at], ranking->best[at] = *spare, *spare = kept;
+    int at = ranking->count < ranking->capacity ? ranking->count++ : ranking->capacity;
+    if (at < ranking->capacity) kept = ranking->best[at], ranking->best[at] = *spare, *spare = kept;
     for (; at > 0 && ranks_before(&ranking->best[at], &ranking->best[at - 1]); at--)
         kept = ranking->best[at], ranking->best[at] = ranking->best[at - 1], ranking->best[at - 1] = kept;
 }
@@ -141,19 +141,19 @@ static int best_tokens(const Decoder *d, const Datastore *datastores, float *con
 
 /* ---- The search. ---- */
 
-/* Steps in a piece of the KV cache: most translations need one or two pieces, and blocks of this size are reused by the
- * allocator without going back to the kernel. */
+/* Steps in a piece of the KV cache: most translations need one or two pieces, and the allocator reuses blocks of this size
+ * without system calls. */
 #define SPAN 16
 
-/* A search: rows are hypotheses, of which each sequence that goes on has `width` in a row. Pointers are NULL until they are
+/* State of a search. Rows are hypotheses; each active sequence has `width` consecutive rows. Pointers are NULL until they are
  * allocated, so that it can be freed at any time. */
 typedef struct {
     const SearchConfig *config;
-    int sequences, models, pieces, steps; /* steps: the most that any sequence may take */
-    int per_row, candidates;              /* tokens that are considered for each row; continuations for each sequence */
-    int64_t capacity;                     /* rows at the most */
-    int step, rows, width, active_count;  /* so far */
-    int *room, *active;                   /* (sequences): most steps of each; those that go on */
+    int sequences, models, pieces, steps; /* steps: maximum over the sequences */
+    int per_row, candidates;              /* candidate tokens of each row; candidates of each sequence */
+    int64_t capacity;                     /* maximum number of rows */
+    int step, rows, width, active_count;  /* current */
+    int *limit, *active;                  /* (sequences): maximum steps of each; indices of those that are not finished */
     Ranking *rankings;                    /* (sequences) */
     float **memory, **scratch;            /* (models) */
     float **cache;                        /* (models, pieces) */
@@ -176,22 +176,22 @@ static void free_search(Search *s) {
         if (s->scratch) free(s->scratch[m]);
         for (int piece = 0; s->cache && piece < s->pieces; piece++) free(s->cache[(int64_t)m * s->pieces + piece]);
     }
-    free(s->memory), free(s->scratch), free(s->cache), free(s->room), free(s->active), free(s->rankings);
+    free(s->memory), free(s->scratch), free(s->cache), free(s->limit), free(s->active), free(s->rankings);
     free(s->logits), free(s->best), free(s->log_sum_exp), free(s->tokens), free(s->ids);
     free(s->log_probability), free(s->next_probability), free(s->tables);
     free(s->total), free(s->from), free(s->token);
 }
 
-/* Room for the finished translations of each sequence, and how long they may become. */
+/* Memory for the finished translations of each sequence, and their maximum lengths. */
 static int allocate_rankings(Search *s, const int32_t *offsets) {
     int status = SUCCESS, ranked = s->config->beam > s->config->nbest ? s->config->beam : s->config->nbest;
-    s->room = allocate(s->sequences, sizeof(int), &status);
+    s->limit = allocate(s->sequences, sizeof(int), &status);
     s->active = allocate(s->sequences, sizeof(int), &status);
     s->rankings = allocate_zeros(s->sequences, sizeof(Ranking), &status);
     for (int i = 0; i < s->sequences && !status; i++) {
         int64_t most = 3 * ((int64_t)offsets[i + 1] - offsets[i]) + 20;
-        s->room[i] = most < s->config->max_length ? most : s->config->max_length;
-        s->steps = s->room[i] > s->steps ? s->room[i] : s->steps;
+        s->limit[i] = most < s->config->max_length ? most : s->config->max_length;
+        s->steps = s->limit[i] > s->steps ? s->limit[i] : s->steps;
         s->active[i] = i;
     }
     int64_t places = (int64_t)ranked + 1, a_place = checked_add(sizeof(Finished), checked_mul(sizeof(int32_t), s->steps));
@@ -205,7 +205,7 @@ static int allocate_rankings(Search *s, const int32_t *offsets) {
     return status;
 }
 
-/* Everything but the cache, whose pieces are allocated when they are reached. */
+/* Allocate everything but the pieces of the cache, which are allocated when they are needed. */
 static int allocate_search(Search *s, const Decoder *d, const int32_t *offsets) {
     const SearchConfig *config = s->config;
     s->capacity = checked_mul(s->sequences, config->beam);
@@ -246,7 +246,7 @@ static int allocate_search(Search *s, const Decoder *d, const int32_t *offsets) 
     return SUCCESS;
 }
 
-/* One token more in all rows: the best candidates of each. */
+/* One decoding step of all rows: the best candidates of each. */
 static int step_search(Search *s, const Decoder *d, const Datastore *datastores, const int32_t *offsets) {
     int status = SUCCESS;
     for (int m = 0; m < s->models; m++) {
@@ -265,8 +265,8 @@ static int step_search(Search *s, const Decoder *d, const Datastore *datastores,
                       s->tokens, s->log_sum_exp);
 }
 
-/* The best candidates of all rows of a sequence, which begin at `first`: how many. */
-static int choose(Search *s, int first) {
+/* The best candidates of all rows of a sequence, from row `first` on; returns how many. */
+static int choose_candidates(Search *s, int first) {
     int count = s->candidates, found = 0;
     float *total = s->total;
     int *from = s->from;
@@ -274,7 +274,7 @@ static int choose(Search *s, int first) {
     for (int r = first; r < first + s->width; r++)
         for (int i = 0; i < s->per_row; i++) {
             float score = s->best[(int64_t)r * s->per_row + i] - s->log_sum_exp[r] + s->log_probability[r];
-            if (found == count && !(score > total[count - 1])) break; /* a row's are in order */
+            if (found == count && !(score > total[count - 1])) break; /* the candidates of a row are sorted */
             int at = found < count ? found++ : count - 1;
             for (; at > 0 && total[at - 1] < score; at--)
                 total[at] = total[at - 1], from[at] = from[at - 1], token[at] = token[at - 1];
@@ -283,7 +283,7 @@ static int choose(Search *s, int first) {
     return found;
 }
 
-/* The rows of a sequence that go on from its candidates are appended to the next ones: how many those are then. */
+/* Append the candidates of a sequence that have not ended to the rows of the next step; returns the number of those rows. */
 static int continue_rows(Search *s, int sequence, int found, int next_rows) {
     int64_t steps = s->steps;
     int chosen = 0, step = s->step, most = s->config->beam < found ? s->config->beam : found;
@@ -299,7 +299,7 @@ static int continue_rows(Search *s, int sequence, int found, int next_rows) {
         s->next_probability[r] = s->total[i];
         s->ids[r] = s->token[i];
     }
-    for (; chosen < most; chosen++) { /* fewer go on than the beam is wide: rows that cannot win */
+    for (; chosen < most; chosen++) { /* fewer than the beam size: fill up with rows of probability 0 */
         int r = next_rows++;
         memcpy(s->other_parents + r * steps, s->other_parents + (r - 1) * steps, sizeof(int32_t) * (step + 1));
         memcpy(s->other_written + r * steps, s->other_written + (r - 1) * steps, sizeof(int32_t) * (step + 1));
@@ -308,17 +308,17 @@ static int continue_rows(Search *s, int sequence, int found, int next_rows) {
     return next_rows;
 }
 
-/* What has ended is ranked; returns whether the sequence goes on. */
+/* Rank the candidates that have ended; returns whether the sequence continues. */
 static int finish_hypotheses(Search *s, int sequence, int found) {
     const SearchConfig *config = s->config;
     Ranking *ranking = &s->rankings[sequence];
     double length = pow((double)(s->step + 1), config->length_penalty);
-    int full = s->step + 1 >= s->room[sequence];
+    int full = s->step + 1 >= s->limit[sequence];
     for (int i = 0; i < found && i < config->beam; i++)
         if (s->token[i] == config->end && s->total[i] > -INFINITY)
             insert_ranked(ranking, s->total[i] / length, s->total[i], s->written + (int64_t)s->from[i] * s->steps, s->step,
                     s->token[i], config->end);
-    if (full) { /* what has not ended is cut off, and counts only where nothing has */
+    if (full) { /* candidates that have not ended are cut off, and used only if none has ended */
         int none = ranking->count == 0;
         for (int i = 0; none && i < found && i < config->beam; i++)
             if (s->total[i] > -INFINITY)
@@ -333,11 +333,11 @@ static int finish_hypotheses(Search *s, int sequence, int found) {
     return !(ranking->count >= config->beam && open / length <= ranking->best[config->beam - 1].score);
 }
 
-/* The rows of the next step. */
+/* Prepare the rows of the next step. */
 static void advance(Search *s) {
     int next_rows = 0, next_active = 0, next_width = 0;
     for (int a = 0; a < s->active_count; a++) {
-        int sequence = s->active[a], found = choose(s, a * s->width);
+        int sequence = s->active[a], found = choose_candidates(s, a * s->width);
         if (!finish_hypotheses(s, sequence, found)) continue;
         next_rows = continue_rows(s, sequence, found, next_rows);
         next_width = s->config->beam < found ? s->config->beam : found;

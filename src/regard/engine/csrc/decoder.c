@@ -1,7 +1,7 @@
-/* One step of a decoder with a KV cache, and the first tokens of a prompt. */
+/* One step of a decoder with a KV cache, and the prefill of a prompt. */
 #include "engine.h"
 
-/* sum8 of each of eight vectors, to the bit, in a third of the time: halves of two are added at once. */
+/* sum8 of each of eight vectors, bit-identical and three times as fast: halves of two are added at once. */
 static inline f32x8 sum8_of_8(const f32x8 *x) {
     f32x8 t[4], u[2];
     for (int k = 0; k < 4; k++)
@@ -12,16 +12,16 @@ static inline f32x8 sum8_of_8(const f32x8 *x) {
     return SHUFFLE(u[0], u[1], 0, 2, 8, 10, 4, 6, 12, 14) + SHUFFLE(u[0], u[1], 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
-/* ---- Attention of one query to keys that lie apart. ---- */
+/* ---- Attention of one query to keys that are not contiguous. ---- */
 
-/* What a thread needs for queries of up to `most` keys. */
+/* Scratch of a thread for a query with up to `most` keys. */
 typedef struct {
-    const float **keys; /* (padded most) where the keys lie */
+    const float **keys; /* (padded most) addresses of the keys */
     float *weights;     /* (heads, padded most) */
     float *scales;      /* (heads) */
 } QueryScratch;
 
-/* Bytes of it, in whole cache lines, so that no two threads write to the same one. */
+/* Size in bytes, in whole cache lines, so that no two threads write to the same one. */
 static int64_t query_scratch_bytes(int64_t most, int64_t heads) {
     int64_t keys = checked_add(most, LANES - 1) & ~(int64_t)(LANES - 1);
     int64_t a_key = checked_add(sizeof(float *), checked_mul(sizeof(float), heads));
@@ -35,8 +35,8 @@ static QueryScratch query_scratch_at(char *memory, int most, int heads) {
     return (QueryScratch){keys, weights, weights + (int64_t)heads * padded(most)};
 }
 
-/* Scores (heads, width) of all keys. Eight keys are read for all heads before the next eight, since they come from far away;
- * their values, needed soon, are fetched meanwhile. */
+/* Scores (heads, width) of all keys. Eight keys are read for all heads before the next eight, since they are in distant cache
+ * lines; their values, needed soon, are prefetched. */
 static void query_scores(const float *query, const float *const *keys, int64_t value, int width, int heads, int size,
                          float *scores) {
     float scale = 1.0f / sqrtf((float)size);
@@ -51,7 +51,7 @@ static void query_scores(const float *query, const float *const *keys, int64_t v
         }
 }
 
-/* Scores become weights; what they are to be multiplied by so that they add up to one. */
+/* Scores become unnormalized weights; returns the factor that normalizes them. */
 static float softmax_scale(float *scores, int keys, int width) {
     float most = -INFINITY, sum = 0;
     for (int j = 0; j < keys; j++) most = scores[j] > most ? scores[j] : most;
@@ -61,7 +61,7 @@ static float softmax_scale(float *scores, int keys, int width) {
     return 1.0f / sum;
 }
 
-/* Values lie `value` floats after their keys. */
+/* Attention of one query. Values are `value` floats after their keys. */
 static void attend(const float *query, const QueryScratch *q, int64_t value, int keys, int heads, int size, float *out) {
     int width = padded(keys), all = heads * size, i = 0;
     const float **at = q->keys;
@@ -69,7 +69,7 @@ static void attend(const float *query, const QueryScratch *q, int64_t value, int
     for (int j = keys; j < width; j++) at[j] = at[keys - 1];
     query_scores(query, at, value, width, heads, size, weights);
     for (int h = 0; h < heads; h++) scales[h] = softmax_scale(weights + h * width, keys, width);
-    for (; size % 32 == 0 && i + 64 <= all; i += 64) { /* enough sums at once that none waits for itself */
+    for (; size % 32 == 0 && i + 64 <= all; i += 64) { /* enough independent sums to hide the latency of the addition */
         int one = i / size, other = (i + 32) / size;
         f32x8 sums[LANES] = {{0}};
         for (int j = 0; j < keys; j++) {
@@ -85,7 +85,7 @@ static void attend(const float *query, const QueryScratch *q, int64_t value, int
     }
 }
 
-/* Where a row's keys of the earlier steps lie; `layer` is where the layer begins in each piece of the cache. */
+/* Addresses of a row's keys of the earlier steps; `layer` is the offset of the layer in each piece of the cache. */
 static void find_keys(const DecoderStep *s, int row, int64_t width, int64_t layer, const float **keys) {
     const int32_t *parents = s->parents + (int64_t)row * s->steps;
     int64_t line = s->span * width;
@@ -127,7 +127,7 @@ typedef struct {
     int most, parallel;
 } AttendScratch;
 
-/* Keys and values of this step go to the cache, and each row attends to its own. */
+/* Write the keys and values of this step to the cache, and let each row attend to its own. */
 static void self_attention_step(const Sublayer *s, const DecoderStep *step, const AttendScratch *scratch, int64_t width,
                                 int64_t layer, float *projected, float *context) {
     int heads = s->heads, size = (int)(width / s->heads);
@@ -223,8 +223,8 @@ static inline f32x8 max8(f32x8 a, f32x8 b) {
     return (f32x8)((first & (i32x8)a) | (~first & (i32x8)b));
 }
 
-/* Every one of the `count` highest logits of a row is at least this: of GROUPS groups of logits, the one that comes `count`th
- * by its highest (or a later one, where some are equal). `most` receives the highest of all. */
+/* A lower bound of the `count` highest logits of a row: the `count`th highest of the maxima of GROUPS groups of logits (or a
+ * lower one, if some are equal). `most` receives the highest of all. */
 static float lower_bound(const float *s, int64_t vocabulary, int count, float *most) {
     float high[GROUPS], least = INFINITY;
     for (int l = 0; l < GROUPS; l++) high[l] = -INFINITY;
@@ -232,7 +232,7 @@ static float lower_bound(const float *s, int64_t vocabulary, int count, float *m
     for (; i + GROUPS <= vocabulary; i += GROUPS)
         for (int l = 0; l < GROUPS; l++) high[l] = s[i + l] > high[l] ? s[i + l] : high[l];
     for (int l = 0; i < vocabulary; i++, l++) high[l] = s[i] > high[l] ? s[i] : high[l];
-    for (int n = 0; n < count && n < GROUPS; n++) { /* the highest below the last: to find its place would take longer */
+    for (int n = 0; n < count && n < GROUPS; n++) { /* the next lower maximum; without its index, which would take longer */
         f32x8 none = (f32x8){0} - INFINITY, next = none;
         for (int l = 0; l < GROUPS; l += LANES) {
             f32x8 group = *(const f32x8 *)(high + l);
@@ -258,7 +258,7 @@ void top_of_rows(const float *logits, int64_t rows, int64_t vocabulary, int coun
         log_sum_exp[r] = most + logf(sum_exp(s, vocabulary, most));
         for (int64_t i = 0; i < vocabulary; i += DROPOUT_BLOCK) {
             int64_t until = min64(i + DROPOUT_BLOCK, vocabulary);
-            if (until - i == DROPOUT_BLOCK) { /* hardly any block has one */
+            if (until - i == DROPOUT_BLOCK) { /* few blocks contain one */
                 int any = 0;
                 for (int l = 0; l < DROPOUT_BLOCK; l++) any |= s[i + l] >= least;
                 if (!any) continue;
@@ -273,9 +273,9 @@ void top_of_rows(const float *logits, int64_t rows, int64_t vocabulary, int coun
     }
 }
 
-/* ---- A GPT: the prompt, and one token more. ---- */
+/* ---- A GPT: prefill and the next token. ---- */
 
-/* Keys and values of one self-attention sublayer (rows of `projected`) to the cache. */
+/* Copy keys and values of one self-attention sublayer (rows of `projected`) to the cache. */
 static void fill_cache(const float *projected, int rows, int length, int64_t width, int64_t line, int64_t side, float *keys) {
     for (int64_t t = 0; t < (int64_t)rows * length; t++) {
         const float *key = projected + t * 3 * width + width;

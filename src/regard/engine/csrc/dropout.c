@@ -1,5 +1,5 @@
-/* Dropout from a counter: byte number e of an endless sequence that the seed alone decides. An element is kept where its byte
- * is at least the threshold (of 256). */
+/* Dropout from a counter-based random generator: a byte per element, which depends on the seed and the element's number only.
+ * An element is kept if its byte is at least the threshold (of 256). */
 #include "engine.h"
 
 static inline uint32_t hash32(uint32_t h) {

@@ -77,8 +77,8 @@ float *take(Arena *arena, int64_t count);
 /* ---- dropout.c ---- */
 
 void dropout_bytes(uint64_t seed, uint64_t block, uint8_t *bytes);
-/* out = x + dropout(y) for rows from `first_row` of the batch on; x may be NULL. Every row begins with a block of its own. Its
- * own backward pass with the gradient as y. */
+/* out = x + dropout(y) for rows from `first_row` of the batch on; x may be NULL. Every row begins with a block of its own. The
+ * backward pass is the same function with the gradient as y. */
 void dropout_add(const float *x, const float *y, float *out, int64_t first_row, int64_t rows, int64_t columns, int threshold,
                  uint64_t seed);
 /* x *= dropout mask of a row */
@@ -142,7 +142,7 @@ static inline float sum8(f32x8 x) { return ((x[0] + x[4]) + (x[1] + x[5])) + ((x
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (i32x8){__VA_ARGS__})
 #endif
 
-/* ---- gemm.c: the matrix product behind one interface. A row of a result has the same bits whatever rows stand beside it. ---- */
+/* ---- gemm.c: the matrix product behind one interface. The result of a row is bit-identical in any batch. ---- */
 
 enum { GEMM_RELU = 1, GEMM_ACCUMULATE = 2 };
 
@@ -242,7 +242,7 @@ typedef struct {
     float scale;
 } Embedding;
 
-/* A packed batch and what is to be computed of it. */
+/* A packed batch and what to compute. */
 typedef struct {
     const Stack *stack;
     const int32_t *offsets, *source_offsets;
@@ -267,7 +267,7 @@ EXPORT int stack_backward(const StackRun *run, const float *x, const float *save
                           float *grad_source, float *gradient);
 /* Floats that the packed matrices of a stack take, with `transposed` for the backward pass too. */
 EXPORT int64_t stack_packed_floats(const Stack *stack, int transposed);
-/* Pack all matrices into `memory` and let the sublayers point there. */
+/* Pack all matrices into `memory`, to which the sublayers then point. */
 EXPORT int stack_pack(const Stack *stack, int transposed, float *memory);
 
 void layer_norm_forward(const LayerNorm *norm, const float *x, int64_t rows, int64_t width, float *out);
@@ -290,7 +290,7 @@ void sublayer_output(const Sublayer *s, int64_t d_model, const float *x, float *
 void feed_forward(const Sublayer *s, int64_t d_model, const float *x, int64_t first_row, int64_t rows, float *normed,
                   float *hidden, float *active, float *out);
 int64_t hidden_width(const Sublayer *s);
-#define FEED_FORWARD_ROWS 96 /* rows that pass the network together, so that the hidden units stay in the cache */
+#define FEED_FORWARD_ROWS 96 /* rows per block, so that the hidden units stay in the cache */
 
 /* Some sequences of a batch, which go through a stack together. */
 typedef struct {
@@ -315,16 +315,16 @@ Range next_chunk(const int32_t *a, const int32_t *b, int64_t first, int64_t end)
 void add_gradients(float *gradient, const float *others, int64_t count, int64_t parameters);
 int64_t inference_shares(int64_t tokens);
 
-/* Let `saved` (one more than there are sublayers) point into the arena. */
+/* Allocate the activations of all sublayers in the arena; `saved` has one entry more than there are sublayers. */
 int save_chunk(const StackRun *run, Range range, Arena *arena, SavedSublayer *saved);
 /* x is changed by the dropout of the input; the result is saved[count].x, (rows, d_model), before the final norm. */
 int chunk_forward(const StackRun *run, Range range, float *x, const float *source, SavedSublayer *saved);
 int64_t chunk_backward_floats(const StackRun *run, Range range);
-/* The gradient of what the final norm gave becomes the one of x; they may be the same array. */
+/* From the gradient of the final norm's output to that of x; they may be the same array. */
 int chunk_backward(const StackRun *run, Range range, const float *source, const SavedSublayer *saved, const float *grad_out,
                    float *grad_x, float *grad_source, float *gradient, Arena scratch);
 
-#define CHUNK 192 /* tokens that go through a stack together, so that what they leave for the backward pass stays in the cache */
+#define CHUNK 192 /* tokens per chunk, so that saved activations stay in the cache */
 
 /* ---- loss.c ---- */
 
@@ -350,7 +350,7 @@ typedef struct {
     Embedding source_embedding, target_embedding;
     const int64_t *source_ids, *target_ids, *labels;
     const int32_t *source_offsets, *target_offsets;
-    int64_t sequences, passes;       /* with R-Drop all sequences stand there twice, one pass after the other */
+    int64_t sequences, passes;       /* with R-Drop all sequences are repeated, one pass after the other */
     Linear output;                   /* bias may be NULL */
     int64_t vocabulary, padding, parameters;
     float confidence, off_value, r_drop;
@@ -369,11 +369,11 @@ typedef struct {
 } Decoder;
 
 typedef struct {
-    int32_t rows, step, steps;       /* rows now; tokens that come before; the most steps there may be */
+    int32_t rows, step, steps;       /* number of rows; tokens before this step; maximum number of steps */
     int32_t capacity, span;          /* rows and steps that a piece of the cache holds */
     const int64_t *ids;              /* (rows) */
     const int32_t *parents;          /* (rows, steps): which row of each earlier step this one continues */
-    const int32_t *sequence;         /* (rows): which source sequence it reads */
+    const int32_t *sequence;         /* (rows): its source sequence */
     const int32_t *offsets;          /* of the source sequences */
     const float *memory;             /* (layers, source rows, 2 d_model): keys and values of cross-attention */
     int64_t source_rows;
@@ -403,9 +403,9 @@ typedef struct {
     float sharpness, weight;
 } Datastore;
 
-/* The nearest keys of each query (rows, d_model): places and fits, which are q.k - |k|^2 / 2, both (rows, count). */
-EXPORT int nearest_keys(const Datastore *store, const float *query, int64_t rows, int64_t d_model, int count, float *fits,
-                        int64_t *places);
+/* The nearest keys of each query (rows, d_model): entries and proximities q.k - |k|^2 / 2, both (rows, count). */
+EXPORT int nearest_keys(const Datastore *store, const float *query, int64_t rows, int64_t d_model, int count, float *proximities,
+                        int64_t *entries);
 /* Logits become log probabilities: (1 - weight) softmax(logits) + weight * kernel regression over the neighbours' tokens. */
 int mix_neighbours(const Datastore *store, const float *query, int64_t rows, int64_t d_model, float *logits,
                    int64_t vocabulary);
@@ -421,17 +421,17 @@ typedef struct {
 } SearchConfig;
 
 /* The nbest hypotheses of each source sequence: ids (sequences, nbest, max_length), lengths -1 where there is none. Several
- * models of the same vocabulary are averaged; each has a place in `datastores`. */
+ * models of the same vocabulary are averaged; `datastores` has one entry for each. */
 EXPORT int beam_search(const Decoder *encoders, const Decoder *decoders, const Datastore *datastores, int models,
                        const SearchConfig *config, const int64_t *source, const int32_t *offsets, int sequences, int32_t *ids,
                        int32_t *lengths, double *scores, double *log_probabilities);
 
 /* ---- token_merging.c ---- */
 
-/* Which of the remaining tokens each one becomes: the `counts` most similar pairs of keys (rows, size) in each sequence merge. */
-EXPORT int match_tokens(const float *keys, const int32_t *offsets, int sequences, int size, const int64_t *counts, int near,
-                        int keep_first, int64_t *into);
-/* Rows (rows, width), each times its weight, added up where they go; `out` is zeros at first. */
+/* The remaining token that each token is merged into: the `counts` most similar pairs of keys (rows, size) in each sequence merge. */
+EXPORT int match_tokens(const float *keys, const int32_t *offsets, int sequences, int size, const int64_t *counts, int neighbors_only,
+                        int first_stays, int64_t *into);
+/* Weighted sum of the rows (rows, width) with the same target; `out` is initially zero. */
 EXPORT void sum_rows(const float *x, const float *weight, const int64_t *into, const int32_t *offsets, int sequences,
                      int64_t width, float *out);
 
@@ -442,14 +442,14 @@ EXPORT int orthogonalize(float *matrices, int64_t count, int64_t rows, int64_t c
 
 /* ---- fingerprint.c ---- */
 
-/* Two checksums of tensors, to notice any change however it was written. */
+/* Two checksums of tensors, to detect any change. */
 EXPORT void fingerprint(const void *const *tensors, const int64_t *sizes, int64_t count, uint64_t *result);
 
 /* ---- kernels.c ---- */
 
-/* How many threads the functions called by this thread may use. */
+/* Number of threads of the functions called by this thread. */
 EXPORT void use_threads(int threads);
-/* For a child process to run once: whether this machine can execute what was built for it. */
-EXPORT int works(void);
+/* Whether this machine can run the library; called in a child process, which an illegal instruction may kill. */
+EXPORT int self_test(void);
 
 #endif

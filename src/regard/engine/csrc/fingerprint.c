@@ -1,11 +1,11 @@
-/* Checksums of weights, to notice any change however it was written. */
+/* Checksums of weights, to detect any change. */
 #include "engine.h"
 
 typedef uint32_t u8 __attribute__((vector_size(32), aligned(4)));
-#define CHAINS 8                /* vectors in flight, so that no multiplication waits for the last one */
-#define FINGERPRINT_BLOCK 65536 /* bytes that one thread takes at a time */
+#define CHAINS 8                /* independent chains, to hide the latency of the multiplication */
+#define FINGERPRINT_BLOCK 65536 /* bytes per task */
 
-/* Every step maps a lane's state one to one, so that a changed word always changes the state of its lane. */
+/* Every step is a bijection of a lane's state, so that a changed word always changes the state of its lane. */
 static uint64_t fingerprint_block(const uint8_t *bytes, int64_t size, uint64_t seed) {
     u8 lanes[CHAINS];
     uint64_t result = seed ^ (uint64_t)size;
@@ -23,7 +23,7 @@ static uint64_t fingerprint_block(const uint8_t *bytes, int64_t size, uint64_t s
     return result ^ (result >> 29);
 }
 
-/* result: two sums over the blocks of all tensors, of values that depend on where a block stands. */
+/* result: two sums over the blocks of all tensors, of values that depend on the position of a block. */
 void fingerprint(const void *const *tensors, const int64_t *sizes, int64_t count, uint64_t *result) {
     uint64_t first = 0, second = 0;
 #pragma omp parallel reduction(+ : first, second)

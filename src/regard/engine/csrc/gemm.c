@@ -1,5 +1,5 @@
-/* The matrix product: a kernel of our own, which needs no other library and gives a row the same bits whatever rows stand
- * beside it. benchmarks/gemm.py measures it beside PyTorch's product and libxsmm's. */
+/* The matrix product. The result of a row is bit-identical in any batch; no other library is needed. benchmarks/gemm.py
+ * compares it with the products of PyTorch and libxsmm. */
 #include "engine.h"
 
 /* ---- Packing: a matrix as panels of PANEL outputs, each (in, PANEL), filled up with zeros. ---- */
@@ -135,13 +135,13 @@ static Tile *const TILES_FOR_1_ROW[] = {NULL, tile_1_4};
 #define ONE_PANEL_TILES TILES
 #endif
 
-/* How many of the rows that are left the next tile takes. */
+/* Number of rows of the next tile. */
 static inline int64_t tile_rows(int64_t left) { return left >= TILE_ROWS ? TILE_ROWS : left >= 6 ? 6 : left; }
 
 /* ---- y = x W^T. ---- */
 
 #define TASK_ROWS 192
-#define DEPTH 256 /* inputs of a panel that stay in the cache while many rows pass */
+#define DEPTH 256 /* inputs of a panel that stay in the cache for many rows */
 
 void gemm(const float *x, int64_t rows, const float *packed, const float *bias, int64_t in, int64_t out, int64_t y_stride,
           int flags, float *y) {
@@ -181,7 +181,7 @@ void gemm(const float *x, int64_t rows, const float *packed, const float *bias, 
 void gemm_symmetric(const float *x, int64_t rows, const float *packed, int64_t in, float *y) {
     for (int64_t r = 0, count; r < rows; r += count) {
         count = tile_rows(rows - r);
-        int64_t known = r / PANEL * PANEL; /* columns that stand above already, as rows */
+        int64_t known = r / PANEL * PANEL; /* columns that were computed already, as rows */
         for (int64_t i = r; i < r + count; i++)
             for (int64_t j = 0; j < known; j++) y[i * rows + j] = y[j * rows + i];
         for (int64_t at = known; at < rows; at += PANEL)

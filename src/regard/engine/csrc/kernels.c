@@ -1,9 +1,9 @@
-/* The process: threads, and whether this machine can run what was built for it. */
+/* Number of threads, and a self-test of the library on this machine. */
 #include "engine.h"
 
 void use_threads(int threads) { omp_set_num_threads(threads); }
 
-int works(void) {
+int self_test(void) {
     float x[64], y[64], out[64], packed[8 * PANEL];
     double total = 0;
     for (int i = 0; i < 64; i++) x[i] = 1.0f, y[i] = (float)i;

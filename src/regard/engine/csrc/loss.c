@@ -1,4 +1,4 @@
-/* Label-smoothed cross entropy and its gradient, while a row of logits is in the cache. */
+/* Label-smoothed cross entropy and its gradient, computed while a row of logits is in the cache. */
 #include "engine.h"
 
 DEFINE_EXP_NONPOSITIVE(exp_wide, wide_floats, wide_ints)
@@ -20,7 +20,7 @@ typedef struct {
     int backward;
 } Smoothing;
 
-/* Adds the bias; the largest logit and the sum of all. */
+/* Add the bias; returns the largest logit, and in `sum` the sum of all. */
 static float add_bias(const Smoothing *l, float *s, float *sum) {
     float most = -INFINITY, all = 0;
     const float *bias = l->bias;
@@ -48,7 +48,7 @@ static double divergence(const Smoothing *l, float at_label, float at_padding, f
              (double)l->off_value * ((double)all - at_padding - (double)(l->vocabulary - 1) * log_sum_exp));
 }
 
-/* A row of logits becomes its gradient. */
+/* The loss of a row of logits, which is overwritten by its gradient. */
 static double smoothed_row(const Smoothing *l, float *s, int64_t label) {
     float all, most = add_bias(l, s, &all), total = 0, at_label = s[label], at_padding = s[l->padding];
 #pragma omp simd reduction(+ : total)
@@ -67,7 +67,7 @@ static double smoothed_row(const Smoothing *l, float *s, int64_t label) {
     return divergence(l, at_label, at_padding, all, (double)most + log((double)total));
 }
 
-/* Two rows of logits become their gradients. */
+/* The R-Drop loss of two rows of logits, which are overwritten by their gradients. */
 static double r_drop_row(const Smoothing *l, float *s, float *t, int64_t label) {
     float *both[2] = {s, t}, norms[2], forward = 0, backward = 0, weight = l->weight, off_value = l->off_value;
     double loss = 0;
@@ -105,7 +105,7 @@ static void add_row(float *sum, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) sum[i] += x[i];
 }
 
-/* Threads divide the rows; each sums up a bias gradient of its own. */
+/* Rows are divided among threads; each sums up its own bias gradient. */
 static int loss_of_rows(const Smoothing *l, float *first, float *second, const int64_t *labels, int64_t rows, double *losses,
                         float *grad_bias) {
     int alone = rows * l->vocabulary <= PARALLEL_MIN || omp_in_parallel(), status = SUCCESS;

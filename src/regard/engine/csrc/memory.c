@@ -1,4 +1,4 @@
-/* Checked memory: sizes that cannot overflow, allocations that can fail, and parts of one allocation. */
+/* Checked memory: sizes without overflow, allocations that report failure, and arenas. */
 #include "engine.h"
 
 /* Sizes that do not fit become INT64_MAX, which no allocation accepts; so do negative ones. */
@@ -12,18 +12,18 @@ int64_t checked_add(int64_t a, int64_t b) {
     return a < 0 || b < 0 || __builtin_add_overflow(a, b, &result) ? INT64_MAX : result;
 }
 
-/* For tests: allocations that still succeed before one fails; negative: none fails. */
+/* For tests: number of allocations that succeed before one fails; negative: none fails. */
 static int64_t allocations_before_failure = -1;
 
 void fail_allocation_after(int64_t count) { __atomic_store_n(&allocations_before_failure, count, __ATOMIC_RELAXED); }
 
-static int is_made_to_fail(void) {
+static int fails_on_purpose(void) {
     if (__atomic_load_n(&allocations_before_failure, __ATOMIC_RELAXED) < 0) return 0;
     return __atomic_fetch_sub(&allocations_before_failure, 1, __ATOMIC_RELAXED) == 0;
 }
 
-/* The first failure stays in `status`. Several calls may follow each other before it is read: once something has failed,
- * nothing more is allocated, and free() takes the NULL that is returned. */
+/* The first failure stays in `status`, which may be read after several calls: once one has failed, the others return NULL,
+ * which free() accepts. */
 static void *allocate_with(int64_t count, int64_t size, int zeroed, int *status) {
     int64_t bytes = checked_mul(count, size);
     if (*status) return NULL;
@@ -32,7 +32,7 @@ static void *allocate_with(int64_t count, int64_t size, int zeroed, int *status)
         return NULL;
     }
     size_t wanted = bytes ? (size_t)bytes : 1; /* malloc(0) may return NULL */
-    void *memory = is_made_to_fail() ? NULL : zeroed ? calloc(wanted, 1) : malloc(wanted);
+    void *memory = fails_on_purpose() ? NULL : zeroed ? calloc(wanted, 1) : malloc(wanted);
     if (!memory) *status = OUT_OF_MEMORY;
     return memory;
 }
@@ -40,19 +40,19 @@ static void *allocate_with(int64_t count, int64_t size, int zeroed, int *status)
 void *allocate(int64_t count, int64_t size, int *status) { return allocate_with(count, size, 0, status); }
 void *allocate_zeros(int64_t count, int64_t size, int *status) { return allocate_with(count, size, 1, status); }
 
-/* Inside a parallel region each thread has a status of its own, and reports it here; no thread leaves the region early. */
+/* Inside a parallel region each thread has its own status and reports it here; no thread leaves the region early. */
 void report_status(int *shared, int status) {
     if (status) __atomic_store_n(shared, status, __ATOMIC_RELAXED);
 }
 
 int shared_status(const int *shared) { return __atomic_load_n(shared, __ATOMIC_RELAXED); }
 
-#define ARENA_STEP 16 /* floats: parts begin at multiples of it */
+#define ARENA_STEP 16 /* alignment of the parts, in floats */
 
 Arena arena_of(float *memory, int64_t capacity) { return (Arena){memory, 0, capacity, 0}; }
 Arena counting_arena(void) { return (Arena){NULL, 0, INT64_MAX / 2, 0}; }
 
-/* Asked for more than is left, it returns NULL and the arena stays exhausted. */
+/* Returns NULL if less is left than requested; the arena then stays exhausted. */
 float *take(Arena *arena, int64_t count) {
     if (arena->exhausted || count < 0 || count > arena->capacity - arena->used) {
         arena->exhausted = 1;

@@ -1,7 +1,7 @@
-/* Muon: matrices (count, rows, columns), no taller than widest, driven towards orthogonalize ones in place. */
+/* Muon: orthogonalization of matrices (count, rows, columns) with rows <= columns, in place. */
 #include "engine.h"
 
-/* A matrix is one thread's. */
+/* Each matrix is computed by one thread. */
 int orthogonalize(float *matrices, int64_t count, int64_t rows, int64_t columns, int rounds, float a, float b, float c) {
     int status = SUCCESS;
     int64_t widest = (rows > columns ? rows : columns) + PANEL, squares = checked_mul(rows, rows);

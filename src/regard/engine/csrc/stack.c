@@ -1,7 +1,7 @@
 /* The packed Transformer stack: sublayers with their residual connections, forward and backward.
  *
- * Sequences know nothing of each other, so a thread takes some of them (a chunk) through all sublayers, while what they leave
- * for the backward pass is still in the cache. Where there is one chunk only, the products and attention use all threads. */
+ * Sequences are independent, so a thread computes all sublayers of some of them (a chunk), while the saved activations are
+ * still in the cache. If there is only one chunk, matrix products and attention use all threads. */
 #include "engine.h"
 
 /* ---- LayerNorm, embeddings, rotary positions. ---- */
@@ -105,8 +105,8 @@ static LinearGroup linear_group(const Sublayer *s, int64_t d_model, int group) {
 
 int64_t hidden_width(const Sublayer *s) { return s->activation == SWIGLU ? checked_mul(2, s->d_ff) : s->d_ff; }
 
-/* Let a group point into the arena. */
-static void place_group(Sublayer *s, int64_t d_model, int group, int transposed, Arena *arena) {
+/* Allocate the packed matrices of a group in the arena. */
+static void allocate_group(Sublayer *s, int64_t d_model, int group, int transposed, Arena *arena) {
     LinearGroup g = linear_group(s, d_model, group);
     PackedLinears *p = &s->packed[group];
     int64_t all = checked_mul(g.count, g.out);
@@ -134,7 +134,7 @@ int64_t stack_packed_floats(const Stack *stack, int transposed) {
     for (int64_t n = 0; n < stack->count; n++)
         for (int group = 0; group < PACKED_GROUPS; group++) {
             Sublayer copy = stack->sublayers[n];
-            place_group(&copy, stack->d_model, group, transposed, &arena);
+            allocate_group(&copy, stack->d_model, group, transposed, &arena);
         }
     return arena.exhausted ? INT64_MAX : arena.used;
 }
@@ -143,7 +143,7 @@ int stack_pack(const Stack *stack, int transposed, float *memory) {
     Arena arena = arena_of(memory, stack_packed_floats(stack, transposed));
     for (int64_t n = 0; n < stack->count; n++)
         for (int group = 0; group < PACKED_GROUPS; group++)
-            place_group(&stack->sublayers[n], stack->d_model, group, transposed, &arena);
+            allocate_group(&stack->sublayers[n], stack->d_model, group, transposed, &arena);
     if (arena.exhausted) return ARENA_EXHAUSTED;
 #pragma omp parallel for schedule(dynamic)
     for (int64_t i = 0; i < stack->count * PACKED_GROUPS; i++)
@@ -164,7 +164,7 @@ void project(const Sublayer *s, int64_t d_model, int group, const float *x, int6
              y + m * g.out);
 }
 
-/* Gradients of weights and biases from the one of what a group gave (rows, outputs of all), and of its input x. */
+/* Gradients of weights and biases, from the gradient of a group's output (rows, outputs of all) and its input x. */
 static int project_backward(const Sublayer *s, int64_t d_model, int group, const float *x, const float *grad, int64_t rows,
                             float *gradient) {
     LinearGroup g = linear_group(s, d_model, group);
@@ -223,7 +223,7 @@ static int64_t range_rows(const int32_t *offsets, Range range) {
     return offsets ? (int64_t)offsets[range.end] - offsets[range.first] : 0;
 }
 
-/* The sublayer from which on only selected rows are computed. */
+/* The first sublayer that computes only selected rows. */
 static int64_t selecting_sublayer(const StackRun *run) {
     int64_t n = run->stack->count;
     if (run->selected)
@@ -233,12 +233,12 @@ static int64_t selecting_sublayer(const StackRun *run) {
     return n - 1;
 }
 
-/* Rows that go into sublayer n; n may be the number of sublayers. */
+/* Number of input rows of sublayer n; n may be the number of sublayers. */
 static int64_t rows_into(const StackRun *run, Range range, int64_t n) {
     return range_rows(n > selecting_sublayer(run) ? run->selected_offsets : run->offsets, range);
 }
 
-/* How many rows of the batch come before those that go into sublayer n. */
+/* Number of rows of the batch before the input rows of sublayer n. */
 static int64_t first_row_into(const StackRun *run, Range range, int64_t n) {
     return (n > selecting_sublayer(run) ? run->selected_offsets : run->offsets)[range.first];
 }
@@ -288,7 +288,7 @@ static int attention_sublayer(const StackRun *run, int64_t n, Range range, const
     const float *input = sublayer_input(s, width, v->x, rows, v->normed);
     project(s, width, INPUT_LINEARS, input, rows, 0, v->projected);
     if (v->source) project(s, width, SOURCE_LINEARS, source, range_rows(run->source_offsets, range), 0, v->source);
-    if (s->rotary) /* of queries and keys, which stand side by side */
+    if (s->rotary) /* of queries and keys, which are adjacent */
         rotate_rows(s, v->projected, 3 * width, run->offsets + range.first, sequences, 2 * s->heads, head_size, 0);
     if (v->query) gather_rows(run, range, v->projected, 3 * width, width, v->query);
     VarlenAttention a = attention_of(run, n, range, v);
@@ -306,7 +306,7 @@ static int attention_sublayer(const StackRun *run, int64_t n, Range range, const
     return SUCCESS;
 }
 
-/* What sublayer n saves, but its input and output. */
+/* Allocate what sublayer n saves, except its input and output. */
 static void save_sublayer(const StackRun *run, int64_t n, Range range, Arena *arena, SavedSublayer *v) {
     const Sublayer *s = &run->stack->sublayers[n];
     int64_t width = run->stack->d_model, rows = rows_into(run, range, n), rows_out = rows_into(run, range, n + 1);
@@ -334,7 +334,7 @@ int save_chunk(const StackRun *run, Range range, Arena *arena, SavedSublayer *sa
             save_sublayer(run, n, range, arena, &saved[n]);
             saved[n].out = take(arena, checked_mul(rows_into(run, range, n + 1), width));
         }
-    } else { /* a sublayer's numbers are needed until the next one has its own */
+    } else { /* activations are needed only until the next sublayer has been computed */
         float *outputs[2] = {take(arena, most), take(arena, most)};
         Arena largest = *arena;
         for (int64_t n = 0; n < count; n++) {
@@ -368,9 +368,9 @@ int chunk_forward(const StackRun *run, Range range, float *x, const float *sourc
     return SUCCESS;
 }
 
-/* ---- Sublayers, backward. g is the gradient of the output, and is overwritten; grad_x the one of the input. ---- */
+/* ---- Sublayers, backward. g is the gradient of the output, and is overwritten; grad_x is the gradient of the input. ---- */
 
-/* The gradient of what the sublayer computed, before dropout; `g` becomes the one of the residual connection. */
+/* The gradient of the sublayer's result before dropout; `g` becomes that of the residual connection. */
 static float *output_backward(const Sublayer *s, int64_t d_model, const SavedSublayer *v, int64_t first_row, int64_t rows,
                               float *g, float *gradient, Arena *scratch) {
     if (!s->pre_norm) layer_norm_backward(&s->norm, v->normed, rows, d_model, g, gradient);
@@ -528,11 +528,11 @@ int64_t inference_shares(int64_t tokens) { return max64(1, min64(omp_get_max_thr
 
 typedef struct {
     Range range;
-    int64_t saved; /* where its part of the activations begins */
+    int64_t saved; /* offset of its saved activations */
     int32_t share;
 } Chunk;
 
-/* The chunks of a run, in order; `floats` are those that their activations take. NULL if memory fails. */
+/* The chunks of a run, in order; `floats` is the size of their activations. NULL if an allocation fails. */
 static Chunk *chunks_of(const StackRun *run, int64_t *count, int64_t *floats, int *status) {
     Chunk *chunks = allocate(run->sequences + 1, sizeof(Chunk), status);
     SavedSublayer *saved = allocate(run->stack->count + 1, sizeof(SavedSublayer), status);
@@ -591,7 +591,7 @@ static int forward_range(const StackRun *run, const Chunk *chunk, const float *x
     float *own = NULL, *input = NULL;
     if (!status) status = save_chunk(run, chunk->range, &arena, saved);
     if (!status && !run->saves) own = allocate(arena.used, sizeof(float), &status);
-    if (!status && stack->dropout) input = allocate(rows * width, sizeof(float), &status); /* x itself is the caller's */
+    if (!status && stack->dropout) input = allocate(rows * width, sizeof(float), &status); /* x itself must not be changed */
     if (!status) {
         arena = arena_of(run->saves ? memory + chunk->saved : own, arena.used);
         status = save_chunk(run, chunk->range, &arena, saved);
@@ -643,7 +643,7 @@ static int backward_range(const StackRun *run, const Chunk *chunk, const float *
         status = save_chunk(run, chunk->range, &arena, saved);
         saved[0].x = x + first * width;
     }
-    if (!status && stack->dropout) { /* the input as the first sublayer had it */
+    if (!status && stack->dropout) { /* recompute the input of the first sublayer */
         input = allocate(rows * width, sizeof(float), &status);
         if (input) dropout_add(NULL, x + first * width, input, first, rows, width, stack->dropout, stack->seed);
         saved[0].x = input;

@@ -1,4 +1,4 @@
-/* Token merging: which tokens are most alike, and their weighted means. */
+/* Token merging: the most similar tokens, and their weighted means (Bolya et al. 2023). */
 #include "engine.h"
 
 typedef struct {
@@ -6,15 +6,15 @@ typedef struct {
     int from, to;
 } Pair;
 
-/* The better similarity first, of equal ones the earlier token. */
+/* Descending similarity; ties in the order of the tokens. */
 static int by_similarity(const void *one, const void *two) {
     const Pair *a = one, *b = two;
     return a->similarity != b->similarity ? (a->similarity < b->similarity ? 1 : -1) : a->from - b->from;
 }
 
-/* Every other token of a sequence is compared with those between them. */
-int match_tokens(const float *keys, const int32_t *offsets, int sequences, int size, const int64_t *counts, int near,
-                int keep_first, int64_t *into) {
+/* Tokens at even positions of a sequence are compared with those at odd positions. */
+int match_tokens(const float *keys, const int32_t *offsets, int sequences, int size, const int64_t *counts, int neighbors_only,
+                int first_stays, int64_t *into) {
     int most = longest_sequence(offsets, sequences), wide = padded(most / 2 + 1), status = SUCCESS;
     int64_t squares = checked_mul(most / 2 + 1, wide), floats = checked_add(checked_mul((int64_t)most + wide, size), squares);
     int64_t *before = allocate(sequences, sizeof(int64_t), &status);
@@ -44,8 +44,8 @@ int match_tokens(const float *keys, const int32_t *offsets, int sequences, int s
                 }
                 transpose_padded(unit + size, 2 * size, targets, size, transposed);
                 small_gemm(unit, 2 * size, 1, transposed, columns, similarity, columns, sources, size, columns);
-                for (int i = keep_first; i < sources; i++) {
-                    int from = near && i > 0 ? i - 1 : 0, to = near && i + 1 < targets ? i + 1 : targets, best = from;
+                for (int i = first_stays; i < sources; i++) {
+                    int from = neighbors_only && i > 0 ? i - 1 : 0, to = neighbors_only && i + 1 < targets ? i + 1 : targets, best = from;
                     const float *row = similarity + (int64_t)i * columns;
                     for (int j = from; j < to; j++) best = row[j] > row[best] ? j : best;
                     pairs[count++] = (Pair){row[best], i, best};
@@ -53,9 +53,9 @@ int match_tokens(const float *keys, const int32_t *offsets, int sequences, int s
                 qsort(pairs, count, sizeof(Pair), by_similarity);
                 for (int p = 0; p < counts[s] && p < count; p++) target[2 * pairs[p].from] = 2 * pairs[p].to + 1;
             }
-            int64_t *there = into + offsets[s], place = before[s];
+            int64_t *there = into + offsets[s], index = before[s];
             for (int i = 0; i < n; i++)
-                if (target[i] < 0) there[i] = place++;
+                if (target[i] < 0) there[i] = index++;
             for (int i = 0; i < n; i++)
                 if (target[i] >= 0) there[i] = there[target[i]];
         }

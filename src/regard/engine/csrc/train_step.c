@@ -1,5 +1,5 @@
-/* The token loss of a batch and its gradient: a chunk of sequences goes through embedding, encoder, decoder and output, and
- * back, before the next one, so that its activations never leave the cache. */
+/* The token loss of a batch and its gradient: forward and backward pass of a chunk of sequences, from the embeddings to the
+ * loss, before the next chunk, so that activations stay in the cache. */
 #include "engine.h"
 
 /* What all chunks share. */
@@ -23,8 +23,8 @@ static int64_t rows_of(const int32_t *offsets, Range range) {
 }
 static int64_t source_rows(const TokenLoss *t, Range range) { return has_encoder(t) ? rows_of(t->source_offsets, range) : 0; }
 
-/* Let a pass point into the arena. */
-static int place_pass(const Step *step, Pass *pass, Arena *arena) {
+/* Allocate the activations of a pass in the arena. */
+static int allocate_pass(const Step *step, Pass *pass, Arena *arena) {
     const TokenLoss *t = step->task;
     int64_t width = t->decoder.d_model, rows = rows_of(t->target_offsets, pass->range), sources = source_rows(t, pass->range);
     int status = SUCCESS;
@@ -74,7 +74,7 @@ static void embed_backward(const Embedding *e, const int64_t *ids, const int32_t
         }
 }
 
-/* `hidden` becomes its own gradient. */
+/* `hidden`, the gradient of the hidden states, is overwritten. */
 static int pass_backward(const Step *step, const Pass *pass, float *gradient, Arena scratch) {
     const TokenLoss *t = step->task;
     int64_t width = t->decoder.d_model, sources = source_rows(t, pass->range);
@@ -92,7 +92,7 @@ static int pass_backward(const Step *step, const Pass *pass, float *gradient, Ar
     return SUCCESS;
 }
 
-/* The loss of the hidden states of a chunk in all passes, which become their own gradients; it is added to `total`. */
+/* Add the loss of a chunk in all passes to `total`; hidden states are overwritten by their gradients. */
 static int output_loss(const Step *step, Pass *passes, float *gradient, Arena scratch, double *total) {
     const TokenLoss *t = step->task;
     const int64_t *labels = t->labels + t->target_offsets[passes[0].range.first];
@@ -122,7 +122,7 @@ static int output_loss(const Step *step, Pass *passes, float *gradient, Arena sc
     return status;
 }
 
-/* Floats that a chunk needs besides what its passes save. */
+/* Floats of scratch of a chunk, in addition to what its passes save. */
 static int64_t scratch_floats(const Step *step, Range range) {
     const TokenLoss *t = step->task;
     int64_t rows = rows_of(t->target_offsets, range), sources = source_rows(t, range);
@@ -137,19 +137,19 @@ static int64_t scratch_floats(const Step *step, Range range) {
     return max64(loss.used, checked_add(source.exhausted ? INT64_MAX : source.used, backward));
 }
 
-/* Let the passes of a chunk point into the arena. */
-static int place_chunk(const Step *step, Range range, Pass *passes, Arena *arena) {
+/* Allocate the activations of all passes of a chunk in the arena. */
+static int allocate_chunk(const Step *step, Range range, Pass *passes, Arena *arena) {
     int status = SUCCESS;
     for (int64_t p = 0; p < step->task->passes && !status; p++) {
         passes[p].range = (Range){range.first + p * step->task->sequences, range.end + p * step->task->sequences};
-        status = place_pass(step, &passes[p], arena);
+        status = allocate_pass(step, &passes[p], arena);
     }
     return status;
 }
 
 static int step_chunk(const Step *step, Pass *passes, Range range, Arena arena, float *gradient, double *total) {
     int64_t count = step->task->passes;
-    int status = place_chunk(step, range, passes, &arena);
+    int status = allocate_chunk(step, range, passes, &arena);
     for (int64_t p = 0; p < count && !status; p++) status = pass_forward(step, &passes[p]);
     if (!status) status = output_loss(step, passes, gradient, arena, total);
     for (int64_t p = 0; p < count && step->backward && !status; p++)
@@ -157,7 +157,7 @@ static int step_chunk(const Step *step, Pass *passes, Range range, Arena arena, 
     return status;
 }
 
-/* All chunks of a share. */
+/* Compute all chunks of a share. */
 static int step_share(const Step *step, int64_t share, int64_t shares, float *gradient, double *total) {
     const TokenLoss *t = step->task;
     const int32_t *a = t->target_offsets, *b = has_encoder(t) ? t->source_offsets : NULL;
@@ -174,7 +174,7 @@ static int step_share(const Step *step, int64_t share, int64_t shares, float *gr
     for (int64_t s = first; s < end && !status;) {
         Range range = next_chunk(a, b, s, end);
         Arena arena = counting_arena();
-        status = place_chunk(step, range, passes, &arena);
+        status = allocate_chunk(step, range, passes, &arena);
         floats = max64(floats, checked_add(arena.used, scratch_floats(step, range)));
         s = range.end;
     }

@@ -1,1 +1,1 @@
-"""Classification."""
+"""Text classification."""

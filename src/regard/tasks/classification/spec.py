@@ -1,4 +1,4 @@
-"""Labels for texts and pairs of texts."""
+"""Classification of texts and pairs of texts."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,20 +8,23 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 
 if TYPE_CHECKING:
     from regard.tasks.classification.model import Classifier
-    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import ProgressListener
-    from regard.tasks.reduction_subject import Subject
+    from regard.tasks.reduction_benchmark import ReductionCase
+    from regard.tasks.results import TaskRun
     from regard.tasks.run_folder import RunFolder
 
 
 class ClassificationSpec(EncoderTaskSpec[ClassificationRecipe, "Classifier"]):
-    """Labels for texts and pairs of texts."""
+    """Classification of texts and pairs of texts."""
 
     name = "classification"
     recipe = ClassificationRecipe
     head = "classes"
     has_labels = True
-    commands = frozenset({"classify", "embed"})
+    commands = (
+        "classify",
+        "embed",
+    )
     routes = ("/classify", "/embed")
 
     def train(
@@ -33,11 +36,9 @@ class ClassificationSpec(EncoderTaskSpec[ClassificationRecipe, "Classifier"]):
 
     def load(self, folder: "RunFolder", recipe: ClassificationRecipe) -> "Classifier":
         from regard.tasks.classification.model import Classifier
-        from regard.tasks.encoder.run_folder import TextFolder
+        from regard.tasks.encoder.run_folder import TextRunFolder
 
-        return Classifier(TextFolder(folder, recipe))
+        return Classifier(TextRunFolder(folder, recipe))
 
-    def reduction_subject(self, loaded: "Classifier", data: Path | None, most: int) -> "Subject":
-        from regard.tasks.encoder.reduction_subject import LabelSubject
-
-        return LabelSubject(loaded, data, most)
+    def reduction_case(self, loaded: "Classifier", data: Path | None, limit: int) -> "ReductionCase":
+        return loaded.reduction_case(data, limit)

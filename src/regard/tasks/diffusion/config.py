@@ -13,17 +13,17 @@ from regard.config.training import TrainConfig
 
 @dataclass(frozen=True)
 class DiffusionDataConfig:
-    """Pictures with labels; prompts are made of the labels, in English and in German."""
+    """Labelled images; prompts are generated from the labels, in English and in German."""
 
     path: str | None = None
-    """The folder that holds MNIST's four idx files, also as .gz."""
+    """Folder with the four idx files of MNIST or a data set in its format, also as .gz."""
     held_out: Count = 512
-    """Training pictures kept for validation."""
+    """Training images held out for validation."""
 
 
 @dataclass(frozen=True)
 @defaults(
-    batch_tokens=25_088,  # pixels: 32 pictures of 28 x 28
+    batch_tokens=25_088,  # pixels: 32 images of 28 x 28
     optimizer="adamw",
     beta2=0.99,
     epsilon=1e-8,
@@ -32,28 +32,28 @@ class DiffusionDataConfig:
     warmup=100,
 )
 class DiffusionTrainConfig(TrainConfig):
-    """How a U-Net learns to tell noise from a picture."""
+    """Training settings of a U-Net that predicts noise."""
 
     best_by: Literal["loss"] = "loss"
     drop_prompt: Share = 0.1
-    """Share of the pictures shown without their prompt, which guidance needs."""
-    most_signal: NotNegative = 5.0
-    """Weight of little noise: the ratio of signal to noise counts up to this (Hang et al. 2023); 0: alike."""
+    """Share of the images trained on without their prompt, for classifier-free guidance."""
+    max_snr: NotNegative = 5.0
+    """Min-SNR weighting (Hang et al. 2023): limit of the signal-to-noise ratio; 0 means equal weights."""
 
 
 @dataclass(frozen=True)
 class DiffusionSamplingConfig:
-    """How a picture is painted, unless asked otherwise."""
+    """Default settings of image generation."""
 
     sampler: Literal["ddim", "ddpm"] = "ddim"
     steps: Count = 30
     guidance: NotNegative = 3.0
-    """How much a prompt counts: 1 as learned, 0 not at all, more exaggerates it."""
+    """Classifier-free guidance scale: 1 as trained, 0 ignores the prompt."""
 
 
 @dataclass(frozen=True)
 class DiffusionRecipe(Recipe):
-    """From pictures with labels to a model that paints what a prompt says."""
+    """A model that generates images from prompts, trained on labelled images."""
 
     task: Literal["diffusion"]
     data: DiffusionDataConfig = field(default_factory=DiffusionDataConfig)
@@ -64,5 +64,5 @@ class DiffusionRecipe(Recipe):
     def __post_init__(self) -> None:
         if self.paint.steps > self.model.noise_steps:
             raise ValueError(
-                f"paint.steps: {self.paint.steps} steps are more than the {self.model.noise_steps} of the noise"
+                f"paint.steps: {self.paint.steps} is more than model.noise_steps = {self.model.noise_steps}"
             )

@@ -1,4 +1,4 @@
-"""A U-Net opened: pictures for prompts."""
+"""A trained diffusion model: images from prompts."""
 
 import time
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from regard import tokenization
 from regard.decoding.diffusion import DiffusionConfig
 from regard.errors import RegardError, did_you_mean
 from regard.tasks.diffusion.config import DiffusionRecipe
-from regard.tasks.diffusion.task import build_unet, options_of, painted
+from regard.tasks.diffusion.task import build_unet, generate_images, sampling_options
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
-from regard.tokenization import split
+from regard.tokenization import split_words
 from regard.training.devices import choose_device
-from regard.viz.painting import GeneratedImages
+from regard.viz.generated_images import GeneratedImages
 
 
 class ImageGenerator(LoadedModel):
-    """A diffusion model that makes images of prompts."""
+    """A diffusion model that generates images from prompts."""
 
-    does = "paints"
+    does = "generates images"
     recipe: DiffusionRecipe
 
     def __init__(self, folder: RunFolder, recipe: DiffusionRecipe) -> None:
@@ -37,38 +37,48 @@ class ImageGenerator(LoadedModel):
 
     @property
     def words(self) -> list[str]:
-        """The words that a prompt may have."""
+        """The words of the prompt vocabulary."""
         specials = {self.tokenizer.begin, self.tokenizer.end, self.tokenizer.padding, self.tokenizer.unknown}
         return sorted(
-            self.tokenizer.tokens(each for each in range(self.tokenizer.size) if each not in specials)
+            self.tokenizer.tokens(token for token in range(self.tokenizer.size) if token not in specials)
         )
 
-    def options(self, **given: Any) -> DiffusionConfig:
-        """The recipe's way of painting, with what is given and not None: sampler, steps, guidance, merge."""
-        known = {name: value for name, value in given.items() if value is not None}
-        return replace(options_of(self.recipe), **known)
+    def options(self, **overrides: Any) -> DiffusionConfig:
+        """The recipe's sampling settings, with overrides that are not None: sampler, steps, guidance, merge."""
+        changes = {name: value for name, value in overrides.items() if value is not None}
+        return replace(sampling_options(self.recipe), **changes)
 
     def paint(
-        self, prompts: Sequence[str], each: int = 1, seed: int = 1, options: DiffusionConfig | None = None
+        self, prompts: Sequence[str], count: int = 1, seed: int = 1, options: DiffusionConfig | None = None
     ) -> GeneratedImages:
-        """So many pictures for each prompt; the same seed gives the same pictures."""
+        """Generate images; the same seed gives the same images.
+
+        Args:
+            prompts: Descriptions in words of the prompt vocabulary.
+            count: Images per prompt.
+            seed: Seed of the first image of each prompt; the next ones use the following seeds.
+            options: Sampling settings; None for the recipe's.
+
+        Raises:
+            RegardError: There is no prompt, or one is empty or has unknown words.
+        """
         if not prompts:
-            raise RegardError("there is no prompt to paint")
+            raise RegardError("there is no prompt; give at least one")
         for prompt in prompts:
             self.check(prompt)
-        begun = time.perf_counter()
-        found = painted(self.model, self.tokenizer, prompts, options or self.options(), each, seed)
-        return GeneratedImages(list(prompts), found, time.perf_counter() - begun)
+        start = time.perf_counter()
+        images = generate_images(self.model, self.tokenizer, prompts, options or self.options(), count, seed)
+        return GeneratedImages(list(prompts), images, time.perf_counter() - start)
 
     def check(self, prompt: str) -> None:
-        """Refuse a prompt that says nothing, or has words that this model never read."""
-        words = split(self.tokenizer.normalize(prompt))
+        """Refuse a prompt that is empty or has unknown words."""
+        words = split_words(self.tokenizer.normalize(prompt))
         if not words:
-            raise RegardError("a prompt is empty; to paint without one, set the guidance to 0")
+            raise RegardError("a prompt is empty; for images without a prompt set the guidance scale to 0")
         ids = self.tokenizer.encode(prompt)
-        unknown = [word for word, one in zip(words, ids, strict=True) if one == self.tokenizer.unknown]
+        unknown = [word for word, token in zip(words, ids, strict=True) if token == self.tokenizer.unknown]
         if unknown:
-            known = self.words
-            named = ", ".join(f"{word!r}{did_you_mean(word, known)}" for word in dict.fromkeys(unknown))
-            shown = ", ".join(known[:80])
-            raise RegardError(f"the prompt {prompt!r} has unknown words: {named}; this model knows {shown}")
+            vocabulary = self.words
+            listed = ", ".join(f"{word!r}{did_you_mean(word, vocabulary)}" for word in dict.fromkeys(unknown))
+            allowed = ", ".join(vocabulary[:80])
+            raise RegardError(f"the prompt {prompt!r} has unknown words: {listed}; allowed: {allowed}")

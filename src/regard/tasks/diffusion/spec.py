@@ -9,10 +9,10 @@ from regard.tasks.spec import TaskSpec
 
 if TYPE_CHECKING:
     from regard.tasks.diffusion.model import ImageGenerator
-    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import ProgressListener
+    from regard.tasks.results import TaskRun
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
 
 
 class DiffusionSpec(TaskSpec[DiffusionRecipe, "ImageGenerator"]):
@@ -21,7 +21,7 @@ class DiffusionSpec(TaskSpec[DiffusionRecipe, "ImageGenerator"]):
     name = "diffusion"
     recipe = DiffusionRecipe
     reads = None
-    commands = frozenset({"paint"})
+    commands = ("paint",)
 
     def train(
         self, recipe: DiffusionRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool

@@ -1,4 +1,4 @@
-"""Painting by prompt: from pictures with labels to a U-Net that paints what it is told."""
+"""Training of a diffusion model: a U-Net that predicts noise, conditioned on prompts."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,103 +9,104 @@ from torch import nn
 
 from regard import tokenization
 from regard.config.models import UnetConfig, VitConfig
-from regard.data.diffusion import PaintBatches
-from regard.data.images import Images, Part, labels_of, open_images
-from regard.data.prompts import prompts_for, usual_prompt, vocabulary_texts
-from regard.decoding.diffusion import DiffusionConfig, paint
+from regard.data.images import Images, ImageSubset, distinct_labels, open_images
+from regard.data.prompted_images import PromptedImageBatches, prompts_for, usual_prompt, vocabulary_texts
+from regard.decoding.diffusion import DiffusionConfig, sample_images
 from regard.errors import RecipeError, RegardError
 from regard.nn import Packed
 from regard.nn.unet import Unet
 from regard.tasks import training
 from regard.tasks.diffusion.config import DiffusionRecipe
-from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
+from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer
-from regard.training.denoising import NoiseObjective
 from regard.training.distributed import World
+from regard.training.objectives import NoiseObjective
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
-from regard.viz.painting import draw_grid
+from regard.viz.generated_images import draw_grid
 
-MEASURED = 1024
-"""Test pictures that a finished model is measured on."""
-TOGETHER = 128
-"""Pictures that are measured at a time."""
-SHOWN = 8
-"""Pictures of each label in the run's own grid."""
+TEST_IMAGES = 1024
+"""Maximum number of test images that a finished model is evaluated on."""
+EVALUATION_BATCH = 128
+"""Images per batch in evaluation."""
+SAMPLES_PER_PROMPT = 8
+"""Images per prompt in the run's sample grid."""
 
 
 def train(
     recipe: DiffusionRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
-    """Train into the folder `out`, and measure on the test pictures, or on those held out."""
+    """Train into the folder `out`, and evaluate on the test images, or on the held-out ones."""
     if recipe.data.path is None:
-        raise RecipeError("data.path: this key is missing; it is the folder with the pictures")
-    return training.train(PaintTask(recipe), out, listener, resume=resume)
+        raise RecipeError("data.path: this key is missing; set it to the folder with the images")
+    return training.train(DiffusionTask(recipe), out, listener, resume=resume)
 
 
-class PaintTask:
-    """A painting recipe as the task of a training."""
+class DiffusionTask:
+    """Images, prompts, objective, validation and result of a diffusion recipe."""
 
     def __init__(self, recipe: DiffusionRecipe) -> None:
         self.recipe, self.settings, self.width = recipe, recipe.train, recipe.model.width
         self.path = Path(recipe.data.path or "")
         self.splits = open_splits(self.path, recipe)
-        self.labels = labels_of(self.splits["train"], self.path)
+        self.labels = distinct_labels(self.splits["train"], self.path)
         self.tokenizer: Tokenizer
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
-        told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
-        listener.log(f"pictures: {told}; labels: {', '.join(self.labels)}")
+        sizes = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
+        listener.log(f"images: {sizes}; labels: {', '.join(self.labels)}")
         self.tokenizer = tokenization.train(
-            "words", vocabulary_texts(self.labels), min_count=1, lower=True, normal="nfc"
+            "words", vocabulary_texts(self.labels), min_count=1, lowercase=True, normalization="nfc"
         )
         listener.log(f"vocabulary: {self.tokenizer.size:,} words")
-        if world.first:
+        if world.is_first:
             folder.write_recipe(self.recipe)
             self.tokenizer.save(folder.path / JOINT)
-            world.wait()
+            world.barrier()
         return build_unet(self.recipe.model, self.tokenizer)
 
-    def batches(self, world: World) -> PaintBatches:
-        by_pixels = self.settings.batch_tokens // self.recipe.model.side**2
-        count = self.settings.batch_sentences or max(1, by_pixels)
-        return self.cut("train", count, (world.rank, world.size))
+    def batches(self, world: World) -> PromptedImageBatches:
+        images = self.settings.batch_tokens // self.recipe.model.side**2
+        batch_size = self.settings.batch_sentences or max(1, images)
+        return self.split_batches("train", batch_size, (world.rank, world.size))
 
-    def cut(self, split: str, count: int, share: tuple[int, int] = (0, 1)) -> PaintBatches:
-        """The pictures of a split in batches."""
-        return PaintBatches(
+    def split_batches(
+        self, split: str, batch_size: int, share: tuple[int, int] = (0, 1)
+    ) -> PromptedImageBatches:
+        """The images of a split in batches, with their prompts."""
+        return PromptedImageBatches(
             self.splits[split],
             self.splits[split].labels,
-            {label: said(self.tokenizer, prompts_for(label)) for label in self.labels},
+            {label: encode_prompts(self.tokenizer, prompts_for(label)) for label in self.labels},
             [self.tokenizer.end],
             self.tokenizer.padding,
-            count,
-            silent=self.recipe.train.drop_prompt,
+            batch_size,
+            prompt_dropout=self.recipe.train.drop_prompt,
             seed=self.settings.seed,
-            share=share,
+            shard=share,
         )
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> NoiseObjective:
         assert isinstance(model, Unet)
-        return NoiseObjective(model, self.recipe.train.most_signal, precision)
+        return NoiseObjective(model, self.recipe.train.max_snr, precision)
 
     def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
         return lambda model, step: self.measure(model, "valid").scores
 
     def measure(self, model: nn.Module, split: str) -> TaskScores:
-        """The loss, with the same noise in the same pictures each time."""
+        """The loss, with the same noise for the same images each time."""
         objective = self.objective(model, torch.float32)
-        total, pictures = 0.0, 0
+        total, count = 0.0, 0
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.settings.seed)
-            for batch in self.cut(split, TOGETHER).once():
-                total, pictures = total + float(objective(batch)), pictures + batch.rows
-        return TaskScores({"loss": total / pictures}, pictures, [])
+            for batch in self.split_batches(split, EVALUATION_BATCH).once():
+                total, count = total + float(objective(batch)), count + batch.rows
+        return TaskScores({"loss": total / count}, count, [])
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
         on = "test" if "test" in self.splits else "validation"
@@ -113,9 +114,16 @@ class PaintTask:
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         assert isinstance(model, Unet)
         save_picture(draw_training(read_metrics(folder.path / "metrics.jsonl"), "loss"), folder.path / "curves")
-        shown = [usual_prompt(label) for label in self.labels[:10]]
-        pictures = painted(model, self.tokenizer, shown, options_of(self.recipe), SHOWN, self.settings.seed)
-        save_picture(draw_grid(shown, pictures), folder.path / "painted")
+        prompts = [usual_prompt(label) for label in self.labels[:10]]
+        images = generate_images(
+            model,
+            self.tokenizer,
+            prompts,
+            sampling_options(self.recipe),
+            SAMPLES_PER_PROMPT,
+            self.settings.seed,
+        )
+        save_picture(draw_grid(prompts, images), folder.path / "painted")
         folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)
         return result
@@ -125,47 +133,45 @@ class PaintTask:
         facts = {
             "parameters": result.parameters,
             "prompts": f"{len(vocabulary_texts(self.labels))} of {self.tokenizer.size} words",
-            "painting": f"{paint.sampler}, {paint.steps} steps, guidance {paint.guidance:g}",
+            "sampling": f"{paint.sampler}, {paint.steps} steps, guidance {paint.guidance:g}",
             "engine": engine,
             "training": f"{result.steps:,} steps, {result.minutes:.1f} minutes, seed {self.settings.seed}",
-            "measured on": f"{result.measured.examples:,} {result.on} pictures",
+            "measured on": f"{result.measured.examples:,} {result.on} images",
         }
         measured = result.measured
         card = text_card(
             self.recipe.task, [self.path.name], str(self.recipe.model), facts, measured.scores, measured.rows
         )
-        return f"{card}\n![What it paints](painted.png)\n"
+        return f"{card}\n![Generated images](painted.png)\n"
 
 
 def open_splits(folder: Path, recipe: DiffusionRecipe) -> dict[str, Images]:
-    """Pictures for training, validation and test, each of the model's size."""
+    """Images for training, validation and test, which must have the model's size."""
     side = recipe.model.side
-    found = open_images(folder, VitConfig(patch=1, height=side, width=side, channels=1))
-    for images in found.values():
+    splits = open_images(folder, VitConfig(patch=1, height=side, width=side, channels=1))
+    for images in splits.values():
         if (images.height, images.width) != (side, side):
             raise RecipeError(
-                f"model.side: the pictures of {folder} are {images.height} x {images.width} pixels, "
+                f"model.side: the images of {folder} are {images.height} x {images.width} pixels, "
                 f"not {side} x {side}"
             )
-    every = len(found["train"].labels)
-    if "valid" not in found:
+    count = len(splits["train"].labels)
+    if "valid" not in splits:
         held_out = recipe.data.held_out
-        if held_out >= every:
-            raise RegardError(
-                f"data.held_out: {folder} has {every:,} pictures; {held_out:,} cannot be held out"
-            )
-        order = np.random.default_rng(1).permutation(every)
-        whole = found["train"]
-        found["train"], found["valid"] = (
-            Part(whole, np.sort(each)) for each in (order[held_out:], order[:held_out])
+        if held_out >= count:
+            raise RegardError(f"data.held_out: {folder} has {count:,} images; {held_out:,} cannot be held out")
+        order = np.random.default_rng(1).permutation(count)
+        images = splits["train"]
+        splits["train"], splits["valid"] = (
+            ImageSubset(images, np.sort(index)) for index in (order[held_out:], order[:held_out])
         )
-    if "test" in found:
-        found["test"] = Part(found["test"], np.arange(min(MEASURED, len(found["test"].labels))))
-    return found
+    if "test" in splits:
+        splits["test"] = ImageSubset(splits["test"], np.arange(min(TEST_IMAGES, len(splits["test"].labels))))
+    return splits
 
 
-def said(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
-    """Prompts as ids, each with its end."""
+def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str]) -> list[list[int]]:
+    """The ids of prompts, each with its end token."""
     return [[*ids, tokenizer.end] for ids in tokenizer.encode_batch(prompts)]
 
 
@@ -173,31 +179,32 @@ def build_unet(model: UnetConfig, tokenizer: Tokenizer) -> Unet:
     return Unet(model, tokenizer.size, tokenizer.padding)
 
 
-def options_of(recipe: DiffusionRecipe) -> DiffusionConfig:
-    """The recipe's way of painting."""
+def sampling_options(recipe: DiffusionRecipe) -> DiffusionConfig:
+    """The recipe's sampling settings."""
     return DiffusionConfig(recipe.paint.sampler, recipe.paint.steps, recipe.paint.guidance)
 
 
-def painted(
+def generate_images(
     model: Unet,
     tokenizer: Tokenizer,
     prompts: Sequence[str],
     options: DiffusionConfig,
-    each: int,
+    count: int,
     seed: int,
-    together: int = 32,
+    batch_size: int = 32,
 ) -> np.ndarray:
-    """So many pictures for each prompt, from 0 to 1: (prompts, each, side, side).
+    """`count` images per prompt, from 0 to 1: (prompts, count, side, side).
 
-    Column by column the same noise to begin with, whatever the prompt: seed, seed + 1, ...
+    The n-th images of all prompts start from the same noise, with seed `seed` + n.
     """
     device = next(model.parameters()).device
-    rows = [ids for ids in said(tokenizer, prompts) for _ in range(each)]
-    seeds = [seed + number for _ in prompts for number in range(each)]
-    nothing = torch.tensor([[tokenizer.end]], device=device)
-    found = []
-    for first in range(0, len(rows), together):
-        some = Packed.from_rows(rows[first : first + together]).padded(tokenizer.padding).to(device)
-        found.append(paint(model, some, nothing, options, seeds[first : first + together]).cpu())
-    pixels = ((torch.cat(found) + 1) / 2).clamp(0, 1).squeeze(1)
-    return pixels.view(len(prompts), each, *pixels.shape[1:]).numpy()
+    rows = [ids for ids in encode_prompts(tokenizer, prompts) for _ in range(count)]
+    seeds = [seed + number for _ in prompts for number in range(count)]
+    empty_prompt = torch.tensor([[tokenizer.end]], device=device)
+    batches = []
+    for first in range(0, len(rows), batch_size):
+        batch = Packed.from_rows(rows[first : first + batch_size]).padded(tokenizer.padding).to(device)
+        batch_seeds = seeds[first : first + batch_size]
+        batches.append(sample_images(model, batch, empty_prompt, options, batch_seeds).cpu())
+    pixels = ((torch.cat(batches) + 1) / 2).clamp(0, 1).squeeze(1)
+    return pixels.view(len(prompts), count, *pixels.shape[1:]).numpy()

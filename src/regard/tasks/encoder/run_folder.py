@@ -1,4 +1,4 @@
-"""Run folders that hold a BERT or a GPT: vocabulary, labels, and what another training takes from it."""
+"""Run folders that hold a BERT or a GPT: tokenizer, labels, and what `model.start` takes from them."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -12,31 +12,31 @@ from torch import nn
 from regard import tokenization
 from regard.config.models import BertConfig, EmbedConfig, GptConfig, NgramConfig, TokenReductionConfig
 from regard.errors import RecipeError, RegardError
-from regard.nn.build import build_reader
+from regard.nn.build import build_text_model
 from regard.tasks.encoder.config import TextRecipe, WordPieceConfig
 from regard.tasks.encoder.spec import TextTaskSpec
 from regard.tasks.language_modeling.config import GptTokenizerConfig
 from regard.tasks.registry import spec_of
-from regard.tasks.run_folder import LARGEST_CONFIG, RunFolder
+from regard.tasks.run_folder import MAX_CONFIG_BYTES, RunFolder
 from regard.tasks.translation.vocabulary import JOINT
-from regard.tokenization import BertTokenizer, GptTokenizer, LetterTokenizer, MarkedTokenizer, Tokenizer
+from regard.tokenization import BertTokenizer, CharacterTokenizer, GptTaskTokenizer, GptTokenizer, Tokenizer
 from regard.training.devices import choose_device
 
 LABELS = "labels.json"
 
 
 @dataclass(frozen=True)
-class TextFolder:
-    """A run folder that holds a BERT or a GPT, and its recipe."""
+class TextRunFolder:
+    """A run folder that holds a BERT or a GPT, with its recipe."""
 
     folder: RunFolder
     recipe: TextRecipe
 
     @property
     def config(self) -> BertConfig | GptConfig:
-        """The model section; counts of tokens are no network."""
+        """The model section; an n-gram model is refused."""
         if isinstance(self.recipe.model, NgramConfig):
-            raise RegardError(f"{self.folder.path} holds {self.recipe.model}, which is no network")
+            raise RegardError(f"{self.folder.path} holds {self.recipe.model}, which is not a neural network")
         return self.recipe.model
 
     @property
@@ -44,21 +44,22 @@ class TextFolder:
         return read_labels(self.folder.path) if text_spec_of(self.recipe).has_labels else []
 
     def tokenizer(self) -> Any:
+        """The tokenizer; its type depends on model and task."""
         return load_tokenizer(self.folder.path, self.config, self.recipe.task)
 
     def model(self) -> nn.Module:
-        """The model with its weights; nothing is believed, and no memory taken, before the shapes agree."""
+        """The model with its weights; the shapes are checked before memory is allocated."""
         tokenizer, labels = self.tokenizer(), self.labels
 
-        def fresh() -> nn.Module:
+        def build() -> nn.Module:
             head = text_spec_of(self.recipe).head
             sizes = tokenizer.size, tokenizer.padding, len(labels)
-            pooling = embed_settings(self.recipe).pooling
-            return build_reader(self.config, head, *sizes, reduction_of(self.recipe), pooling)
+            pooling = embed_config(self.recipe).pooling
+            return build_text_model(self.config, head, *sizes, reduction_config(self.recipe), pooling)
 
         with torch.device("meta"):
-            self.folder.check_weights(fresh())
-        model = fresh()
+            self.folder.check_weights(build())
+        model = build()
         self.folder.load_weights(model)
         return model.to(choose_device()).eval()
 
@@ -70,26 +71,26 @@ def text_spec_of(recipe: TextRecipe) -> TextTaskSpec[Any, Any]:
     return spec
 
 
-def reduction_of(recipe: TextRecipe) -> TokenReductionConfig | None:
-    """What a recipe says of fewer tokens; some tasks have no such section."""
+def reduction_config(recipe: TextRecipe) -> TokenReductionConfig | None:
+    """The `reduce` section; some tasks have none."""
     return getattr(recipe, "reduce", None)
 
 
-def embed_settings(recipe: TextRecipe) -> EmbedConfig:
-    """How `embed` makes vectors; only an imported encoder has settings of its own."""
+def embed_config(recipe: TextRecipe) -> EmbedConfig:
+    """How `embed` pools vectors; only the recipe of an imported encoder has this section."""
     return getattr(recipe, "embed", EmbedConfig())
 
 
-def open_texts(path: Path) -> TextFolder:
-    """A finished run whose model is a BERT or a GPT, whatever its task."""
+def open_text_run(path: Path) -> TextRunFolder:
+    """Open a finished run of any task whose model is a BERT or a GPT."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
     if not isinstance(recipe, TextRecipe):
-        raise RegardError(f"{path} holds a model for {recipe.task}, not a BERT or a GPT")
-    return TextFolder(folder, recipe)
+        raise spec_of(recipe).mismatch(path, "not a BERT or a GPT")
+    return TextRunFolder(folder, recipe)
 
 
-def write_texts(
+def write_text_run(
     out: Path,
     recipe: TextRecipe,
     model: nn.Module,
@@ -97,9 +98,18 @@ def write_texts(
     labels: Sequence[str],
     card: str,
 ) -> RunFolder:
-    """A model that was not trained here, as a finished run."""
+    """Write a model that was not trained here as a finished run.
+
+    Args:
+        out: The run folder to make.
+        recipe: A recipe with the model's sizes.
+        model: The model.
+        tokenizer: Its tokenizer.
+        labels: Classes or tags in the order of the model's outputs; empty for a task without labels.
+        card: The README.md.
+    """
     folder = RunFolder.create(out)
-    with folder.alone():
+    with folder.locked():
         tokenizer.save(folder.path / JOINT)
         write_labels(folder, labels)
         folder.write_weights(model)
@@ -110,7 +120,7 @@ def write_texts(
 
 
 def write_labels(folder: RunFolder, labels: Sequence[str]) -> None:
-    """Classes or tags in the order of their scores; a task without them has no such file."""
+    """Write classes or tags in the order of the model's outputs; without labels no file is written."""
     if labels:
         folder.write(LABELS, json.dumps(list(labels), ensure_ascii=False, indent=2) + "\n")
 
@@ -118,51 +128,49 @@ def write_labels(folder: RunFolder, labels: Sequence[str]) -> None:
 def read_labels(folder: Path) -> list[str]:
     path = RunFolder(folder).file(LABELS)
     try:
-        if path.stat().st_size > LARGEST_CONFIG:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
             raise ValueError(f"it has {path.stat().st_size:,} bytes")
-        found = json.loads(path.read_text("utf-8"))
+        labels = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
         raise RegardError(f"{path} is damaged: {problem}") from None
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found) or not found:
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:
         raise RegardError(f"{path} is damaged: it must be a list of labels")
-    return found
+    return labels
 
 
-def shape_of(model: BertConfig | GptConfig) -> dict[str, int]:
+def model_sizes(model: BertConfig | GptConfig) -> dict[str, int]:
     return {name: getattr(model, name) for name in ("layers", "d_model", "heads", "d_ff")}
 
 
-def started(model: BertConfig | GptConfig) -> BertConfig | GptConfig:
-    """The model section with the sizes of the run to start from."""
+def inherit_sizes(model: BertConfig | GptConfig) -> BertConfig | GptConfig:
+    """The model section with the sizes of the run in `model.start`; sizes that contradict it are refused."""
     if model.start is None:
         return model
-    theirs = open_texts(Path(model.start)).config
-    if not isinstance(theirs, type(model)):
-        raise RecipeError(f"model.kind: {model.start} holds a {theirs.kind}, not a {model.kind}")
-    usual = shape_of(type(model)())
-    for name, value in shape_of(model).items():
-        other = shape_of(theirs)[name]
-        if value not in (usual[name], other):
-            raise RecipeError(f"model.{name}: {model.start} has {other}, not {value}; leave it out")
-    return replace(theirs, start=model.start, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    start = open_text_run(Path(model.start)).config
+    if not isinstance(start, type(model)):
+        raise RecipeError(f"model.kind: {model.start} holds a {start.kind}, not a {model.kind}")
+    defaults, sizes = model_sizes(type(model)()), model_sizes(start)
+    for name, value in model_sizes(model).items():
+        if value not in (defaults[name], sizes[name]):
+            raise RecipeError(f"model.{name}: {model.start} has {sizes[name]}, not {value}; leave it out")
+    return replace(start, start=model.start, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
 
-def start_from(path: Path, model: nn.Module) -> str:
-    """Fill a model with what a run has of it; say what begins fresh."""
-    opened = open_texts(path)
+def load_start_weights(path: Path, model: nn.Module) -> str:
+    """Copy the weights of a run into a model where name and shape agree; returns a log line."""
+    run = open_text_run(path)
     parameters = dict(model.named_parameters())
-    saved = opened.folder.weights()
-    used = {
-        name: each
-        for name, each in saved.items()
-        if name in parameters and parameters[name].shape == each.shape
+    loaded = {
+        name: weight
+        for name, weight in run.folder.weights().items()
+        if name in parameters and parameters[name].shape == weight.shape
     }
-    if not any(".blocks." in name for name in used):
+    if not any(".blocks." in name for name in loaded):
         raise RegardError(f"model.start: the weights of {path} do not fit this model")
     with torch.no_grad():
-        for name, each in used.items():
-            parameters[name].copy_(each)
-    fresh = sorted({name.rsplit(".", 1)[0] for name in parameters if name not in used})
+        for name, weight in loaded.items():
+            parameters[name].copy_(weight)
+    fresh = sorted({name.rsplit(".", 1)[0] for name in parameters if name not in loaded})
     return f"weights: from {path}" + (f"; fresh: {', '.join(fresh)}" if fresh else "")
 
 
@@ -173,34 +181,42 @@ def make_tokenizer(
     folder: RunFolder,
     task: str,
 ) -> Any:
-    """The folder's own on resuming, that of the run to start from, or a new one from the training texts."""
+    """The tokenizer of a training run: the folder's own on resuming, that of `model.start`, or a new one.
+
+    Args:
+        model: The model section.
+        settings: The tokenizer section.
+        texts: Gives the training texts.
+        folder: The run folder.
+        task: The name of the task.
+    """
     if (folder.path / JOINT).exists():
         return load_tokenizer(folder.path, model, task)
     if model.start:
         return load_tokenizer(Path(model.start), model, task)
     if isinstance(settings, GptTokenizerConfig):
-        return learned(settings, texts())
+        return train_gpt_tokenizer(settings, texts())
     kind = "gpt" if isinstance(model, GptConfig) else "bert"
-    found = tokenization.train(
-        kind, texts(), size=settings.vocab_size, min_count=settings.min_count, lower=settings.lower
+    tokenizer = tokenization.train(
+        kind, texts(), size=settings.vocab_size, min_count=settings.min_count, lowercase=settings.lowercase
     )
-    return MarkedTokenizer(found) if isinstance(model, GptConfig) else found
+    return GptTaskTokenizer(tokenizer) if isinstance(model, GptConfig) else tokenizer
 
 
-def learned(settings: GptTokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-    """The tokens of a language model, from its text."""
+def train_gpt_tokenizer(settings: GptTokenizerConfig, texts: Iterable[str]) -> Tokenizer:
+    """The tokenizer of a language model, trained on its text."""
     return tokenization.train(
         "gpt" if settings.kind == "bpe" else settings.kind, texts, size=settings.vocab_size
     )
 
 
 def load_tokenizer(folder: Path, model: BertConfig | GptConfig, task: str) -> Any:
-    """The vocabulary as the task has it: a GPT that labels knows three symbols more than one that writes."""
-    found = tokenization.load(RunFolder(folder).file(JOINT))
+    """The tokenizer in a run folder; that of a GPT that labels has three more special tokens."""
+    tokenizer = tokenization.load(RunFolder(folder).file(JOINT))
     if isinstance(model, BertConfig):
-        if not isinstance(found, BertTokenizer):
-            raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not BERT's")
-        return found
-    if not isinstance(found, GptTokenizer | LetterTokenizer):
-        raise RegardError(f"{folder / JOINT} is a {found.kind} vocabulary, not one that a GPT has")
-    return found if task == "language-modeling" else MarkedTokenizer(found)
+        if not isinstance(tokenizer, BertTokenizer):
+            raise RegardError(f"{folder / JOINT} is a {tokenizer.kind} vocabulary; a BERT needs WordPiece")
+        return tokenizer
+    if not isinstance(tokenizer, GptTokenizer | CharacterTokenizer):
+        raise RegardError(f"{folder / JOINT} is a {tokenizer.kind} vocabulary, which a GPT does not have")
+    return tokenizer if task == "language-modeling" else GptTaskTokenizer(tokenizer)

@@ -1,4 +1,4 @@
-"""The tasks of a BERT or a GPT: what they share, and the encoder by itself."""
+"""What the tasks of a BERT or a GPT share, and the task of an encoder without a head."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,43 +17,43 @@ from regard.tasks.spec import (
 if TYPE_CHECKING:
     from regard.nn.build import Head
     from regard.tasks.encoder.model import Encoder
-    from regard.tasks.export_check import Check
+    from regard.tasks.export import ExportCheck
     from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.results import Result, TrainedRun
     from regard.tasks.run_folder import RunFolder
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
 
 
 class TextTaskSpec(TaskSpec[RecipeType, ModelType]):
-    """A task whose run holds a BERT, a GPT or counts of tokens, with one vocabulary."""
+    """A task whose run holds a BERT, a GPT or an n-gram model, with one vocabulary."""
 
     head: ClassVar["Head"]
     """The module on top of the body."""
     has_labels: ClassVar[bool] = False
-    """Whether the run folder holds classes or tags."""
+    """Whether the run folder has a list of classes or tags."""
 
     def evaluate(self, loaded: ModelType, options: EvaluateOptions) -> "Result":
         return evaluate_on_data(loaded, options)
 
     def attention(self, loaded: Any, text: str, target: str | None) -> "AttentionMaps":
-        found: AttentionMaps = loaded.attention(text, target)
-        return found
+        maps: AttentionMaps = loaded.attention(text, target)
+        return maps
 
 
 class EncoderTaskSpec(TextTaskSpec[RecipeType, ModelType]):
     """A task of a BERT, or of a GPT that labels."""
 
-    commands = frozenset({"embed"})
+    commands: ClassVar[tuple[str, ...]] = ("embed",)
     routes: ClassVar[tuple[str, ...]] = ("/embed",)
 
-    def export(self, loaded: Any, options: ExportOptions) -> "Check":
+    def export(self, loaded: Any, options: ExportOptions) -> "ExportCheck":
         from regard.tasks.encoder.export import export
 
         return export(loaded, options)
 
 
 class EncoderSpec(EncoderTaskSpec[EncoderRecipe, "Encoder"]):
-    """A BERT without a head, as it is imported: vectors for texts."""
+    """A BERT without a head, as it is imported: text embeddings."""
 
     name = "encoder"
     recipe = EncoderRecipe
@@ -62,10 +62,10 @@ class EncoderSpec(EncoderTaskSpec[EncoderRecipe, "Encoder"]):
     def train(
         self, recipe: EncoderRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
     ) -> "TrainedRun | None":
-        raise RegardError("an encoder by itself has nothing to learn; start another task from it: model.start")
+        raise RegardError("task encoder cannot be trained; train another task that starts from it: model.start")
 
     def load(self, folder: "RunFolder", recipe: EncoderRecipe) -> "Encoder":
         from regard.tasks.encoder.model import Encoder
-        from regard.tasks.encoder.run_folder import TextFolder
+        from regard.tasks.encoder.run_folder import TextRunFolder
 
-        return Encoder(TextFolder(folder, recipe))
+        return Encoder(TextRunFolder(folder, recipe))

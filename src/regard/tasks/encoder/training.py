@@ -1,34 +1,40 @@
-"""What every task of a BERT or a GPT shares: the run it starts from, vocabulary, examples, measuring."""
+"""Training of a BERT or a GPT: what its tasks share, from reading the data to measuring the best weights."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.config.data import Files
+from regard.config.data import FilesDataConfig
 from regard.config.models import NgramConfig
-from regard.data.examples import Example, Source, TextBatch, TextBatches, all_batches
-from regard.data.lines import CorpusError
-from regard.engine import run
+from regard.data.examples import Example, ExampleSource, TextBatches, all_batches
+from regard.data.text_files import CorpusError
 from regard.errors import RecipeError
 from regard.nn import kept_share
-from regard.nn.build import Head, build_reader
+from regard.nn.bert import Bert
+from regard.nn.build import Head, build_text_model
 from regard.tasks import training
 from regard.tasks.classification.config import ClassificationRecipe
-from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, token_counts, with_worth
+from regard.tasks.encoder.reduction import (
+    KEPT_SHARE_EXAMPLES,
+    add_worth,
+    learns_thresholds,
+    select_by_worth,
+    token_counts,
+)
 from regard.tasks.encoder.run_folder import (
     LABELS,
+    inherit_sizes,
+    load_start_weights,
     load_tokenizer,
     make_tokenizer,
     read_labels,
-    reduction_of,
-    start_from,
-    started,
+    reduction_config,
     write_labels,
 )
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
@@ -36,15 +42,14 @@ from regard.tasks.masked_lm.config import MaskedLmRecipe
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.question_answering.config import QuestionAnsweringRecipe
-from regard.tasks.results import ResultTable, Summary
+from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.tagging.config import TaggingRecipe
-from regard.tasks.training import count_parameters
 from regard.tasks.translation.vocabulary import JOINT
 from regard.training.distributed import World
 from regard.training.objectives import HeadObjective
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
 TrainedRecipe = (
@@ -60,81 +65,16 @@ AnyRecipe = TypeVar(
     LanguageModelingRecipe,
 )
 MakeObjective = Callable[[nn.Module, float, torch.dtype], HeadObjective]
-"""The loss from a model, the smoothing and the precision."""
+"""Makes the loss from a model, the label smoothing and the precision."""
 
 
-@dataclass(frozen=True)
-class TaskScores:
-    """A model measured on examples."""
-
-    scores: Scores
-    examples: int
-    rows: list[dict[str, Any]]
-    """Label by label, where there are labels."""
-
-    def as_json(self) -> dict[str, object]:
-        return asdict(self)
-
-    def summary(self, note: str = "examples") -> Summary:
-        """The scores in one line, and label by label where there are labels."""
-        scores = "   ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in self.scores.items())
-        line = f"{scores}   ({self.examples:,} {note})"
-        if not self.rows:
-            return Summary((line,))
-        rows = [
-            tuple(f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row.values())
-            for row in self.rows
-        ]
-        return Summary((line,), ResultTable(tuple(self.rows[0]), rows))
-
-
-@dataclass(frozen=True)
-class TaskRun:
-    """What `regard train` made of a recipe for a BERT, a GPT or a Vision Transformer, or counts of tokens."""
-
-    folder: Path
-    task: str
-    on: str
-    """What it was measured on: test or validation."""
-    measured: TaskScores
-    minutes: float
-    steps: int
-    parameters: int
-
-    @staticmethod
-    def of(
-        folder: RunFolder, task: str, on: str, measured: TaskScores, training: Training, model: nn.Module
-    ) -> "TaskRun":
-        """A training that has ended."""
-        minutes = training.seconds / 60
-        return TaskRun(folder.path, task, on, measured, minutes, training.step, count_parameters(model))
-
-    def as_json(self) -> dict[str, object]:
-        return {"run": str(self.folder), **asdict(self.measured), **self._rest()}
-
-    def summary(self) -> Summary:
-        measured = self.measured.summary(
-            f"{self.on} examples, {self.steps:,} steps, {self.minutes:.1f} minutes"
-        )
-        return replace(measured, last_lines=(f"run:     {self.folder}",))
-
-    def _rest(self) -> dict[str, object]:
-        return {
-            "task": self.task,
-            "on": self.on,
-            "minutes": self.minutes,
-            "steps": self.steps,
-            "parameters": self.parameters,
-        }
-
-
-class Work(Protocol):
-    """What one task does differently."""
+class TextTask(Protocol):
+    """What a task on texts defines: how it reads, encodes and measures its data, with which head and loss."""
 
     labels: list[str]
     """Classes or tags, once they are known."""
     splits: dict[str, Any]
-    """What was read for training, validation and test."""
+    """The data read for training, validation and test."""
 
     @property
     def head(self) -> Head: ...
@@ -142,64 +82,64 @@ class Work(Protocol):
     @property
     def objective(self) -> MakeObjective: ...
 
-    def open(self, split: str, path: Path) -> None:
-        """Read a file as a split; labels are those known, or else those found in it."""
+    def read_split(self, split: str, path: Path) -> None:
+        """Read a file as a split; its labels must be known ones, or become the known ones if there are none."""
 
-    def key(self, item: Any) -> str:
-        """What must not be in two splits at once."""
+    def split_key(self, item: Any) -> str:
+        """Items with the same key go to the same split when validation data are held out."""
 
-    def tell(self) -> Iterator[str]:
-        """What was read, in sentences."""
+    def data_summary(self) -> Iterator[str]:
+        """Log lines about the data."""
 
-    def texts(self) -> Iterable[str]:
-        """What a vocabulary may be learned from."""
+    def vocabulary_texts(self) -> Iterable[str]:
+        """Training texts, from which a vocabulary is trained."""
 
-    def encode(self, tokenizer: Any, tell: Callable[[str], object]) -> Source:
-        """The training examples; what became of long ones is told."""
+    def encode(self, tokenizer: Any, log: Callable[[str], object]) -> ExampleSource:
+        """The training examples; logs what was truncated or split."""
 
     def measure(self, model: nn.Module, tokenizer: Any, split: str) -> TaskScores:
-        """Scores on the validation or test examples; `loss` is among them."""
+        """Scores on the validation or test split; `loss` is among them."""
 
 
-class TextTask:
-    """A work as the task of a training."""
+class TextTraining:
+    """Training of a text task: a `TrainingTask`."""
 
-    def __init__(self, recipe: TrainedRecipe, work: Work) -> None:
+    def __init__(self, recipe: TrainedRecipe, task: TextTask) -> None:
         assert not isinstance(recipe.model, NgramConfig)
-        self.recipe, self.model, self.work = recipe, recipe.model, work
+        self.recipe, self.model, self.task = recipe, recipe.model, task
         self.width = self.model.width
-        self.settings = settled_by_worth(recipe.train, reduction_of(recipe))
-        self.tokenizer: Any  # as the model has it
-        self.source: Source
+        self.settings = select_by_worth(recipe.train, reduction_config(recipe))
+        self.tokenizer: Any  # its type depends on the model
+        self.source: ExampleSource
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         if (folder.path / LABELS).exists():
-            self.work.labels = read_labels(folder.path)
-        read_splits(self.work, self.recipe.data)
-        for sentence in self.work.tell():
-            listener.log(sentence)
-        if world.first:
+            self.task.labels = read_labels(folder.path)
+        read_splits(self.task, self.recipe.data)
+        for line in self.task.data_summary():
+            listener.log(line)
+        if world.is_first:
             folder.write_recipe(self.recipe)
             self.tokenizer = make_tokenizer(
-                self.model, self.recipe.tokenizer, self.work.texts, folder, self.recipe.task
+                self.model, self.recipe.tokenizer, self.task.vocabulary_texts, folder, self.recipe.task
             )
             self.tokenizer.save(folder.path / JOINT)
-            write_labels(folder, self.work.labels)
-            world.wait()
+            write_labels(folder, self.task.labels)
+            world.barrier()
         else:
             self.tokenizer = load_tokenizer(folder.path, self.model, self.recipe.task)
         listener.log(f"vocabulary: {self.tokenizer.size:,} pieces")
-        self.source = self.work.encode(self.tokenizer, listener.log)
-        model = build_reader(
+        self.source = self.task.encode(self.tokenizer, listener.log)
+        model = build_text_model(
             self.model,
-            self.work.head,
+            self.task.head,
             self.tokenizer.size,
             self.tokenizer.padding,
-            len(self.work.labels),
-            reduction_of(self.recipe),
+            len(self.task.labels),
+            reduction_config(self.recipe),
         )
         if self.model.start:
-            listener.log(start_from(Path(self.model.start), model))
+            listener.log(load_start_weights(Path(self.model.start), model))
         return model
 
     def batches(self, world: World) -> TextBatches:
@@ -208,29 +148,34 @@ class TextTask:
             tokens=self.settings.batch_tokens,
             sentences=self.settings.batch_sentences,
             seed=self.settings.seed,
-            share=(world.rank, world.size),
+            shard=(world.rank, world.size),
         )
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> HeadObjective:
-        return self.work.objective(model, self.recipe.train.smoothing, precision)
+        return self.task.objective(model, self.recipe.train.smoothing, precision)
 
     def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
-        return lambda model, step: self.worth(model, self.work.measure(model, self.tokenizer, "valid").scores)
+        def validate(model: nn.Module, step: int) -> Scores:
+            return self.with_worth(model, self.task.measure(model, self.tokenizer, "valid").scores)
 
-    def worth(self, model: nn.Module, scores: Scores) -> Scores:
-        """The scores, and where thresholds are learned what they are worth with the tokens that are kept."""
-        reduce = reduction_of(self.recipe)
-        if reduce is None or not learns(reduce):
+        return validate
+
+    def with_worth(self, model: nn.Module, scores: Scores) -> Scores:
+        """The scores; with the share of tokens kept and `worth` while thresholds are learned."""
+        reduce = reduction_config(self.recipe)
+        if reduce is None or not learns_thresholds(reduce):
             return scores
-        some = self.source.load(np.arange(min(SAMPLE, len(self.source))), np.random.default_rng(0))
-        bert: Any = model.bert
-        batches = all_batches(some, self.settings.batch_tokens)
+        numbers = np.arange(min(KEPT_SHARE_EXAMPLES, len(self.source)))
+        examples: Sequence[Example] = self.source.load(numbers, np.random.default_rng(0))
+        bert = model.bert
+        assert isinstance(bert, Bert)
+        batches = all_batches(examples, self.settings.batch_tokens)
         kept = kept_share(token_counts(bert, batches, first_only=True))
-        return with_worth(scores, self.recipe.train.best_by, kept, reduce)
+        return add_worth(scores, self.recipe.train.best_by, kept, reduce)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
-        split = "test" if "test" in self.work.splits else "valid"
-        measured = self.work.measure(model, self.tokenizer, split)
+        split = "test" if "test" in self.task.splits else "valid"
+        measured = self.task.measure(model, self.tokenizer, split)
         on = "test" if split == "test" else "validation"
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         rows = read_metrics(folder.path / "metrics.jsonl")
@@ -257,20 +202,28 @@ class TextTask:
 
 def train(
     recipe: AnyRecipe,
-    make: Callable[[AnyRecipe], Work],
+    make_task: Callable[[AnyRecipe], TextTask],
     out: Path,
     listener: ProgressListener | None,
     *,
     resume: bool,
 ) -> TaskRun | None:
-    """Train a recipe into a folder; `make` gives the work of its task."""
+    """Train a recipe into a folder.
+
+    Args:
+        recipe: The recipe.
+        make_task: Makes the recipe's task.
+        out: The run folder.
+        listener: Receives the progress.
+        resume: Continue from the checkpoint in `out`.
+    """
     assert not isinstance(recipe.model, NgramConfig)
-    recipe = replace(recipe, model=started(recipe.model))  # type: ignore[arg-type]  # the same kind of model
-    return training.train(TextTask(recipe, make(recipe)), out, listener, resume=resume)
+    recipe = replace(recipe, model=inherit_sizes(recipe.model))  # type: ignore[arg-type]  # the same kind of model
+    return training.train(TextTraining(recipe, make_task(recipe)), out, listener, resume=resume)
 
 
-def file_of(data: Files, split: str) -> Path | None:
-    """The file of a split; a training needs one for `train`."""
+def split_path(data: FilesDataConfig, split: str) -> Path | None:
+    """The file of a split; None where the recipe has none, which is an error for `train`."""
     name: str | None = getattr(data, split)
     if name is None and split == "train":
         raise RecipeError("data.train: this key is missing; it is the file with the training examples")
@@ -281,50 +234,35 @@ def file_of(data: Files, split: str) -> Path | None:
     return Path(data.path or "") / name
 
 
-def read_splits(work: Work, data: Files) -> None:
-    """Training, validation and test; validation is held out where it has no file of its own."""
+def read_splits(task: TextTask, data: FilesDataConfig) -> None:
+    """Read training, validation and test data; without a validation file, training examples are held out."""
     for split in ("train", "valid", "test"):
-        path = file_of(data, split)
+        path = split_path(data, split)
         if path is not None:
-            work.open(split, path)
-    if "valid" not in work.splits:
-        where = file_of(data, "train")
-        assert where is not None
-        work.splits["train"], work.splits["valid"] = held_out(
-            work.splits["train"], work.key, data.held_out, where
+            task.read_split(split, path)
+    if "valid" not in task.splits:
+        train_path = split_path(data, "train")
+        assert train_path is not None
+        task.splits["train"], task.splits["valid"] = held_out(
+            task.splits["train"], task.split_key, data.held_out, train_path
         )
 
 
 def held_out(
     items: Sequence[Item], key: Callable[[Item], str], share: float, path: Path
 ) -> tuple[list[Item], list[Item]]:
-    """Training and validation: items of equal key go the same way, so nothing leaks."""
-    kept: list[Item] = []
-    out: list[Item] = []
+    """Training and validation items; items with the same key go to the same side, so nothing leaks."""
+    train: list[Item] = []
+    valid: list[Item] = []
     for item in items:
-        (out if bucket(key(item)) < share else kept).append(item)
-    if not kept or not out:
+        (valid if hash_fraction(key(item)) < share else train).append(item)
+    if not train or not valid:
         raise CorpusError(
             f"{path}: too few examples to hold some out for validation; give a file (data.valid=...)"
         )
-    return kept, out
+    return train, valid
 
 
-def bucket(key: str) -> float:
-    """Where a key falls between 0 and 1, always the same."""
+def hash_fraction(key: str) -> float:
+    """A hash of the key in [0, 1)."""
     return zlib.crc32(key.encode("utf-8", "replace")) / 2**32
-
-
-def asked(
-    model: nn.Module, examples: Sequence[Example], tokens: int = 8192
-) -> Iterator[tuple[TextBatch, Tensor]]:
-    """The results of a model for each batch of examples, shortest first; `sentences` says which they are."""
-    for batch in batches_for(model, examples, tokens):
-        with torch.no_grad():
-            yield batch, run(model, batch.ids, batch.segments).float()
-
-
-def batches_for(model: nn.Module, examples: Sequence[Example], tokens: int = 8192) -> Iterator[TextBatch]:
-    """Every example once, shortest first, on the model's device."""
-    device = next(model.parameters()).device
-    return (batch.to(device) for batch in all_batches(examples, tokens))

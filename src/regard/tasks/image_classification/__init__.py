@@ -1,1 +1,1 @@
-"""Image classification."""
+"""Image classification with a Vision Transformer."""

@@ -24,14 +24,14 @@ from regard.config.training import SmoothedTrainConfig
     warmup=200,
 )
 class ImageTrainConfig(SmoothedTrainConfig):
-    """How a Vision Transformer learns."""
+    """Training settings of a Vision Transformer."""
 
     best_by: Literal["accuracy", "f1", "loss"] = "accuracy"
 
 
 @dataclass(frozen=True)
 class ImageClassificationRecipe(Recipe):
-    """From labelled images to a model that labels others."""
+    """A Vision Transformer that classifies images."""
 
     task: Literal["image-classification"]
     data: ImageDataConfig = field(default_factory=ImageDataConfig)
@@ -40,7 +40,7 @@ class ImageClassificationRecipe(Recipe):
     train: ImageTrainConfig = field(default_factory=lambda: ImageTrainConfig(epochs=10))
 
     def __post_init__(self) -> None:
-        if self.reduce.prune != "none" and self.model.read == "mean":
+        if self.reduce.prune != "none" and self.model.pooling == "mean":
             raise ValueError(
-                'reduce.prune: the mean asks for all tokens; tokens can go with model.read = "class"'
+                'reduce.prune: mean pooling needs all tokens; tokens can be pruned with model.pooling = "class"'
             )

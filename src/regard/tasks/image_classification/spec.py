@@ -1,4 +1,4 @@
-"""Labels for images by a Vision Transformer."""
+"""Image classification with a Vision Transformer."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,22 +7,21 @@ from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.spec import EvaluateOptions, ExportOptions, TaskSpec, evaluate_on_data
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TaskRun
-    from regard.tasks.export_check import Check
+    from regard.tasks.export import ExportCheck
     from regard.tasks.image_classification.model import ImageClassifier
     from regard.tasks.metrics_log import ProgressListener
-    from regard.tasks.reduction_subject import Subject
-    from regard.tasks.results import Result
+    from regard.tasks.reduction_benchmark import ReductionCase
+    from regard.tasks.results import Result, TaskRun
     from regard.tasks.run_folder import RunFolder
 
 
 class ImageClassificationSpec(TaskSpec[ImageClassificationRecipe, "ImageClassifier"]):
-    """Labels for images by a Vision Transformer."""
+    """Image classification with a Vision Transformer."""
 
     name = "image-classification"
     recipe = ImageClassificationRecipe
     reads = "image"
-    commands = frozenset({"classify"})
+    commands = ("classify",)
 
     def train(
         self, recipe: ImageClassificationRecipe, out: Path, listener: "ProgressListener | None", *, resume: bool
@@ -39,12 +38,12 @@ class ImageClassificationSpec(TaskSpec[ImageClassificationRecipe, "ImageClassifi
     def evaluate(self, loaded: "ImageClassifier", options: EvaluateOptions) -> "Result":
         return evaluate_on_data(loaded, options)
 
-    def export(self, loaded: "ImageClassifier", options: ExportOptions) -> "Check":
+    def export(self, loaded: "ImageClassifier", options: ExportOptions) -> "ExportCheck":
         from regard.tasks.image_classification.export import export
 
         return export(loaded, options)
 
-    def reduction_subject(self, loaded: "ImageClassifier", data: Path | None, most: int) -> "Subject":
-        from regard.tasks.image_classification.reduction_subject import ImageSubject
+    def reduction_case(self, loaded: "ImageClassifier", data: Path | None, limit: int) -> "ReductionCase":
+        from regard.tasks.image_classification.reduction import ImageReductionCase
 
-        return ImageSubject(loaded, data, most)
+        return ImageReductionCase(loaded, data, limit)

@@ -1,4 +1,4 @@
-"""Labels for images: from a folder of them to a Vision Transformer that labels others."""
+"""Training of a Vision Transformer on labelled images."""
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -10,8 +10,15 @@ import torch
 from torch import nn
 
 from regard.config.models import VitConfig
-from regard.data.image_batches import ImageBatches, as_numbers
-from regard.data.images import Images, Part, balance, check_labels, labels_of, open_images
+from regard.data.image_batches import ImageBatches, pixels_to_float
+from regard.data.images import (
+    Images,
+    ImageSubset,
+    check_labels,
+    distinct_labels,
+    label_distribution,
+    open_images,
+)
 from regard.engine import run
 from regard.errors import RecipeError, RegardError
 from regard.metrics import score_labels
@@ -19,22 +26,23 @@ from regard.nn import kept_share
 from regard.nn.build import build_vit
 from regard.nn.vit import VitClassifier
 from regard.tasks import training
-from regard.tasks.encoder.reduction import SAMPLE, learns, settled_by_worth, with_worth
+from regard.tasks.encoder.reduction import KEPT_SHARE_EXAMPLES, add_worth, learns_thresholds, select_by_worth
 from regard.tasks.encoder.run_folder import LABELS, read_labels, write_labels
-from regard.tasks.encoder.training import TaskRun, TaskScores, bucket
+from regard.tasks.encoder.training import hash_fraction
 from regard.tasks.image_classification.config import ImageClassificationRecipe
 from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
+from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
 from regard.training.distributed import World
 from regard.training.objectives import ImageObjective
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
-BUDGET = 16384
-"""Tokens that are computed together where nothing is learned."""
+EVALUATION_TOKENS = 16384
+"""Tokens per batch in evaluation."""
 
 
 def train(
@@ -44,25 +52,27 @@ def train(
     *,
     resume: bool = False,
 ) -> TaskRun | None:
-    """Train into the folder `out`, and measure on the test images or on the validation images."""
+    """Train into the folder `out`, and evaluate on the test images or the validation images."""
     if recipe.data.path is None:
-        raise RecipeError("data.path: this key is missing; it is the folder with the images")
+        raise RecipeError("data.path: this key is missing; set it to the folder with the images")
     folder = Path(recipe.data.path)
-    model = started(recipe.model)
+    model = with_start_sizes(recipe.model)
     splits = open_images(folder, model)
-    model = fitted(model, splits["train"])
-    return training.train(VisionTask(replace(recipe, model=model), splits), out, listener, resume=resume)
+    model = with_image_size(model, splits["train"])
+    return training.train(
+        ImageClassificationTask(replace(recipe, model=model), splits), out, listener, resume=resume
+    )
 
 
-class VisionTask:
-    """A vision recipe as the task of a training."""
+class ImageClassificationTask:
+    """Images, labels, objective, validation and result of an image classification recipe."""
 
     def __init__(self, recipe: ImageClassificationRecipe, splits: dict[str, Images]) -> None:
         self.recipe, self.width = recipe, recipe.model.d_model
-        self.settings = settled_by_worth(recipe.train, recipe.reduce)
+        self.settings = select_by_worth(recipe.train, recipe.reduce)
         self.path = Path(recipe.data.path or "")
         self.splits = splits
-        self.labels = labels_of(splits["train"], self.path)
+        self.labels = distinct_labels(splits["train"], self.path)
         for images in splits.values():
             check_labels(images, self.labels, self.path)
         if "valid" not in splits:
@@ -71,13 +81,13 @@ class VisionTask:
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         if (folder.path / LABELS).exists():
             self.labels = read_labels(folder.path)
-        told = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
-        listener.log(f"images: {told}")
-        listener.log(f"labels: {balance(self.splits['train'])}")
-        if world.first:
+        sizes = ", ".join(f"{len(images.labels):,} for {split}" for split, images in self.splits.items())
+        listener.log(f"images: {sizes}")
+        listener.log(f"labels: {label_distribution(self.splits['train'])}")
+        if world.is_first:
             folder.write_recipe(self.recipe)
             write_labels(folder, self.labels)
-            world.wait()
+            world.barrier()
         model = build_vit(self.recipe.model, len(self.labels), self.recipe.reduce)
         if self.recipe.model.start:
             listener.log(start_from(Path(self.recipe.model.start), model))
@@ -87,12 +97,12 @@ class VisionTask:
         tokens = self.recipe.model.tokens
         return ImageBatches(
             self.splits["train"],
-            numbers_of(self.splits["train"], self.labels),
+            label_indices(self.splits["train"], self.labels),
             tokens,
             self.settings.batch_sentences or max(1, self.settings.batch_tokens // tokens),
             self.recipe.data,
             seed=self.settings.seed,
-            share=(world.rank, world.size),
+            shard=(world.rank, world.size),
         )
 
     def objective(self, model: nn.Module, precision: torch.dtype) -> ImageObjective:
@@ -102,15 +112,15 @@ class VisionTask:
         return lambda model, step: self.worth(model, measure(model, self.splits["valid"], self.labels).scores)
 
     def worth(self, model: nn.Module, scores: Scores) -> Scores:
-        """The scores, and where thresholds are learned what they are worth with the tokens that are kept."""
-        if not learns(self.recipe.reduce):
+        """The scores; where pruning thresholds are learned, also weighed against the share of kept tokens."""
+        if not learns_thresholds(self.recipe.reduce):
             return scores
         valid = self.splits["valid"]
-        pixels = as_numbers(valid.load(range(min(SAMPLE, len(valid.labels)))))
+        pixels = pixels_to_float(valid.load(range(min(KEPT_SHARE_EXAMPLES, len(valid.labels)))))
         vit: Any = model.vit
         with torch.no_grad():
             kept = kept_share(vit.reduced(pixels.to(vit.mean.device), vit.reduction).counts)
-        return with_worth(scores, self.recipe.train.best_by, kept, self.recipe.reduce)
+        return add_worth(scores, self.recipe.train.best_by, kept, self.recipe.reduce)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
         on = "test" if "test" in self.splits else "validation"
@@ -135,16 +145,16 @@ class VisionTask:
         )
 
 
-def started(model: VitConfig) -> VitConfig:
-    """The model section with the sizes of the run to start from."""
+def with_start_sizes(model: VitConfig) -> VitConfig:
+    """The model settings with the sizes of the run to start from."""
     if model.start is None:
         return model
-    theirs = open_vit(Path(model.start))[1].model
-    return replace(theirs, start=model.start, dropout=model.dropout, attention_dropout=model.attention_dropout)
+    start = open_vit(Path(model.start))[1].model
+    return replace(start, start=model.start, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
 
-def fitted(model: VitConfig, images: Images) -> VitConfig:
-    """The model section with the size of the images, where it says nothing of it."""
+def with_image_size(model: VitConfig, images: Images) -> VitConfig:
+    """The model settings, with the size of the images where they have none."""
     try:
         return replace(
             model,
@@ -152,76 +162,78 @@ def fitted(model: VitConfig, images: Images) -> VitConfig:
             width=model.width or images.width,
             channels=model.channels or images.channels,
         )
-    except ValueError as impossible:
-        raise RecipeError(f"model.{impossible}") from None
+    except ValueError as error:
+        raise RecipeError(f"model.{error}") from None
 
 
 def open_vit(path: Path) -> tuple[RunFolder, ImageClassificationRecipe]:
-    """A finished run that holds a Vision Transformer."""
+    """The folder and recipe of a finished Vision Transformer run."""
     folder = RunFolder.open(path)
     recipe = folder.read_recipe()
     if not isinstance(recipe, ImageClassificationRecipe):
-        raise RegardError(f"{path} holds a model for {recipe.task}, not one for images")
+        raise RegardError(f"{path} holds a model for {recipe.task}; a run of image-classification is needed")
     return folder, recipe
 
 
 def start_from(path: Path, model: nn.Module) -> str:
-    """Fill a model with what a run has of it; say what begins fresh."""
+    """Copy the weights that fit from a run; returns a log line that names the newly initialized ones."""
     saved = open_vit(path)[0].weights()
     parameters = dict(model.named_parameters())
     used = {
-        name: each
-        for name, each in saved.items()
-        if name in parameters and parameters[name].shape == each.shape
+        name: weight
+        for name, weight in saved.items()
+        if name in parameters and parameters[name].shape == weight.shape
     }
     with torch.no_grad():
-        for name, each in used.items():
-            parameters[name].copy_(each)
-    fresh = sorted({name.rsplit(".", 1)[0] for name in parameters if name not in used})
-    return f"weights: from {path}" + (f"; fresh: {', '.join(fresh)}" if fresh else "")
+        for name, weight in used.items():
+            parameters[name].copy_(weight)
+    new = sorted({name.rsplit(".", 1)[0] for name in parameters if name not in used})
+    return f"weights: from {path}" + (f"; newly initialized: {', '.join(new)}" if new else "")
 
 
 def held_out(images: Images, share: float, path: Path) -> tuple[Images, Images]:
-    """Training and validation, by chance that is always the same."""
-    place = np.array([bucket(f"image {number}") for number in range(len(images.labels))])
-    kept, out = (np.nonzero(each)[0] for each in (place >= share, place < share))
-    if not len(kept) or not len(out):
+    """Training and validation images, split by a hash of the image number."""
+    position = np.array([hash_fraction(f"image {number}") for number in range(len(images.labels))])
+    train, valid = np.nonzero(position >= share)[0], np.nonzero(position < share)[0]
+    if not len(train) or not len(valid):
         raise RegardError(
-            f"{path}: too few images to hold some out for validation; give more, or a folder valid"
+            f"{path}: too few images to hold some out for validation; use more images, or a folder named valid"
         )
-    return Part(images, kept), Part(images, out)
+    return ImageSubset(images, train), ImageSubset(images, valid)
 
 
-def numbers_of(images: Images, labels: list[str]) -> np.ndarray:
-    """The number of each image's label."""
-    number = {label: place for place, label in enumerate(labels)}
-    return np.array([number[label] for label in images.labels], np.int64)
+def label_indices(images: Images, labels: list[str]) -> np.ndarray:
+    """The index of each image's label."""
+    index = {label: number for number, label in enumerate(labels)}
+    return np.array([index[label] for label in images.labels], np.int64)
 
 
 def probabilities(model: nn.Module, images: Images) -> np.ndarray:
-    """The share of each label for each image: (images, labels)."""
+    """The probability of each label for each image: (images, labels)."""
     assert isinstance(model, VitClassifier)
-    place = next(model.parameters()).device
-    count = max(1, BUDGET // model.vit.config.tokens)
-    found = []
+    device = next(model.parameters()).device
+    count = max(1, EVALUATION_TOKENS // model.vit.config.tokens)
+    batches = []
     for first in range(0, len(images.labels), count):
-        some = images.load(range(first, min(first + count, len(images.labels))))
+        batch = images.load(range(first, min(first + count, len(images.labels))))
         with torch.no_grad():
-            found.append(run(model, as_numbers(some).to(place)).float().softmax(-1).cpu().numpy())
-    return np.concatenate(found)
+            batches.append(run(model, pixels_to_float(batch).to(device)).float().softmax(-1).cpu().numpy())
+    return np.concatenate(batches)
 
 
 def measure(model: nn.Module, images: Images, labels: list[str]) -> TaskScores:
     """Accuracy, macro-F1 and loss, and the scores of each label."""
-    shares, gold = probabilities(model, images), numbers_of(images, labels)
-    right = shares[np.arange(len(gold)), gold]
-    scores = score_labels(images.labels, [labels[place] for place in shares.argmax(1)])
-    loss = float(-np.log(np.maximum(right, 1e-12)).mean())
-    return TaskScores({**scores.numbers(), "loss": loss}, len(gold), [asdict(each) for each in scores.by_label])
+    distributions, targets = probabilities(model, images), label_indices(images, labels)
+    target_probability = distributions[np.arange(len(targets)), targets]
+    scores = score_labels(images.labels, [labels[index] for index in distributions.argmax(1)])
+    loss = float(-np.log(np.maximum(target_probability, 1e-12)).mean())
+    return TaskScores(
+        {**scores.headline(), "loss": loss}, len(targets), [asdict(score) for score in scores.by_label]
+    )
 
 
-def fresh_vit(folder: RunFolder, recipe: ImageClassificationRecipe) -> tuple[VitClassifier, list[str]]:
-    """The model of a run with its weights, and its labels; no memory is taken before the shapes agree."""
+def load_vit(folder: RunFolder, recipe: ImageClassificationRecipe) -> tuple[VitClassifier, list[str]]:
+    """The model and the labels of a run; shapes are checked before memory is allocated."""
     labels = read_labels(folder.path)
     with torch.device("meta"):
         folder.check_weights(build_vit(recipe.model, len(labels), recipe.reduce))

@@ -13,13 +13,13 @@ from regard.config.schema import Count, Positive, Whole
 
 @dataclass(frozen=True)
 class KernelTrainConfig:
-    """How the sharpness is learned: each point predicted from all the others."""
+    """Settings of learning the sharpness by the leave-one-out error."""
 
     steps: Count = 200
     lr: Positive = 0.1
     seed: Whole = 1
     device: str = "auto"
-    """Where to compute: auto takes the accelerator if there is one; or cpu, cuda, cuda:1, mps, ..."""
+    """Device: auto for the accelerator if there is one; or cpu, cuda, cuda:1, mps, ..."""
 
 
 @dataclass(frozen=True)

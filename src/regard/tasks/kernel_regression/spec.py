@@ -26,7 +26,7 @@ class KernelRegressionSpec(TaskSpec[KernelRegressionRecipe, "KernelRegressor"]):
         from regard.tasks.kernel_regression.task import train
 
         if resume:
-            raise RegardError("kernel regression takes a second; there is nothing to resume")
+            raise RegardError("kernel regression has no checkpoints; there is nothing to resume")
         return train(recipe, out)
 
     def load(self, folder: "RunFolder", recipe: KernelRegressionRecipe) -> "KernelRegressor":

@@ -1,4 +1,4 @@
-"""Kernel regression from recipe to run folder: fit, measure against averaging and a fixed kernel, draw."""
+"""Kernel regression: fit a kernel, compare it with averaging and a fixed kernel, plot the fits."""
 
 from dataclasses import asdict, dataclass
 from itertools import repeat
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.data.curve import curve, points
+from regard.data.regression_points import curve, load_points
 from regard.nn import Recorder
 from regard.nn.kernel_regression import KernelRegression
 from regard.tasks.kernel_regression.config import KernelRegressionRecipe
@@ -18,25 +18,26 @@ from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
 from regard.training.schedules import constant
 from regard.training.update import Step, fit
+from regard.viz.charts import draw_fits
 from regard.viz.figure import save
-from regard.viz.regression import draw_fits, draw_weights
+from regard.viz.heatmaps import draw_kernel_weights
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How well one kernel does."""
+    """Errors of one kernel."""
 
     kernel: str
     sharpness: float
     left_out_error: float
-    """Mean squared error at each point when predicted from the others."""
+    """Leave-one-out mean squared error: each point predicted from the others."""
     curve_error: float | None
-    """Mean squared error against the curve without noise, where it is known."""
+    """Mean squared error against the curve without noise, where that is known."""
 
 
 @dataclass(frozen=True)
 class KernelRun:
-    """What `regard train kernel` made."""
+    """The result of training a kernel regression."""
 
     folder: Path
     fits: list[Fit]
@@ -45,13 +46,13 @@ class KernelRun:
     def as_json(self) -> dict[str, object]:
         return {
             "run": str(self.folder),
-            "fits": [asdict(each) for each in self.fits],
+            "fits": [asdict(fit) for fit in self.fits],
             "pictures": [str(path) for path in self.pictures],
         }
 
     def summary(self) -> Summary:
-        """The three kernels side by side, and where the pictures are."""
-        columns = ("kernel", "sharpness", "left-out error", "error against the curve")
+        """A table of the kernels, and the paths of the pictures."""
+        columns = ("kernel", "sharpness", "leave-one-out error", "error against the curve")
         rows = [
             (fit.kernel, f"{fit.sharpness:.3f}", f"{fit.left_out_error:.4f}", curve_cell(fit))
             for fit in self.fits
@@ -62,28 +63,31 @@ class KernelRun:
 
 
 def train(recipe: KernelRegressionRecipe, out: Path) -> KernelRun:
-    """Fit the recipe's kernel, measure it beside averaging and the fixed kernel, and write the run folder."""
-    choose_device(recipe.train.device)  # refused before a folder is made
+    """Fit the recipe's kernel, compare it with averaging and a fixed kernel, and write the run folder."""
+    choose_device(recipe.train.device)  # raises before a folder is made
     folder = RunFolder.create(out)
-    x, y = points(recipe.data, recipe.train.seed)
-    model = KernelRegression.on(x, y, recipe.model.kernel, recipe.model.sharpness)
-    before = weights_of(model)
-    steps = learn(model, recipe) if recipe.model.kernel == "learned" else []
+    x, y = load_points(recipe.data, recipe.train.seed)
+    model = KernelRegression.from_points(x, y, recipe.model.kernel, recipe.model.sharpness)
+    initial_weights = attention_weights(model)
+    steps = fit_sharpness(model, recipe) if recipe.model.kernel == "learned" else []
     models = {
-        "average": KernelRegression.on(x, y, "average"),
-        "fixed": KernelRegression.on(x, y, "fixed", recipe.model.sharpness),
+        "average": KernelRegression.from_points(x, y, "average"),
+        "fixed": KernelRegression.from_points(x, y, "fixed", recipe.model.sharpness),
         recipe.model.kernel: model,
     }
     truth = curve if recipe.data.path is None else None
     grid = torch.linspace(float(x[0]), float(x[-1]), 200)
     with torch.no_grad():
-        fits = [measure(name, each, grid, truth(grid) if truth else None) for name, each in models.items()]
-        lines = {name: each(grid).numpy() for name, each in models.items()}
+        fits = [measure(name, fitted, grid, truth(grid) if truth else None) for name, fitted in models.items()]
+        lines = {name: fitted(grid).numpy() for name, fitted in models.items()}
     pictures = save(
         draw_fits(x.numpy(), y.numpy(), grid.numpy(), lines, truth(grid).numpy() if truth else None),
         out / "curves",
     )
-    pictures += save(draw_weights(x.numpy(), before.numpy(), weights_of(model).numpy()), out / "weights")
+    pictures += save(
+        draw_kernel_weights(x.numpy(), initial_weights.numpy(), attention_weights(model).numpy()),
+        out / "weights",
+    )
     folder.write_metrics({"step": step.number, "loss": step.loss, "lr": step.lr} for step in steps)
     folder.write("README.md", card(recipe, fits))
     folder.write_weights(model)
@@ -92,8 +96,8 @@ def train(recipe: KernelRegressionRecipe, out: Path) -> KernelRun:
     return KernelRun(out, fits, pictures)
 
 
-def learn(model: KernelRegression, recipe: KernelRegressionRecipe) -> list[Step]:
-    """Make the leave-one-out error smaller, one number's worth."""
+def fit_sharpness(model: KernelRegression, recipe: KernelRegressionRecipe) -> list[Step]:
+    """Minimize the leave-one-out error over the sharpness, the only parameter."""
     model.to(choose_device(recipe.train.device))
     optimizer = torch.optim.Adam(model.parameters())
     batches = repeat(model.y, recipe.train.steps)
@@ -115,8 +119,8 @@ def measure(name: str, model: KernelRegression, grid: Tensor, truth: Tensor | No
     return Fit(name, model.sharpness, left_out, against_curve)
 
 
-def weights_of(model: KernelRegression) -> Tensor:
-    """Where each point looks when it may look everywhere: (query, key)."""
+def attention_weights(model: KernelRegression) -> Tensor:
+    """The weight of every point (key) for every point (query): (query, key)."""
     record = Recorder()
     with torch.no_grad():
         model(model.x, record=record)
@@ -130,7 +134,7 @@ def card(recipe: KernelRegressionRecipe, fits: list[Fit]) -> str:
     )
     return (
         f"# Kernel regression\n\nPoints: {source}, seed {recipe.train.seed}.\n\n"
-        f"| kernel | sharpness | left-out error | error against the curve |\n|---|---|---|---|\n{rows}\n"
+        f"| kernel | sharpness | leave-one-out error | error against the curve |\n|---|---|---|---|\n{rows}\n"
     )
 
 
@@ -139,7 +143,7 @@ def curve_cell(fit: Fit) -> str:
 
 
 class KernelRegressor(LoadedModel):
-    """A trained kernel regression: predict y at new places, and see which points it looks at."""
+    """A trained kernel regression: predictions, and the weights of the points."""
 
     does = "predicts points of a curve"
     recipe: KernelRegressionRecipe
@@ -151,12 +155,12 @@ class KernelRegressor(LoadedModel):
         folder.load_weights(self.model)
 
     def predict(self, x: list[float]) -> list[float]:
-        """y at each place x."""
+        """y for each x."""
         with torch.no_grad():
             return [float(y) for y in self.model(torch.tensor(x))]
 
     def attention(self, x: list[float]) -> Tensor:
-        """The weight of every known point for each place x: (query, key)."""
+        """The weight of every training point for each x: (query, key)."""
         record = Recorder()
         with torch.no_grad():
             self.model(torch.tensor(x), record=record)

@@ -1,1 +1,1 @@
-"""Language modeling."""
+"""Language modeling: GPT and n-gram models."""

@@ -1,4 +1,4 @@
-"""A GPT exported, and whether it writes what the run writes: both go on with the same texts."""
+"""Export of a GPT, checked by generating from the same prompts with the run and the export."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -10,23 +10,23 @@ from torch import Tensor
 from regard import storage
 from regard.config.models import GptConfig
 from regard.data.corpus import read_lines
-from regard.decoding.generator import HALF, GenerationConfig, Generator
+from regard.decoding.generator import REPLACEMENT_CHARACTER, GenerationConfig, Generator
 from regard.errors import RegardError
-from regard.interop import by_transformers, gpt2
+from regard.interop import huggingface_gpt2, transformers_models
 from regard.nn.gpt import GptLanguageModel
-from regard.tasks.export_card import writer_card
-from regard.tasks.export_check import MOST, Check
+from regard.tasks.export import MAX_CHECK_INPUTS, ExportCheck
+from regard.tasks.export_card import language_model_export_card
 from regard.tasks.language_modeling.model import LanguageModel
 from regard.tasks.spec import ExportOptions
 
-DRAWN = 20
-"""Texts that the model writes itself, where none are given to check it with."""
-TOKENS = 40
-"""Tokens that are read of each text, and tokens that are written after it; less where the window is small."""
+SAMPLED_PROMPTS = 20
+"""Prompts that the model generates itself, if there is no file of prompts."""
+MAX_TOKENS = 40
+"""Tokens per prompt, and tokens generated after it; fewer where the context window is small."""
 
 
-def export(loaded: LanguageModel, options: ExportOptions) -> Check:
-    """Write a GPT, and let both go on with the same texts."""
+def export(loaded: LanguageModel, options: ExportOptions) -> ExportCheck:
+    """Write a GPT, and compare texts and logits of the run and the export."""
     network = loaded.recipe.model
     if (
         options.format != "huggingface"
@@ -35,58 +35,62 @@ def export(loaded: LanguageModel, options: ExportOptions) -> Check:
     ):
         raise RegardError(f"{loaded.folder.path} holds {network}; a GPT can be exported to huggingface")
     prompts = prompts_of(loaded, options.source)
-    gpt2.write(options.folder, loaded.model, network, loaded.tokenizer)
-    found = wrote_the_same(loaded, options.folder, prompts)
-    storage.write_text(options.folder / "README.md", writer_card(network, found))
-    return found
+    huggingface_gpt2.write(options.folder, loaded.model, network, loaded.tokenizer)
+    check = compare(loaded, options.folder, prompts)
+    storage.write_text(options.folder / "README.md", language_model_export_card(network, check))
+    return check
 
 
 def prompts_of(loaded: LanguageModel, source: str | Path | None) -> list[str]:
-    """Texts to check with: the lines of a file, or what the model writes by chance after some of its words."""
+    """Prompts for the check: the lines of a file, or texts sampled from the model."""
     tokens = tokens_of(loaded)
     if source is None:
         return [
-            each.prompt + each.text
-            for each in loaded.write(words_of(loaded), GenerationConfig(max(1, tokens - 1)))
+            completion.prompt + completion.text
+            for completion in loaded.complete(words_of(loaded), GenerationConfig(max(1, tokens - 1)))
         ]
     encoded = map(loaded.tokenizer.encode, dict.fromkeys(read_lines(Path(source))))
-    found = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MOST]
-    if not found:
+    prompts = [loaded.tokenizer.decode(ids[:tokens]) for ids in encoded if ids][:MAX_CHECK_INPUTS]
+    if not prompts:
         raise RegardError(f"{source} has no text to check the export with")
-    return found
+    return prompts
 
 
 def words_of(loaded: LanguageModel) -> list[str]:
-    """Tokens from all over the vocabulary that are text by themselves."""
+    """Tokens from the whole vocabulary that are valid text by themselves."""
     tokenizer = loaded.tokenizer
-    each = (tokenizer.decode([number]) for number in range(tokenizer.size))
-    whole = [word for word in each if word.strip() and HALF not in word and tokenizer.encode(word)]
-    return whole[:: max(1, len(whole) // DRAWN)][:DRAWN]
+    decoded = (tokenizer.decode([number]) for number in range(tokenizer.size))
+    words = [
+        word
+        for word in decoded
+        if word.strip() and REPLACEMENT_CHARACTER not in word and tokenizer.encode(word)
+    ]
+    return words[:: max(1, len(words) // SAMPLED_PROMPTS)][:SAMPLED_PROMPTS]
 
 
 def tokens_of(loaded: LanguageModel) -> int:
-    return TOKENS if loaded.max_length is None else min(TOKENS, loaded.max_length // 3)
+    return MAX_TOKENS if loaded.max_length is None else min(MAX_TOKENS, loaded.max_length // 3)
 
 
 @torch.inference_mode()
-def wrote_the_same(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) -> Check:
-    """The model and what `transformers` makes of the folder; where that is missing, what regard makes of it."""
+def compare(loaded: LanguageModel, folder: Path, prompts: Sequence[str]) -> ExportCheck:
+    """Compare greedy texts and logits with those of `transformers`, or if it is missing, of regard."""
     config = GenerationConfig(tokens_of(loaded), beam=1)
     logits: Callable[[Tensor], Tensor]
-    if by_transformers.is_installed():
-        opened = by_transformers.OpenedGenerator(folder)
+    if transformers_models.is_installed():
+        opened = transformers_models.TransformersGpt(folder)
         name, logits = opened.name, opened.logits
-        theirs = [opened.go_on(prompt, config.tokens) for prompt in prompts]
+        theirs = [opened.generate(prompt, config.tokens) for prompt in prompts]
     else:
-        again = gpt2.read(folder)
-        name, logits = by_transformers.MISSING, again.model.eval()
-        writer = Generator(again.model, again.tokenizer, loaded.max_length, torch.device("cpu"))
-        theirs = [each.text for each in writer.write(prompts, config)]
+        imported = huggingface_gpt2.read(folder)
+        name, logits = transformers_models.FALLBACK_NAME, imported.model.eval()
+        generator = Generator(imported.model, imported.tokenizer, loaded.max_length, torch.device("cpu"))
+        theirs = [completion.text for completion in generator.complete(prompts, config)]
     ours = loaded.generate(prompts, config)
-    apart = 0.0
+    max_difference = 0.0
     for prompt, text in zip(prompts, ours, strict=True):
         ids = torch.tensor([loaded.tokenizer.encode(prompt + text)])[:, : loaded.max_length]
-        scores = loaded.model(ids.to(loaded.writer.device)).cpu()
-        apart = max(apart, float((scores - logits(ids)).abs().max()))
+        scores = loaded.model(ids.to(loaded.generator.device)).cpu()
+        max_difference = max(max_difference, float((scores - logits(ids)).abs().max()))
     same = sum(map(operator.eq, ours, theirs))
-    return Check(name, len(prompts), {"greedy": same}, "logits", apart)
+    return ExportCheck(name, len(prompts), {"greedy": same}, "logits", max_difference)

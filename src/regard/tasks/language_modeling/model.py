@@ -1,4 +1,4 @@
-"""A model of language, opened: it goes on with texts, is measured, and shows where it looks."""
+"""A trained language model: text generation, evaluation, attention maps."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -11,77 +11,80 @@ from regard.errors import RegardError
 from regard.nn import Recorder
 from regard.nn.gpt import GptLanguageModel
 from regard.nn.ngram import Ngram
-from regard.tasks.encoder.run_folder import TextFolder
-from regard.tasks.encoder.training import TaskScores, file_of
+from regard.tasks.encoder.run_folder import TextRunFolder
+from regard.tasks.encoder.training import split_path
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
-from regard.tasks.language_modeling.ngram import open_counts
-from regard.tasks.language_modeling.task import Language
+from regard.tasks.language_modeling.ngram import load_ngrams
+from regard.tasks.language_modeling.task import LanguageModelingTask
 from regard.tasks.loaded_model import TextModel
+from regard.tasks.results import TaskScores
 from regard.tasks.run_folder import RunFolder
-from regard.tasks.translation.model import side
+from regard.tasks.translation.model import token_sequence
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer, load
 from regard.training.devices import choose_device
-from regard.viz.payload import AttentionMaps, Layer
+from regard.viz.attention_maps import AttentionMaps, Layer
 
-LOOKED_AT = 40
-"""Tokens that are written to look into, where nothing else is said."""
+ATTENTION_TOKENS = 40
+"""Tokens generated for attention maps without a given continuation."""
 
 
 class LanguageModel(TextModel):
-    """A GPT, or counts of tokens, that goes on with texts."""
+    """A GPT or an n-gram model."""
 
-    does = "goes on with a text"
+    does = "generates text"
     recipe: LanguageModelingRecipe
     tokenizer: Tokenizer
 
     def __init__(self, folder: RunFolder, recipe: LanguageModelingRecipe) -> None:
         self.folder, self.recipe = folder, recipe
-        self.model, self.tokenizer = opened(folder, recipe)
+        self.model, self.tokenizer = load_model(folder, recipe)
         self.max_length = self.model.gpt.max_length if isinstance(self.model, GptLanguageModel) else None
-        place = choose_device() if isinstance(self.model, GptLanguageModel) else torch.device("cpu")
-        self.writer = Generator(self.model, self.tokenizer, self.max_length, place)
+        device = choose_device() if isinstance(self.model, GptLanguageModel) else torch.device("cpu")
+        self.generator = Generator(self.model, self.tokenizer, self.max_length, device)
 
     def input_ids(self, text: str) -> list[int]:
-        """The ids of a text; nothing stands around it."""
+        """The ids of a text, without special tokens."""
         return self.tokenizer.encode(text)
 
     def generate(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[str]:
-        """What comes after each prompt; the prompt itself is not in it."""
-        return [each.text for each in self.write(prompts, config)]
+        """One continuation per prompt, without the prompt."""
+        return [completion.text for completion in self.complete(prompts, config)]
 
-    def write(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[Completion]:
-        """The same, with why each text ends."""
-        return self.writer.write(prompts, config or GenerationConfig())
+    def complete(self, prompts: Sequence[str], config: GenerationConfig | None = None) -> list[Completion]:
+        """One completion per prompt, with the reason why it ends."""
+        return self.generator.complete(prompts, config or GenerationConfig())
 
     def stream(self, prompt: str, config: GenerationConfig | None = None) -> Iterator[str]:
-        """What comes after a prompt, piece by piece as it is written."""
-        return self.writer.stream(prompt, config or GenerationConfig())
+        """The continuation of a prompt, piece by piece as it is generated."""
+        return self.generator.stream(prompt, config or GenerationConfig())
 
     def evaluate(self, file: Path | None = None) -> TaskScores:
-        """Nats a token and bits a byte of a text, or of the test or validation text of the recipe."""
-        work = Language(self.recipe)
+        """Nats per token and bits per byte of a text, or of the recipe's test or validation text."""
+        task = LanguageModelingTask(self.recipe)
         data = self.recipe.data
-        found = file or file_of(data, "test") or file_of(data, "valid")
-        if found is not None:
-            work.open("test", found)
-        elif (trained_on := file_of(data, "train")) is not None:
-            work.open("train", trained_on)
-            work.splits["test"] = work.splits["valid"]
-        if unknown := work.unknown(self.tokenizer, "test"):
-            warnings.warn(f"the text has {unknown:,} characters that the model never saw", stacklevel=2)
-        return work.measure(self.model, self.tokenizer, "test")
+        path = file or split_path(data, "test") or split_path(data, "valid")
+        if path is not None:
+            task.read_split("test", path)
+        elif (trained_on := split_path(data, "train")) is not None:
+            task.read_split("train", trained_on)
+            task.splits["test"] = task.splits["valid"]
+        if unknown := task.unknown(self.tokenizer, "test"):
+            warnings.warn(
+                f"the text has {unknown:,} characters that are not in the model's vocabulary", stacklevel=2
+            )
+        return task.measure(self.model, self.tokenizer, "test")
 
     @torch.no_grad()
     def attention(self, text: str, target: str | None = None) -> AttentionMaps:
-        """Where every layer and head looks while it goes on with a text, or with the given target."""
+        """Attention weights of every layer and head for a text and its continuation, or a given target."""
         if not isinstance(self.model, GptLanguageModel):
-            raise RegardError(f"{self.folder.path} holds {self.recipe.model}: it looks at nothing")
+            raise RegardError(f"{self.folder.path} holds {self.recipe.model}, which has no attention")
         if target is None:
-            room = max(1, self.model.gpt.max_length - len(self.input_ids(text)))
-            target = self.generate([text], GenerationConfig(tokens=min(LOOKED_AT, room)))[0]
-        prompt, said = self.input_ids(text), self.input_ids(target)
-        ids = [*prompt, *said]
+            max_tokens = max(1, self.model.gpt.max_length - len(self.input_ids(text)))
+            target = self.generate([text], GenerationConfig(tokens=min(ATTENTION_TOKENS, max_tokens)))[0]
+        prompt_ids, target_ids = self.input_ids(text), self.input_ids(target)
+        ids = [*prompt_ids, *target_ids]
         if len(ids) > self.model.gpt.max_length:
             warnings.warn(
                 f"the text has {len(ids)} tokens, the window {self.model.gpt.max_length}: the rest is left out",
@@ -89,21 +92,21 @@ class LanguageModel(TextModel):
             )
             ids = ids[: self.model.gpt.max_length]
         record = Recorder()
-        self.model.gpt(torch.tensor([ids], device=self.writer.device), record=record)
-        whole = side("text", text + target, self.tokenizer, ids)
-        written = side("written", target, self.tokenizer, said) if said else whole
+        self.model.gpt(torch.tensor([ids], device=self.generator.device), record=record)
+        whole = token_sequence("text", text + target, self.tokenizer, ids)
+        continuation = token_sequence("written", target, self.tokenizer, target_ids) if target_ids else whole
         layers = {
             name: Layer(whole, whole, weights[0].float().cpu().numpy()) for name, weights in record.items()
         }
-        return AttentionMaps(whole, written, layers)
+        return AttentionMaps(whole, continuation, layers)
 
 
-def opened(folder: RunFolder, recipe: LanguageModelingRecipe) -> tuple[GptLanguageModel | Ngram, Tokenizer]:
-    """The model of a run with its tokens; nothing is believed before the shapes agree."""
-    run = TextFolder(folder, recipe)
+def load_model(folder: RunFolder, recipe: LanguageModelingRecipe) -> tuple[GptLanguageModel | Ngram, Tokenizer]:
+    """The model and the tokenizer of a run; shapes are checked before memory is allocated."""
+    run = TextRunFolder(folder, recipe)
     if recipe.model.kind == "ngram":
         tokenizer = load(folder.file(JOINT))
-        return open_counts(folder, tokenizer), tokenizer
+        return load_ngrams(folder, tokenizer), tokenizer
     model = run.model()
     assert isinstance(model, GptLanguageModel)
     return model, run.tokenizer()

@@ -1,4 +1,4 @@
-"""Counts of tokens as a run: the baseline that models of language start from, with the same report."""
+"""Training of an n-gram model, the baseline of language modeling."""
 
 import json
 import time
@@ -8,82 +8,87 @@ from typing import Any, Protocol
 from torch import nn
 
 from regard.config.models import NgramConfig
-from regard.data.windows import Windows
+from regard.data.language_modeling import TokenWindows
 from regard.errors import RegardError
-from regard.nn.ngram import Ngram, counted, from_tensors
-from regard.tasks.encoder.run_folder import learned
-from regard.tasks.encoder.training import TaskRun, Work, read_splits
+from regard.nn.ngram import Ngram, count_ngrams, ngram_from_tensors
+from regard.tasks.encoder.run_folder import train_gpt_tokenizer
+from regard.tasks.encoder.training import TextTask, read_splits
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.metrics_log import NullListener, ProgressListener
 from regard.tasks.model_card import text_card
+from regard.tasks.results import TaskRun
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.vocabulary import JOINT
 from regard.tokenization import Tokenizer
 
 
-class CountedWork(Work, Protocol):
-    """The work of a language recipe."""
+class CountedTextTask(TextTask, Protocol):
+    """A language modeling task, which has windows of tokens."""
 
-    def windows(self, tokenizer: Tokenizer, split: str) -> Windows: ...
+    def windows(self, tokenizer: Tokenizer, split: str) -> TokenWindows: ...
 
 
 def count(
     recipe: LanguageModelingRecipe,
-    work: CountedWork,
+    task: CountedTextTask,
     out: Path,
     listener: ProgressListener | None,
     *,
     resume: bool,
 ) -> TaskRun:
-    """Count into the folder `out`, and measure on the test file or on the validation text."""
+    """Count n-grams into the folder `out`, and evaluate on the test file or the validation text."""
     if resume:
-        raise RegardError("counting is done in one go; there is nothing to resume")
+        raise RegardError("an n-gram model is counted in one pass; there is nothing to resume")
     if recipe.train.device not in ("auto", "cpu"):
-        raise RegardError(f"train.device: tokens are counted on the CPU, not on {recipe.train.device}")
-    listener, begun = listener or NullListener(), time.perf_counter()
+        raise RegardError(
+            f"train.device: n-grams are counted on the CPU, not on {recipe.train.device}; remove it"
+        )
+    listener, start = listener or NullListener(), time.perf_counter()
     folder = RunFolder.create(out)
-    with folder.alone():
-        read_splits(work, recipe.data)
-        for sentence in work.tell():
-            listener.log(sentence)
+    with folder.locked():
+        read_splits(task, recipe.data)
+        for line in task.data_summary():
+            listener.log(line)
         folder.write_recipe(recipe)
-        tokenizer = learned(recipe.tokenizer, work.texts())
+        tokenizer = train_gpt_tokenizer(recipe.tokenizer, task.vocabulary_texts())
         tokenizer.save(folder.path / JOINT)
-        model = counts_of(recipe, work, tokenizer)
-        listener.log(f"runs: {runs_in(model):,} of up to {model.order} tokens")
+        model = count_split(recipe, task, tokenizer)
+        listener.log(f"n-grams: {num_ngrams(model):,} of up to {model.order} tokens")
         folder.write_weights(model)
-        split = "test" if "test" in work.splits else "valid"
-        measured = work.measure(model, tokenizer, split)
+        split = "test" if "test" in task.splits else "valid"
+        measured = task.measure(model, tokenizer, split)
         on = "test" if split == "test" else "validation"
-        minutes = (time.perf_counter() - begun) / 60
-        result = TaskRun(folder.path, recipe.task, on, measured, minutes, 0, runs_in(model))
+        minutes = (time.perf_counter() - start) / 60
+        result = TaskRun(folder.path, recipe.task, on, measured, minutes, 0, num_ngrams(model))
         folder.write("metrics.jsonl", json.dumps({"kind": "valid", "step": 0, **measured.scores}) + "\n")
         folder.write("README.md", card(recipe, result))
         folder.write_config(recipe)
     return result
 
 
-def counts_of(recipe: LanguageModelingRecipe, work: CountedWork, tokenizer: Tokenizer) -> Ngram:
+def count_split(recipe: LanguageModelingRecipe, task: CountedTextTask, tokenizer: Tokenizer) -> Ngram:
     assert isinstance(recipe.model, NgramConfig)
-    windows = work.windows(tokenizer, "train")
-    return counted(windows.rows, tokenizer.size, recipe.model.order, recipe.model.discount)
+    windows = task.windows(tokenizer, "train")
+    return count_ngrams(windows.rows, tokenizer.size, recipe.model.order, recipe.model.discount)
 
 
-def runs_in(model: Ngram) -> int:
-    return sum(len(runs.keys) for runs in model.runs)
+def num_ngrams(model: Ngram) -> int:
+    return sum(len(runs.keys) for runs in model.tables)
 
 
-def open_counts(folder: RunFolder, tokenizer: Tokenizer) -> Ngram:
-    """The counts of a finished run."""
+def load_ngrams(folder: RunFolder, tokenizer: Tokenizer) -> Ngram:
+    """The n-gram model of a finished run."""
     try:
-        return from_tensors(folder.weights(), tokenizer.size)
+        return ngram_from_tensors(folder.weights(), tokenizer.size)
     except ValueError as problem:
-        raise RegardError(f"{folder.file('model.safetensors')} does not hold counts: {problem}") from None
+        raise RegardError(
+            f"{folder.file('model.safetensors')} does not hold n-gram counts: {problem}"
+        ) from None
 
 
 def card(recipe: LanguageModelingRecipe, result: TaskRun) -> str:
     facts: dict[str, Any] = {
-        "runs": result.parameters,
+        "n-grams": result.parameters,
         "measured on": f"{result.measured.examples:,} {result.on} tokens",
     }
     data = recipe.data
@@ -91,8 +96,8 @@ def card(recipe: LanguageModelingRecipe, result: TaskRun) -> str:
     return text_card(recipe.task, files, str(recipe.model), facts, result.measured.scores, [])
 
 
-def measured_counts(model: nn.Module, windows: Windows) -> tuple[float, int]:
-    """Nats of all tokens but the first of each row, and how many they are."""
+def ngram_loss(model: nn.Module, windows: TokenWindows) -> tuple[float, int]:
+    """Total loss in nats, and the number of tokens that it is over."""
     assert isinstance(model, Ngram)
-    costs = [model.nats(row) for row in windows.rows if len(row)]
-    return float(sum(each.sum() for each in costs)), sum(map(len, costs))
+    losses = [model.token_losses(row) for row in windows.rows if len(row)]
+    return float(sum(loss.sum() for loss in losses)), sum(map(len, losses))

@@ -1,4 +1,4 @@
-"""Language models: a GPT, or counts of tokens."""
+"""Language models: GPT or n-gram."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,21 +8,20 @@ from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.spec import EvaluateOptions, ExportOptions, refuse_merge
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TaskRun
-    from regard.tasks.export_check import Check
+    from regard.tasks.export import ExportCheck
     from regard.tasks.language_modeling.model import LanguageModel
     from regard.tasks.metrics_log import ProgressListener
-    from regard.tasks.results import Result
+    from regard.tasks.results import Result, TaskRun
     from regard.tasks.run_folder import RunFolder
 
 
 class LanguageModelingSpec(TextTaskSpec[LanguageModelingRecipe, "LanguageModel"]):
-    """Language models: a GPT, or counts of tokens."""
+    """Language models: GPT or n-gram."""
 
     name = "language-modeling"
     recipe = LanguageModelingRecipe
     head = "language"
-    commands = frozenset({"generate"})
+    commands = ("generate",)
     routes = ("/generate",)
 
     def train(
@@ -41,7 +40,7 @@ class LanguageModelingSpec(TextTaskSpec[LanguageModelingRecipe, "LanguageModel"]
         refuse_merge(options)
         return super().evaluate(loaded, options)
 
-    def export(self, loaded: "LanguageModel", options: ExportOptions) -> "Check":
+    def export(self, loaded: "LanguageModel", options: ExportOptions) -> "ExportCheck":
         from regard.tasks.language_modeling.export import export
 
         return export(loaded, options)

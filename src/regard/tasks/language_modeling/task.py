@@ -1,4 +1,4 @@
-"""A model that writes on, from any text: what comes next is all it is asked."""
+"""Training of a language model (GPT or n-gram) to predict the next token of plain text."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -10,39 +10,39 @@ from torch import nn
 
 from regard.config.models import NgramConfig
 from regard.data.examples import all_batches
-from regard.data.store import TokenStore, open_or_build, store_key
-from regard.data.windows import RunningText, Windows
+from regard.data.language_modeling import TextRange, TokenWindows
+from regard.data.token_store import TokenStore, open_or_build, store_key
 from regard.errors import RegardError
 from regard.nn.build import Head
 from regard.nn.ngram import Ngram
 from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import TaskRun, TaskScores
 from regard.tasks.language_modeling import ngram
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.metrics_log import ProgressListener
-from regard.tasks.translation.vocabulary import digest_of
-from regard.tokenization import LetterTokenizer, Tokenizer
+from regard.tasks.results import TaskRun, TaskScores
+from regard.tasks.translation.vocabulary import tokenizer_digest
+from regard.tokenization import CharacterTokenizer, Tokenizer
 from regard.training.objectives import LanguageObjective
 
-TOKENS = 8192
-"""Tokens a batch while measuring."""
+BATCH_TOKENS = 8192
+"""Tokens per batch in evaluation."""
 
-WINDOWS = 20_000
-"""Windows in hand at a time while measuring."""
+MAX_WINDOWS = 20_000
+"""Windows held in memory at a time in evaluation."""
 
 
 def train(
     recipe: LanguageModelingRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
-    """Train into the folder `out`, and measure on the test file or on the validation text."""
+    """Train into the folder `out`, and evaluate on the test file or the validation text."""
     if isinstance(recipe.model, NgramConfig):
-        return ngram.count(recipe, Language(recipe), out, listener, resume=resume)
-    return texts.train(recipe, Language, out, listener, resume=resume)
+        return ngram.count(recipe, LanguageModelingTask(recipe), out, listener, resume=resume)
+    return texts.train(recipe, LanguageModelingTask, out, listener, resume=resume)
 
 
-class Language:
-    """The work of a language recipe."""
+class LanguageModelingTask:
+    """Text, tokens, objective and scores of a language modeling recipe."""
 
     head: Head = "language"
     objective = LanguageObjective
@@ -51,57 +51,57 @@ class Language:
         self.data = recipe.data
         self.max_length = 1 if isinstance(recipe.model, NgramConfig) else recipe.model.max_length
         self.labels: list[str] = []
-        self.splits: dict[str, RunningText] = {}
+        self.splits: dict[str, TextRange] = {}
 
-    def open(self, split: str, path: Path) -> None:
-        """A file as a split; where validation has no file of its own, the end of the text is held out."""
-        whole = RunningText.of(path)
+    def read_split(self, split: str, path: Path) -> None:
+        """Read a file as a split; without a validation file the end of the training text is held out."""
+        whole = TextRange.of_file(path)
         if split == "train" and self.data.valid is None:
-            self.splits["train"], self.splits["valid"] = whole.parted(self.data.held_out)
+            self.splits["train"], self.splits["valid"] = whole.split(self.data.held_out)
         else:
             self.splits[split] = whole
 
-    def key(self, item: str) -> str:
+    def split_key(self, item: str) -> str:
         return item
 
-    def tell(self) -> Iterator[str]:
-        told = ", ".join(f"{len(part):,} characters for {split}" for split, part in self.splits.items())
-        yield f"text: {told}"
+    def data_summary(self) -> Iterator[str]:
+        sizes = ", ".join(f"{len(part):,} characters for {split}" for split, part in self.splits.items())
+        yield f"text: {sizes}"
 
-    def texts(self) -> Iterable[str]:
+    def vocabulary_texts(self) -> Iterable[str]:
         return iter(self.splits["train"])
 
-    def encode(self, tokenizer: Tokenizer, tell: Callable[[str], object]) -> Windows:
-        found = self.windows(tokenizer, "train")
-        if not len(found):
+    def encode(self, tokenizer: Tokenizer, log: Callable[[str], object]) -> TokenWindows:
+        windows = self.windows(tokenizer, "train")
+        if not len(windows):
             raise RegardError(
-                f"data.train has {found.tokens:,} tokens, fewer than a window of {self.max_length} and the one "
-                "after it; give more text, or a smaller window (model.max_length)"
+                f"data.train has {windows.tokens:,} tokens; a window of model.max_length = {self.max_length} "
+                "needs one more than its size; use more text or a smaller window"
             )
-        tell(f"tokens: {found.tokens:,}, {len(found):,} windows of {self.max_length}")
+        log(f"tokens: {windows.tokens:,}, {len(windows):,} windows of {self.max_length}")
         for split in self.splits:
             if unknown := self.unknown(tokenizer, split):
-                tell(f"data.{split}: {unknown:,} characters do not occur in the training text")
-        return found
+                log(f"data.{split}: {unknown:,} characters do not occur in the training text")
+        return windows
 
-    def windows(self, tokenizer: Tokenizer, split: str) -> Windows:
-        return Windows(self.store(tokenizer, split), self.max_length)
+    def windows(self, tokenizer: Tokenizer, split: str) -> TokenWindows:
+        return TokenWindows(self.store(tokenizer, split), self.max_length)
 
     def store(self, tokenizer: Tokenizer, split: str) -> TokenStore:
-        """A split as ids, in a token store that is built where it is not there yet."""
+        """The token store of a split, built if it does not exist yet."""
         text = self.splits[split]
-        key = store_key("text", text.fingerprint, digest_of(tokenizer))
+        key = store_key("text", text.fingerprint, tokenizer_digest(tokenizer))
         return open_or_build(
             cache_folder() / "stores" / key,
             text.pairs,
             tokenizer.encode_batch,
-            lambda nothing: [[] for _ in nothing],
+            lambda targets: [[] for _ in targets],
             (tokenizer.size, 0),
         )
 
     def unknown(self, tokenizer: Tokenizer, split: str) -> int:
-        """How many characters a character model has no id for."""
-        if not isinstance(tokenizer, LetterTokenizer):
+        """Number of characters outside the vocabulary of a character model."""
+        if not isinstance(tokenizer, CharacterTokenizer):
             return 0
         rows = self.windows(tokenizer, split).rows
         return sum(int((row == tokenizer.unknown).sum()) for row in rows)
@@ -109,22 +109,22 @@ class Language:
     def measure(self, model: nn.Module, tokenizer: Tokenizer, split: str) -> TaskScores:
         windows = self.windows(tokenizer, split)
         if isinstance(model, Ngram):
-            nats, tokens = ngram.measured_counts(model, windows)
+            nats, tokens = ngram.ngram_loss(model, windows)
             return TaskScores(self.scores(nats, tokens, windows.tokens, split), tokens, [])
         objective = LanguageObjective(model)
-        in_order, total, asked, count = windows.in_order(), 0.0, 0, 0
+        in_order, total, num_targets, count = windows.non_overlapping(), 0.0, 0, 0
         with torch.no_grad():
-            while some := list(islice(in_order, WINDOWS)):
-                count += len(some)
-                for batch in all_batches(some, TOKENS):
+            while batch_windows := list(islice(in_order, MAX_WINDOWS)):
+                count += len(batch_windows)
+                for batch in all_batches(batch_windows, BATCH_TOKENS):
                     total += float(objective.loss(batch.to(objective.device)))
-                    asked += batch.num_targets
-        return TaskScores(self.scores(total, asked, windows.tokens, split), count, [])
+                    num_targets += batch.num_targets
+        return TaskScores(self.scores(total, num_targets, windows.tokens, split), count, [])
 
-    def scores(self, nats: float, asked: int, tokens: int, split: str) -> dict[str, float]:
-        """Loss in nats a token, and in bits a byte, which does not depend on what a token is."""
-        if not asked:
-            raise RegardError(f"data.{split}: a text of one token leaves nothing to guess")
-        loss = nats / asked
+    def scores(self, nats: float, num_targets: int, tokens: int, split: str) -> dict[str, float]:
+        """Loss in nats per token, bits per byte (comparable across tokenizers), and perplexity."""
+        if not num_targets:
+            raise RegardError(f"data.{split}: the text has one token; at least two are needed")
+        loss = nats / num_targets
         bits = loss * tokens / self.splits[split].bytes / math.log(2)
         return {"loss": loss, "bits_per_byte": bits, "perplexity": math.exp(min(loss, 700))}

@@ -1,1 +1,1 @@
-"""Masked lm."""
+"""BERT pre-training."""

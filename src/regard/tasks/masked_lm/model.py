@@ -1,15 +1,15 @@
-"""A BERT that was pre-trained on plain text, opened."""
+"""The loaded model of a pre-training run."""
 
 from regard.tasks.encoder.model import TrainedEncoder
 from regard.tasks.masked_lm.config import MaskedLmRecipe
-from regard.tasks.masked_lm.task import Pretraining
+from regard.tasks.masked_lm.task import MaskedLmTask
 
 
-class MaskedLanguageModel(TrainedEncoder):
-    """A BERT that predicts hidden words."""
+class MaskedLanguageModel(TrainedEncoder[MaskedLmTask]):
+    """A BERT that predicts masked words."""
 
-    does = "predicts hidden words"
+    does = "predicts masked words"
     recipe: MaskedLmRecipe
 
-    def work(self) -> Pretraining:
-        return Pretraining(self.recipe)
+    def task(self) -> MaskedLmTask:
+        return MaskedLmTask(self.recipe)

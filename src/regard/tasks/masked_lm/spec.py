@@ -1,4 +1,4 @@
-"""Pre-training of a BERT on plain text."""
+"""BERT pre-training on plain text."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,14 +7,14 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 from regard.tasks.masked_lm.config import MaskedLmRecipe
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.masked_lm.model import MaskedLanguageModel
     from regard.tasks.metrics_log import ProgressListener
+    from regard.tasks.results import TaskRun
     from regard.tasks.run_folder import RunFolder
 
 
 class MaskedLanguageModelingSpec(EncoderTaskSpec[MaskedLmRecipe, "MaskedLanguageModel"]):
-    """Pre-training of a BERT on plain text."""
+    """BERT pre-training on plain text."""
 
     name = "masked-lm"
     recipe = MaskedLmRecipe
@@ -28,7 +28,7 @@ class MaskedLanguageModelingSpec(EncoderTaskSpec[MaskedLmRecipe, "MaskedLanguage
         return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: MaskedLmRecipe) -> "MaskedLanguageModel":
-        from regard.tasks.encoder.run_folder import TextFolder
+        from regard.tasks.encoder.run_folder import TextRunFolder
         from regard.tasks.masked_lm.model import MaskedLanguageModel
 
-        return MaskedLanguageModel(TextFolder(folder, recipe))
+        return MaskedLanguageModel(TextRunFolder(folder, recipe))

@@ -1,1 +1,1 @@
-"""Question answering."""
+"""Extractive question answering."""

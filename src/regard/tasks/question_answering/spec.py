@@ -1,4 +1,4 @@
-"""Answers to questions about paragraphs."""
+"""Extractive question answering."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,19 +7,22 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.question_answering.model import QuestionAnswerer
+    from regard.tasks.results import TaskRun
     from regard.tasks.run_folder import RunFolder
 
 
 class QuestionAnsweringSpec(EncoderTaskSpec[QuestionAnsweringRecipe, "QuestionAnswerer"]):
-    """Answers to questions about paragraphs."""
+    """Extractive question answering."""
 
     name = "question-answering"
     recipe = QuestionAnsweringRecipe
     head = "span"
-    commands = frozenset({"answer", "embed"})
+    commands = (
+        "answer",
+        "embed",
+    )
     routes = ("/answer", "/embed")
 
     def train(
@@ -30,7 +33,7 @@ class QuestionAnsweringSpec(EncoderTaskSpec[QuestionAnsweringRecipe, "QuestionAn
         return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: QuestionAnsweringRecipe) -> "QuestionAnswerer":
-        from regard.tasks.encoder.run_folder import TextFolder
+        from regard.tasks.encoder.run_folder import TextRunFolder
         from regard.tasks.question_answering.model import QuestionAnswerer
 
-        return QuestionAnswerer(TextFolder(folder, recipe))
+        return QuestionAnswerer(TextRunFolder(folder, recipe))

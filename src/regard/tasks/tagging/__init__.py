@@ -1,1 +1,1 @@
-"""Tagging."""
+"""Tagging of words."""

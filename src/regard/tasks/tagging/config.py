@@ -3,27 +3,27 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.config.data import Files
+from regard.config.data import FilesDataConfig
 from regard.config.models import (
     BertConfig,
     TokenReductionConfig,
 )
 from regard.config.schema import Count
 from regard.config.training import TextTrainConfig
-from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best
+from regard.tasks.encoder.config import TextRecipe, WordPieceConfig, check_best_by
 
 
 @dataclass(frozen=True)
-class TaggedDataConfig(Files):
-    """CoNLL columns: a word a line, its tag last, a blank line between sentences."""
+class TaggedDataConfig(FilesDataConfig):
+    """CoNLL columns: one word per line with its tag in the last column, a blank line between sentences."""
 
     max_length: Count = 256
-    """The most tokens of a sentence; longer ones are read in pieces."""
+    """Most tokens of an example; longer sentences are split into several."""
 
 
 @dataclass(frozen=True)
 class TaggingRecipe(TextRecipe):
-    """From sentences with a tag at each word to a model that finds names."""
+    """Tagging of words, such as named entities, with a BERT fine-tuned on tagged sentences."""
 
     task: Literal["tagging"]
     data: TaggedDataConfig = field(default_factory=TaggedDataConfig)
@@ -33,6 +33,6 @@ class TaggingRecipe(TextRecipe):
     train: TextTrainConfig = field(default_factory=lambda: TextTrainConfig(epochs=3))
 
     def __post_init__(self) -> None:
-        check_best(self.train, ("f1", "accuracy", "loss"))
+        check_best_by(self.train, ("f1", "accuracy", "loss"))
         if self.reduce.prune != "none":
-            raise ValueError("reduce.prune: a tag is asked of every token, so none can go; merge them instead")
+            raise ValueError("reduce.prune: every token needs a tag, so none can be pruned; use reduce.merge")

@@ -1,4 +1,4 @@
-"""A tag for each word."""
+"""Tagging: a label for each word."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,21 +7,24 @@ from regard.tasks.encoder.spec import EncoderTaskSpec
 from regard.tasks.tagging.config import TaggingRecipe
 
 if TYPE_CHECKING:
-    from regard.tasks.encoder.training import TaskRun
     from regard.tasks.metrics_log import ProgressListener
-    from regard.tasks.reduction_subject import Subject
+    from regard.tasks.reduction_benchmark import ReductionCase
+    from regard.tasks.results import TaskRun
     from regard.tasks.run_folder import RunFolder
     from regard.tasks.tagging.model import Tagger
 
 
 class TaggingSpec(EncoderTaskSpec[TaggingRecipe, "Tagger"]):
-    """A tag for each word."""
+    """Tagging: a label for each word."""
 
     name = "tagging"
     recipe = TaggingRecipe
     head = "tags"
     has_labels = True
-    commands = frozenset({"tag", "embed"})
+    commands = (
+        "tag",
+        "embed",
+    )
     routes = ("/tag", "/embed")
 
     def train(
@@ -32,12 +35,10 @@ class TaggingSpec(EncoderTaskSpec[TaggingRecipe, "Tagger"]):
         return train(recipe, out, listener, resume=resume)
 
     def load(self, folder: "RunFolder", recipe: TaggingRecipe) -> "Tagger":
-        from regard.tasks.encoder.run_folder import TextFolder
+        from regard.tasks.encoder.run_folder import TextRunFolder
         from regard.tasks.tagging.model import Tagger
 
-        return Tagger(TextFolder(folder, recipe))
+        return Tagger(TextRunFolder(folder, recipe))
 
-    def reduction_subject(self, loaded: "Tagger", data: Path | None, most: int) -> "Subject":
-        from regard.tasks.encoder.reduction_subject import TagSubject
-
-        return TagSubject(loaded, data, most)
+    def reduction_case(self, loaded: "Tagger", data: Path | None, limit: int) -> "ReductionCase":
+        return loaded.reduction_case(data, limit)

@@ -1,4 +1,4 @@
-"""A tag for each word: names of people, places and whatever else the training text marks."""
+"""Tagging: a label for each word, such as the names of people and places."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,16 +9,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.data.conll import Tagged, check_tags, read_conll, tags_of
-from regard.data.examples import NOTHING, Example, Ready
+from regard.data.conll import ConllSentence, check_tags, distinct_tags, read_conll
+from regard.data.examples import IGNORE_INDEX, Example, FixedExamples
 from regard.engine.forward import run_tokens
-from regard.metrics import entities, score_entities
+from regard.metrics import entity_spans, score_entities
 from regard.nn.build import Head
-from regard.tasks.encoder import training as texts
-from regard.tasks.encoder.training import TaskRun, TaskScores, batches_for
+from regard.tasks.encoder import training as text_training
+from regard.tasks.encoder.examples import batches_for
 from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.tagging.config import TaggingRecipe
-from regard.tokenization import BertTokenizer, Pieces
+from regard.tokenization import BertTokenizer, Encoding
 from regard.training.objectives import TagObjective
 
 
@@ -26,11 +27,11 @@ def train(
     recipe: TaggingRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TaskRun | None:
     """Train into the folder `out`, and measure on the test file or on the validation sentences."""
-    return texts.train(recipe, Tagging, out, listener, resume=resume)
+    return text_training.train(recipe, TaggingTask, out, listener, resume=resume)
 
 
-class Tagging:
-    """The work of a tagging recipe."""
+class TaggingTask:
+    """Reads, encodes and measures tagged sentences; a `TextTask`."""
 
     head: Head = "tags"
     objective = TagObjective
@@ -39,70 +40,72 @@ class Tagging:
         self.data = recipe.data
         self.max_length = min(recipe.data.max_length, recipe.model.max_length)
         self.labels: list[str] = []
-        self.splits: dict[str, list[Tagged]] = {}
+        self.splits: dict[str, list[ConllSentence]] = {}
 
-    def open(self, split: str, path: Path) -> None:
+    def read_split(self, split: str, path: Path) -> None:
         self.splits[split] = list(read_conll(path))
-        self.labels = self.labels or tags_of(self.splits[split], path)
+        self.labels = self.labels or distinct_tags(self.splits[split], path)
         check_tags(self.splits[split], self.labels, path)
 
-    def key(self, item: Tagged) -> str:
+    def split_key(self, item: ConllSentence) -> str:
         return " ".join(item.words)
 
-    def tell(self) -> Iterator[str]:
-        told = ", ".join(f"{len(sentences):,} for {split}" for split, sentences in self.splits.items())
-        yield f"sentences: {told}"
-        counted = Counter(kind for each in self.splits["train"] for *_, kind in entities(each.tags))
-        names = ", ".join(f"{count:,} x {kind}" for kind, count in counted.most_common())
-        words = sum(len(each.tags) for each in self.splits["train"])
-        outside = sum(tag == "O" for each in self.splits["train"] for tag in each.tags)
+    def data_summary(self) -> Iterator[str]:
+        sizes = ", ".join(f"{len(sentences):,} for {split}" for split, sentences in self.splits.items())
+        yield f"sentences: {sizes}"
+        train = self.splits["train"]
+        counts = Counter(kind for sentence in train for *_, kind in entity_spans(sentence.tags))
+        names = ", ".join(f"{count:,} x {kind}" for kind, count in counts.most_common())
+        words = sum(len(sentence.tags) for sentence in train)
+        outside = sum(tag == "O" for sentence in train for tag in sentence.tags)
         yield f"names: {names}; {outside / words:.1%} of the words are outside of any"
 
-    def texts(self) -> Iterable[str]:
-        return (" ".join(each.words) for each in self.splits["train"])
+    def vocabulary_texts(self) -> Iterable[str]:
+        return (" ".join(sentence.words) for sentence in self.splits["train"])
 
-    def encode(self, tokenizer: BertTokenizer, tell: Callable[[str], object]) -> Ready:
-        stretches = self.stretches(tokenizer, "train")
-        more = len(stretches) - len({each.sentence for each in stretches})
-        if more:
-            tell(
-                f"sentences longer than {self.max_length} tokens are read in parts, "
-                f"{more:,} more than sentences"
+    def encode(self, tokenizer: BertTokenizer, log: Callable[[str], object]) -> FixedExamples:
+        segments = self.segments(tokenizer, "train")
+        extra = len(segments) - len({segment.sentence for segment in segments})
+        if extra:
+            log(
+                f"sentences longer than {self.max_length} tokens are split into segments: "
+                f"{extra:,} more segments than sentences"
             )
-        return Ready([each.example for each in stretches])
+        return FixedExamples([segment.example for segment in segments])
 
-    def stretches(self, tokenizer: BertTokenizer, split: str) -> list["Stretch"]:
+    def segments(self, tokenizer: BertTokenizer, split: str) -> list["WordSegment"]:
         sentences = self.splits[split]
-        places = {tag: number for number, tag in enumerate(self.labels)}
+        numbers = {tag: number for number, tag in enumerate(self.labels)}
         return encode_words(
             tokenizer,
-            [each.words for each in sentences],
+            [sentence.words for sentence in sentences],
             self.max_length,
-            [[places[tag] for tag in each.tags] for each in sentences],
+            [[numbers[tag] for tag in sentence.tags] for sentence in sentences],
         )
 
     def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
-        sentences, stretches = self.splits[split], self.stretches(tokenizer, split)
-        shares = word_shares(model, stretches, [len(each.words) for each in sentences])
-        found = [[self.labels[place] for place in each.argmax(1)] for each in shares]
-        gold = [[self.labels.index(tag) for tag in each.tags] for each in sentences]
-        right = np.concatenate(
-            [rows[np.arange(len(tags)), tags] for rows, tags in zip(shares, gold, strict=True)]
+        sentences, segments = self.splits[split], self.segments(tokenizer, split)
+        probabilities = word_probabilities(model, segments, [len(sentence.words) for sentence in sentences])
+        predictions = [[self.labels[number] for number in rows.argmax(1)] for rows in probabilities]
+        targets = [[self.labels.index(tag) for tag in sentence.tags] for sentence in sentences]
+        target_probabilities = np.concatenate(
+            [rows[np.arange(len(tags)), tags] for rows, tags in zip(probabilities, targets, strict=True)]
         )
-        scores = score_entities([each.tags for each in sentences], found)
-        loss = float(-np.log(np.maximum(right, 1e-12)).mean())
-        return TaskScores(
-            {**scores.numbers(), "loss": loss}, len(sentences), [asdict(each) for each in scores.by_name]
-        )
+        scores = score_entities([sentence.tags for sentence in sentences], predictions)
+        loss = float(-np.log(np.maximum(target_probabilities, 1e-12)).mean())
+        rows = [asdict(name_scores) for name_scores in scores.by_type]
+        return TaskScores({**scores.headline(), "loss": loss}, len(sentences), rows)
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Words of a sentence that fit into one text: which, and where the first piece of each stands."""
+class WordSegment:
+    """Words of a sentence that fit into one example."""
 
     sentence: int
     words: list[int]
-    places: list[int]
+    """Their numbers in the sentence."""
+    positions: list[int]
+    """The position of the first piece of each word in the example."""
     example: Example
 
 
@@ -111,33 +114,33 @@ def encode_words(
     sentences: Sequence[Sequence[str]],
     max_length: int,
     tags: Sequence[Sequence[int]] | None = None,
-) -> list[Stretch]:
-    """Sentences of words as texts, a mark on the first piece of each word; long ones in several stretches."""
-    found: list[Stretch] = []
-    for number, pieces in enumerate(tokenizer.pieces_of_words(sentences)):
-        for first, last in cuts(pieces, max_length - 2):
-            ids = np.array(tokenizer.joined(pieces.ids[first:last]), np.int64)
+) -> list[WordSegment]:
+    """Sentences of words as examples with the tag at the first piece of each word; long ones are split."""
+    segments: list[WordSegment] = []
+    for number, pieces in enumerate(tokenizer.encode_pretokenized(sentences)):
+        for first, last in segment_bounds(pieces, max_length - 2):
+            ids = np.array(tokenizer.with_special_tokens(pieces.ids[first:last]), np.int64)
             starts = [
-                place
-                for place in range(first, last)
-                if place == 0 or pieces.words[place] != pieces.words[place - 1]
+                index
+                for index in range(first, last)
+                if index == 0 or pieces.word_ids[index] != pieces.word_ids[index - 1]
             ]
-            words = [pieces.words[place] for place in starts]
-            places = [place - first + 1 for place in starts]
-            marks = np.full(len(ids), NOTHING, np.int64)
-            marks[places] = [tags[number][word] for word in words] if tags is not None else 0
-            example = Example(len(found), ids, len(ids), (), marks)
-            found.append(Stretch(number, words, places, example))
-    return found
+            words = [pieces.word_ids[index] for index in starts]
+            positions = [index - first + 1 for index in starts]
+            marks = np.full(len(ids), IGNORE_INDEX, np.int64)
+            marks[positions] = [tags[number][word] for word in words] if tags is not None else 0
+            example = Example(len(segments), ids, len(ids), (), marks)
+            segments.append(WordSegment(number, words, positions, example))
+    return segments
 
 
-def cuts(pieces: Pieces, room: int) -> Iterator[tuple[int, int]]:
-    """Where a sentence is cut so that each part has room: between words, unless one has none by itself."""
+def segment_bounds(pieces: Encoding, max_pieces: int) -> Iterator[tuple[int, int]]:
+    """First and last index (exclusive) of segments of at most `max_pieces`, cut between words if possible."""
     first = 0
     while first < len(pieces.ids):
-        last = min(first + room, len(pieces.ids))
+        last = min(first + max_pieces, len(pieces.ids))
         border = last
-        while first < border < len(pieces.ids) and pieces.words[border] == pieces.words[border - 1]:
+        while first < border < len(pieces.ids) and pieces.word_ids[border] == pieces.word_ids[border - 1]:
             border -= 1
         last = border if border > first else last
         yield first, last
@@ -145,26 +148,29 @@ def cuts(pieces: Pieces, room: int) -> Iterator[tuple[int, int]]:
 
 
 @torch.no_grad()
-def word_shares(model: nn.Module, stretches: Sequence[Stretch], lengths: Sequence[int]) -> list[np.ndarray]:
-    """The share of each tag for each word of each sentence: (words, tags) a sentence.
+def word_probabilities(
+    model: nn.Module, segments: Sequence[WordSegment], lengths: Sequence[int]
+) -> list[np.ndarray]:
+    """The probability of each tag for each word: (words, tags) for each sentence.
 
-    A word of which nothing is left as a token, such as a lone control character, is outside: tag 0.
+    A word without any token, such as a lone control character, gets tag 0, which is outside of any name.
     """
-    found = [np.ones((length, 1)) for length in lengths]
-    for batch in batches_for(model, [each.example for each in stretches]):
-        scores = run_tokens(model, batch.ids, batch.segments).values
-        shares = scores.float().softmax(-1).cpu().numpy()
-        if found[0].shape[1] != shares.shape[-1]:
-            found = [np.eye(1, shares.shape[-1]).repeat(length, 0) for length in lengths]
+    probabilities = [np.ones((length, 1)) for length in lengths]
+    for batch in batches_for(model, [segment.example for segment in segments]):
+        logits = run_tokens(model, batch.ids, batch.segments).values
+        rows = logits.float().softmax(-1).cpu().numpy()
+        if probabilities[0].shape[1] != rows.shape[-1]:
+            probabilities = [np.eye(1, rows.shape[-1]).repeat(length, 0) for length in lengths]
         for first, number in zip(batch.ids.offsets.tolist(), batch.sentences, strict=False):
-            stretch = stretches[number]
-            found[stretch.sentence][stretch.words] = shares[first + np.array(stretch.places, np.int64)]
-    return found
+            segment = segments[number]
+            positions = first + np.array(segment.positions, np.int64)
+            probabilities[segment.sentence][segment.words] = rows[positions]
+    return probabilities
 
 
 @dataclass(frozen=True)
 class NamedEntity:
-    """A name found in a sentence: its words, its kind, and how sure its least sure word is."""
+    """A name in a sentence; its probability is that of its least probable word."""
 
     name: str
     kind: str
@@ -176,7 +182,7 @@ class NamedEntity:
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """A sentence with a tag and its share for each word, and the names they make."""
+    """A sentence with a tag and its probability for each word, and the names that the tags form."""
 
     words: list[str]
     tags: list[str]
@@ -184,11 +190,12 @@ class TaggedSentence:
     names: list[NamedEntity]
 
 
-def tagged(words: Sequence[str], labels: Sequence[str], shares: np.ndarray) -> TaggedSentence:
-    tags = [labels[place] for place in shares.argmax(1)] if len(words) else []
-    sure = [float(each) for each in shares.max(1)] if len(words) else []
+def tagged_sentence(words: Sequence[str], labels: Sequence[str], probabilities: np.ndarray) -> TaggedSentence:
+    """The prediction from the probabilities of a sentence, (words, tags)."""
+    tags = [labels[number] for number in probabilities.argmax(1)] if len(words) else []
+    highest = [float(value) for value in probabilities.max(1)] if len(words) else []
     names = [
-        NamedEntity(" ".join(words[first:after]), kind, first, after - 1, min(sure[first:after]))
-        for first, after, kind in entities(tags)
+        NamedEntity(" ".join(words[first:after]), kind, first, after - 1, min(highest[first:after]))
+        for first, after, kind in entity_spans(tags)
     ]
-    return TaggedSentence(list(words), tags, sure, names)
+    return TaggedSentence(list(words), tags, highest, names)

@@ -1,1 +1,1 @@
-"""Translation."""
+"""Translation with an encoder-decoder."""

@@ -17,45 +17,45 @@ from regard.config.training import SmoothedTrainConfig
 
 @dataclass(frozen=True)
 class TokenizerConfig:
-    """How sentences become ids."""
+    """How sentences are split into tokens."""
 
     kind: Literal["bpe", "wordpiece", "unigram", "words", "spacy", "space"] = "bpe"
     vocab_size: Annotated[int, Range(at_least=8)] = 8000
-    """Subwords: how many at most. Words are chosen by `min_count` instead."""
+    """Maximum number of subwords; for words, `min_count` decides instead."""
     min_count: Count = 2
     joint: bool = True
     """One vocabulary for both languages."""
-    lower: bool = False
-    normal: Literal["none", "nfc", "nfkc"] = "nfc"
+    lowercase: bool = False
+    normalization: Literal["none", "nfc", "nfkc"] = "nfc"
     tokenized: bool = False
-    """The text is tokenized already: blanks are the only borders, and output is joined with blanks."""
+    """The text is tokenized already: it is split at spaces only, and output is joined with spaces."""
     dropout: Share = 0.0
-    """BPE-dropout: merges left out at random while training."""
-    over_all: bool = False
-    """Words of validation and test count too, as the report has it; only with separate vocabularies."""
+    """BPE-dropout: share of merges skipped at random in training."""
+    include_held_out: bool = False
+    """Count words of validation and test data too, as the report does; only with separate vocabularies."""
 
     def __post_init__(self) -> None:
-        if self.over_all and self.joint:
-            raise ValueError("over_all: this is for separate vocabularies; joint is true")
+        if self.include_held_out and self.joint:
+            raise ValueError("include_held_out: this is for separate vocabularies; joint is true")
         if self.dropout and self.kind != "bpe":
-            raise ValueError(f'dropout: merges can be left out with kind = "bpe" only, not with {self.kind}')
+            raise ValueError(f'dropout: this is for kind = "bpe"; kind is {self.kind}')
 
 
 @dataclass(frozen=True)
 @defaults(smoothing=0.1)
 class TranslationTrainConfig(SmoothedTrainConfig):
-    """How a translation model learns."""
+    """Training settings of a translation model."""
 
     r_drop: NotNegative = 0.0
     """Weight of the divergence between two passes with different dropout; 0 means one pass."""
     validate_sentences: Count = 200
-    """Sentences translated at a validation; the loss is taken over all."""
+    """Sentences translated at a validation; the loss is computed over all."""
     best_by: Literal["bleu", "loss"] = "bleu"
 
 
 @dataclass(frozen=True)
 class TranslationRecipe(Recipe):
-    """From sentence pairs to a translation model."""
+    """A translation model from sentence pairs."""
 
     task: Literal["translation"]
     data: PairDataConfig
@@ -71,5 +71,5 @@ class TranslationRecipe(Recipe):
             )
         if self.decode.coverage and isinstance(self.model, RnnConfig) and self.model.attention == "none":
             raise ValueError(
-                'decode.coverage: this counts what was looked at, and model.attention is "none"; leave it out'
+                'decode.coverage: this needs attention weights, and model.attention is "none"; remove it'
             )

@@ -1,10 +1,10 @@
-"""A trained translation model, opened: translate, measure, look inside."""
+"""A trained translation model: translation, evaluation, attention maps."""
 
 import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -12,10 +12,10 @@ import torch
 
 from regard.data.corpus import Pair, read_pairs
 from regard.data.parallel import ParallelCorpus
-from regard.decoding import BeamSearchConfig, Policy, TranslationPipeline
+from regard.decoding import BeamSearchConfig, LengthPolicy, TranslationPipeline
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE, check_range
-from regard.metrics import Quality, by_length, measure
+from regard.metrics import Quality, bleu_by_length, score_translations
 from regard.nn import Recorder
 from regard.nn.build import build
 from regard.nn.ensemble import Ensemble
@@ -25,17 +25,17 @@ from regard.tasks.loaded_model import TextModel
 from regard.tasks.results import ResultTable, Summary
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.config import TranslationRecipe
-from regard.tasks.translation.neighbours import remembered
-from regard.tasks.translation.task import is_tokenized, mean_loss, options_of, quality_lines
+from regard.tasks.translation.datastore_file import load_datastore
+from regard.tasks.translation.task import is_tokenized, mean_loss, quality_lines, search_options
 from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
 from regard.training.devices import choose_device
-from regard.viz.payload import AttentionMaps, Layer, Side
+from regard.viz.attention_maps import AttentionMaps, Layer, TokenSequence
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A run measured on a test set."""
+    """Scores of a run on a test set."""
 
     quality: Quality
     loss: float
@@ -43,7 +43,7 @@ class Evaluation:
     translations: list[str]
     references: list[str]
     seconds: float
-    """Spent on translating."""
+    """Time of translation."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -61,10 +61,15 @@ class Evaluation:
 
 
 class Translator(TextModel):
-    """A translation run, or several that translate as one.
+    """A translation run, or an ensemble of runs; with kNN datastores where the runs have them.
 
-    Those `beside` it have a say in every word, and so have neighbours, where a run remembers sentences; what is
-    looked into is this one.
+    Attention maps are those of the first run.
+
+    Args:
+        folder: The run folder.
+        recipe: Its recipe.
+        others: Further members of the ensemble.
+        use_datastore: Whether the run's kNN datastore is used.
     """
 
     does = "translates"
@@ -74,47 +79,49 @@ class Translator(TextModel):
         self,
         folder: RunFolder,
         recipe: TranslationRecipe,
-        beside: Sequence["Translator"] = (),
+        others: Sequence["Translator"] = (),
         *,
-        remembering: bool = True,
+        use_datastore: bool = True,
     ) -> None:
         self.folder, self.recipe = folder, recipe
         self.vocabulary = Vocabulary.load(folder.path)
         self.tokenizer = self.vocabulary.source
         sizes = self.vocabulary.source.size, self.vocabulary.target.size
-        with torch.device("meta"):  # nothing is believed, and no memory taken, before the shapes agree
+        with torch.device("meta"):  # shapes are checked before memory is allocated
             folder.check_weights(build(recipe.model, *sizes, self.vocabulary.source.padding))
         self.model = build(recipe.model, *sizes, self.vocabulary.source.padding)
         folder.load_weights(self.model)
         self.model.to(choose_device()).eval()
-        self.models = [self.model, *(each.model for each in beside)]
-        self.neighbours = remembered(folder, self.model) if remembering else None
-        self.asked = self.model if self.neighbours is None else KnnModel(self.model, self.neighbours)
-        for other in beside:
+        self.models = [self.model, *(other.model for other in others)]
+        self.datastore = load_datastore(folder, self.model) if use_datastore else None
+        self.search_model = self.model if self.datastore is None else KnnModel(self.model, self.datastore)
+        for other in others:
             if other.vocabulary.digest() != self.vocabulary.digest():
                 raise RegardError(
-                    f"{other.folder.path} has another vocabulary than {folder.path}; models that translate "
-                    "together need the same one, as trainings on the same data with other seeds have"
+                    f"{other.folder.path} has another vocabulary than {folder.path}; the runs of an ensemble "
+                    "need the same vocabulary, as runs with the same data and other seeds have"
                 )
         self.pipeline = TranslationPipeline(
-            Ensemble([self.asked, *(each.asked for each in beside)]) if beside else self.asked,
+            Ensemble([self.search_model, *(other.search_model for other in others)])
+            if others
+            else self.search_model,
             self.vocabulary.source,
             self.vocabulary.target,
-            min([recipe.model.max_length, *(each.recipe.model.max_length for each in beside)]),
+            min([recipe.model.max_length, *(other.recipe.model.max_length for other in others)]),
         )
 
     @classmethod
-    def load(cls, run: str | Path, *beside: str | Path) -> "Translator":
-        """Open a run folder that must hold a translation model, and others `beside` it that translate with it.
+    def load(cls, run: str | Path, *others: str | Path) -> "Translator":
+        """Open a translation run, or several as an ensemble.
 
         Raises:
-            RegardError: a folder holds no finished run, or one of another task.
+            RegardError: A folder holds no finished run, or one of another task.
         """
-        return cls.of(load(run, *beside))
+        return cls.of(load(run, *others))
 
     def options(self, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
-        """The recipe's way of searching, with another beam or more results."""
-        return options_for(self.recipe, beam, nbest)
+        """The recipe's beam search settings, with another beam size or more results."""
+        return search_options(self.recipe, beam, nbest)
 
     def translate(
         self,
@@ -122,41 +129,48 @@ class Translator(TextModel):
         *,
         beam: int | None = None,
         batch_size: int | None = None,
-        long: Policy = "split",
+        long: LengthPolicy = "split",
     ) -> list[str]:
-        """The translation of each text; what is longer than the model allows is split, cut or refused."""
+        """One translation per text.
+
+        Args:
+            texts: Source texts.
+            beam: Beam size; None for the recipe's.
+            batch_size: Sentences per batch; None for the recipe's.
+            long: What to do with a text longer than the model allows.
+        """
         if batch_size is None:
             batch_size = self.recipe.decode.batch_size
         check_range("batch_size", batch_size, 1, MAX_BATCH_SIZE)
-        found = self.pipeline.translate(texts, self.options(beam), batch_size=batch_size, long=long)
-        return [each.text for each in found]
+        translations = self.pipeline.translate(texts, self.options(beam), batch_size=batch_size, long=long)
+        return [translation.text for translation in translations]
 
     def input_ids(self, text: str) -> list[int]:
         """The ids of a source text and `</s>`."""
         return [*self.tokenizer.encode(text), self.tokenizer.end]
 
     def test_pairs(self) -> list[Pair]:
-        """The test split of the data the recipe names; it must still be there."""
+        """The test split of the recipe's data, which must still exist."""
         return ParallelCorpus(self.recipe.data).test
 
     def references(self, pairs: Sequence[Pair]) -> list[str]:
-        """The target sentences as the model could write them, lower-cased where it knows lower case only."""
+        """The target sentences, normalized as the model's vocabulary is (lower case, Unicode)."""
         return [self.vocabulary.target.normalize(target) for _, target in pairs]
 
     def evaluate(
         self, pairs: Sequence[Pair], *, beam: int | None = None, batch_size: int | None = None
     ) -> Evaluation:
-        """BLEU, chrF, TER and loss over the pairs, and BLEU by length; of several, the mean of their losses."""
+        """Scores and loss over the pairs, and BLEU by length; the loss of an ensemble is its members' mean."""
         sources = [source for source, _ in pairs]
         references = self.references(pairs)
-        begun = time.perf_counter()
+        start = time.perf_counter()
         translations = self.translate(sources, beam=beam, batch_size=batch_size)
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
         tokenized = is_tokenized(self.recipe)
         return Evaluation(
-            quality=measure(translations, references, tokenized=tokenized),
-            loss=fmean(mean_loss(self.recipe, each, self.vocabulary, pairs) for each in self.models),
-            by_length=by_length(sources, translations, references, tokenized=tokenized),
+            quality=score_translations(translations, references, tokenized=tokenized),
+            loss=fmean(mean_loss(self.recipe, model, self.vocabulary, pairs) for model in self.models),
+            by_length=bleu_by_length(sources, translations, references, tokenized=tokenized),
             translations=translations,
             references=references,
             seconds=seconds,
@@ -164,88 +178,84 @@ class Translator(TextModel):
 
     @torch.no_grad()
     def attention(self, text: str, target: str | None = None) -> AttentionMaps:
-        """Where every layer and head looks while it translates the text, or writes the given target.
+        """Attention weights of every layer and head for a text and its translation, or a given target.
 
-        What is longer than the model has places for is told and cut.
+        A text longer than the model allows is truncated with a warning.
         """
-        reading, writing = self.vocabulary.source, self.vocabulary.target
-        source_ids = self.fitting_ids(reading, text, "text")
+        source_ids = self.truncated_ids(self.vocabulary.source, text, "text")
         if target is None:
-            [found] = self.pipeline.search_ids([source_ids], self.options())
-            target = self.pipeline.worded(text, found).text
-            target_ids = list(found[0].ids[: self.recipe.model.max_length - 1]) if found else []
+            [hypotheses] = self.pipeline.search_ids([source_ids], self.options())
+            target = self.pipeline.detokenize(text, hypotheses).text
+            target_ids = list(hypotheses[0].ids[: self.recipe.model.max_length - 1]) if hypotheses else []
         else:
-            target_ids = self.fitting_ids(writing, target, "target")
+            target_ids = self.truncated_ids(self.vocabulary.target, target, "target")
         return self.attention_of_ids(text, source_ids, target, target_ids)
 
     @torch.no_grad()
     def attention_of_ids(
         self, source: str, source_ids: Sequence[int], target: str, target_ids: Sequence[int]
     ) -> AttentionMaps:
-        """Attention weights while the model reads one sentence of ids and writes another; both without ends."""
-        reading, writing = self.vocabulary.source, self.vocabulary.target
+        """Attention weights of a teacher-forced pass over source and target ids, both without `</s>`."""
+        source_vocabulary, target_vocabulary = self.vocabulary.source, self.vocabulary.target
         device = self.pipeline.device
         record = Recorder()
         self.model.hidden(
-            torch.tensor([[*source_ids, reading.end]], device=device),
-            torch.tensor([[writing.begin, *target_ids]], device=device),
+            torch.tensor([[*source_ids, source_vocabulary.end]], device=device),
+            torch.tensor([[target_vocabulary.begin, *target_ids]], device=device),
             record,
         )
-        read = side("source", source, reading, [*source_ids, reading.end])
-        written = side("translation", target, writing, [*target_ids, writing.end])
-        before = side("translation so far", target, writing, [writing.begin, *target_ids])
-        sides = {"encoder": (read, read), "cross": (written, read), "self": (written, before)}
+        inputs = token_sequence("source", source, source_vocabulary, [*source_ids, source_vocabulary.end])
+        outputs = token_sequence("translation", target, target_vocabulary, [*target_ids, target_vocabulary.end])
+        prefix = token_sequence(
+            "translation so far", target, target_vocabulary, [target_vocabulary.begin, *target_ids]
+        )
+        sides = {"encoder": (inputs, inputs), "cross": (outputs, inputs), "self": (outputs, prefix)}
         return AttentionMaps(
-            read,
-            written,
+            inputs,
+            outputs,
             {
-                name: Layer(*sides[who_looks(name)], weights[0].float().cpu().numpy())
+                name: Layer(*sides[attention_kind(name)], weights[0].float().cpu().numpy())
                 for name, weights in record.items()
             },
         )
 
-    def fitting_ids(self, tokenizer: Tokenizer, text: str, what: str) -> list[int]:
-        """The ids of a text, as many as the model has places for beside the end."""
-        ids, places = tokenizer.encode(text), self.recipe.model.max_length - 1
-        if len(ids) > places:
+    def truncated_ids(self, tokenizer: Tokenizer, text: str, subject: str) -> list[int]:
+        """The ids of a text, truncated with a warning to what the model allows next to `</s>`."""
+        ids, max_ids = tokenizer.encode(text), self.recipe.model.max_length - 1
+        if len(ids) > max_ids:
             warnings.warn(
-                f"the {what} has {len(ids) + 1} tokens, the model allows {places + 1}: the rest is left out",
+                f"the {subject} has {len(ids) + 1} tokens, the model allows {max_ids + 1}: "
+                "the rest is left out",
                 stacklevel=3,
             )
-        return ids[:places]
+        return ids[:max_ids]
 
 
-def options_for(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
-    """The recipe's options, with another beam or more results; the beam is at least as wide as these."""
-    options = options_of(recipe.decode, beam, nbest)
-    return replace(options, beam=max(options.beam, nbest))
-
-
-def who_looks(layer: str) -> str:
-    """The encoder at what was read, the decoder at it (cross) or at what it wrote itself (self)."""
+def attention_kind(layer: str) -> str:
+    """The kind of attention of a layer by its name: encoder, cross or self (of the decoder)."""
     return "encoder" if layer.startswith("encoder") else layer.rpartition(".")[2]
 
 
-def side(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> Side:
-    """Ids as tokens, and as the words they are pieces of."""
-    tokens, groups = tokenizer.tokens(ids), tokenizer.words(ids)
-    words = tokenizer.decode_batch([[ids[place] for place in group] for group in groups])
-    named = (
-        word.strip() or "".join(tokens[place] for place in group)
+def token_sequence(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> TokenSequence:
+    """Ids as tokens, and as the words that they are subwords of."""
+    tokens, groups = tokenizer.tokens(ids), tokenizer.word_groups(ids)
+    words = tokenizer.decode_batch([[ids[index] for index in group] for group in groups])
+    labels = (
+        word.strip() or "".join(tokens[index] for index in group)
         for word, group in zip(words, groups, strict=True)
     )
-    return Side(name, text, tuple(tokens), tuple(named), tuple(map(tuple, groups)))
+    return TokenSequence(name, text, tuple(tokens), tuple(labels), tuple(map(tuple, groups)))
 
 
 def memory_advice(batch_size: int, beam: int) -> str:
-    """What to lower where memory does not suffice."""
+    """What to lower when memory is exhausted."""
     return f"Lower --batch-size (now {batch_size}) or --beam (now {beam})."
 
 
 def pairs_of_files(source: str | Path | None, target: str | Path | None) -> list[Pair] | None:
-    """The sentences and references of --source and --target; nothing where neither is given."""
+    """The pairs of --source and --target; None where neither is given."""
     if source is None and target is None:
         return None
     if source is None or target is None:
-        raise RegardError("--source and --target go together: the sentences and their references")
+        raise RegardError("--source and --target belong together; give the sentences and their references")
     return list(read_pairs(source, target))

@@ -1,4 +1,4 @@
-"""Translation by an encoder-decoder."""
+"""Translation with an encoder-decoder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,20 +9,26 @@ from regard.tasks.spec import EvaluateOptions, ExportOptions, TaskSpec, refuse_d
 from regard.tasks.translation.config import TranslationRecipe
 
 if TYPE_CHECKING:
-    from regard.tasks.export_check import Check
+    from regard.tasks.export import ExportCheck
     from regard.tasks.metrics_log import ProgressListener
     from regard.tasks.run_folder import RunFolder
     from regard.tasks.translation.model import Evaluation, Translator
     from regard.tasks.translation.task import TranslationRun
-    from regard.viz.payload import AttentionMaps
+    from regard.viz.attention_maps import AttentionMaps
 
 
 class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
-    """Translation by an encoder-decoder."""
+    """Translation with an encoder-decoder."""
 
     name = "translation"
     recipe = TranslationRecipe
-    commands = frozenset({"translate", "remember", "compare", "report", "bench"})
+    commands = (
+        "translate",
+        "remember",
+        "compare",
+        "report",
+        "bench",
+    )
     routes = ("/translate",)
 
     def train(
@@ -38,11 +44,11 @@ class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
         return Translator(folder, recipe)
 
     def load_ensemble(
-        self, folder: "RunFolder", recipe: TranslationRecipe, beside: Sequence[str | Path]
+        self, folder: "RunFolder", recipe: TranslationRecipe, others: Sequence[str | Path]
     ) -> "Translator":
         from regard.tasks.translation.model import Translator
 
-        return Translator(folder, recipe, [Translator.load(run) for run in beside])
+        return Translator(folder, recipe, [Translator.load(run) for run in others])
 
     def evaluate(self, loaded: "Translator", options: EvaluateOptions) -> "Evaluation":
         from regard.tasks.translation.model import memory_advice, pairs_of_files
@@ -57,7 +63,7 @@ class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
     def attention(self, loaded: "Translator", text: str, target: str | None) -> "AttentionMaps":
         return loaded.attention(text, target)
 
-    def export(self, loaded: "Translator", options: ExportOptions) -> "Check":
+    def export(self, loaded: "Translator", options: ExportOptions) -> "ExportCheck":
         from regard.tasks.translation.export import export
 
         return export(loaded, options)

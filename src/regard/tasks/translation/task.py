@@ -1,19 +1,18 @@
-"""Translation from recipe to run folder: read, split into tokens, train, measure, write the card."""
+"""Training of a translation model: from recipe to run folder with data, vocabulary, scores and model card."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from regard.config.decoding import DecodeConfig
 from regard.data.batches import Batches
 from regard.data.corpus import Pair
 from regard.data.parallel import ParallelCorpus
-from regard.data.store import TokenStore, open_or_build, store_key
+from regard.data.token_store import TokenStore, open_or_build, store_key
 from regard.decoding import BeamSearchConfig, TranslationPipeline
-from regard.metrics import Quality, measure
+from regard.metrics import Quality, score_translations
 from regard.nn.build import build
 from regard.storage import cache_folder
 from regard.tasks import training
@@ -25,9 +24,9 @@ from regard.tasks.training import count_parameters
 from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.vocabulary import Vocabulary, make_vocabulary
 from regard.training.distributed import World
-from regard.training.objective import PairObjective
+from regard.training.objectives import Seq2SeqObjective
 from regard.training.state import Scores, Training
-from regard.viz.curves import draw_training
+from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
 SAMPLES = 3
@@ -36,7 +35,7 @@ DIGEST_BYTES = 32
 
 @dataclass(frozen=True)
 class TranslationRun:
-    """What `regard train` made of a translation recipe."""
+    """The result of training a translation model."""
 
     folder: Path
     quality: Quality
@@ -63,12 +62,12 @@ class TranslationRun:
 def train(
     recipe: TranslationRecipe, out: Path, listener: ProgressListener | None = None, *, resume: bool = False
 ) -> TranslationRun | None:
-    """Train into the folder `out` and measure on the test split; with `resume`, go on from its checkpoint."""
-    return training.train(Translation(recipe), out, listener, resume=resume)
+    """Train into the folder `out` and evaluate on the test split; `resume` continues from its checkpoint."""
+    return training.train(TranslationTask(recipe), out, listener, resume=resume)
 
 
-class Translation:
-    """The task of a translation recipe."""
+class TranslationTask:
+    """Data, vocabulary, objective, validation and result of a translation recipe."""
 
     def __init__(self, recipe: TranslationRecipe) -> None:
         self.recipe, self.settings, self.width = recipe, recipe.train, recipe.model.width
@@ -78,7 +77,7 @@ class Translation:
 
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         recipe = self.recipe
-        if world.first:
+        if world.is_first:
             corpus = ParallelCorpus(recipe.data)
             fingerprint = corpus.fingerprint()
             held_out = f"{len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
@@ -86,16 +85,16 @@ class Translation:
             folder.write_recipe(recipe)
             vocabulary = make_vocabulary(recipe, corpus, folder)
             vocabulary.save(folder.path)
-            world.wait()
-            world.from_first(corpus.count, *bytes.fromhex(fingerprint))
+            world.barrier()
+            world.broadcast(corpus.count, *bytes.fromhex(fingerprint))
         else:
             vocabulary = Vocabulary.load(folder.path)
-            count, *digest = map(int, world.from_first(*[0.0] * (1 + DIGEST_BYTES)))
+            count, *digest = map(int, world.broadcast(*[0.0] * (1 + DIGEST_BYTES)))
             corpus, fingerprint = ParallelCorpus(recipe.data, count), bytes(digest).hex()
         self.corpus, self.vocabulary = corpus, vocabulary
         listener.log(f"vocabulary: {vocabulary}")
         self.store = token_store(corpus, vocabulary, fingerprint)
-        corpus.close()  # the store has the training pairs from here on
+        corpus.close()  # training reads the token store
         model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
         if recipe.model.start:
             RunFolder.open(Path(recipe.model.start)).load_weights(model)
@@ -104,17 +103,17 @@ class Translation:
     def batches(self, world: World) -> Batches:
         return batches_of(self.recipe, self.store, self.vocabulary, (world.rank, world.size))
 
-    def objective(self, model: nn.Module, precision: torch.dtype) -> PairObjective:
+    def objective(self, model: nn.Module, precision: torch.dtype) -> Seq2SeqObjective:
         train = self.recipe.train
-        return PairObjective(model, self.vocabulary.target.padding, train.smoothing, train.r_drop, precision)
+        return Seq2SeqObjective(model, self.vocabulary.target.padding, train.smoothing, train.r_drop, precision)
 
     def validation(self, logger: MetricsLogger) -> "Validation":
         return Validation(self.recipe, self.vocabulary, self.corpus.valid, logger)
 
     def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TranslationRun:
-        """Measure the best weights on the test split and complete the folder."""
+        """Evaluate the best weights on the test split and complete the folder."""
         recipe, vocabulary, corpus = self.recipe, self.vocabulary, self.corpus
-        quality, _ = translate_and_measure(recipe, model, vocabulary, corpus.test, recipe.decode.beam)
+        quality, _ = translate_and_score(recipe, model, vocabulary, corpus.test, recipe.decode.beam)
         loss = mean_loss(recipe, model, vocabulary, corpus.test)
         result = TranslationRun(
             folder.path, quality, loss, training.seconds / 60, training.step, count_parameters(model)
@@ -126,7 +125,7 @@ class Translation:
 
 
 class Validation:
-    """Loss over all validation pairs, BLEU of greedy translations of some, a few of them as samples."""
+    """Loss over all validation pairs, BLEU of greedy translations of the first ones, and some samples."""
 
     def __init__(
         self, recipe: TranslationRecipe, vocabulary: Vocabulary, pairs: Sequence[Pair], logger: MetricsLogger
@@ -135,31 +134,32 @@ class Validation:
 
     def __call__(self, model: nn.Module, step: int) -> Scores:
         loss = mean_loss(self.recipe, model, self.vocabulary, self.pairs)
-        some = self.pairs[: self.recipe.train.validate_sentences]
-        quality, translations = translate_and_measure(self.recipe, model, self.vocabulary, some, beam=1)
-        first = step * SAMPLES  # other sentences each time
-        chosen = [(first + number) % len(some) for number in range(min(SAMPLES, len(some)))]
-        self.logger.samples = [(some[number][0], translations[number]) for number in chosen]
+        pairs = self.pairs[: self.recipe.train.validate_sentences]
+        quality, translations = translate_and_score(self.recipe, model, self.vocabulary, pairs, beam=1)
+        first = step * SAMPLES  # other sentences at each validation
+        numbers = [(first + offset) % len(pairs) for offset in range(min(SAMPLES, len(pairs)))]
+        self.logger.samples = [(pairs[number][0], translations[number]) for number in numbers]
         return {"loss": loss, "bleu": quality.bleu, "chrf": quality.chrf}
 
 
-def translate_and_measure(
+def translate_and_score(
     recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair], beam: int
 ) -> tuple[Quality, list[str]]:
-    translator = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.max_length)
-    found = translator.translate(
-        [source for source, _ in pairs], options_of(recipe.decode, beam), batch_size=recipe.decode.batch_size
+    """Scores of a model's translations of the pairs, and the translations."""
+    pipeline = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.max_length)
+    results = pipeline.translate(
+        [source for source, _ in pairs], search_options(recipe, beam), batch_size=recipe.decode.batch_size
     )
-    translations = [each.text for each in found]
+    translations = [result.text for result in results]
     references = [vocabulary.target.normalize(target) for _, target in pairs]
-    return measure(translations, references, tokenized=is_tokenized(recipe)), translations
+    return score_translations(translations, references, tokenized=is_tokenized(recipe)), translations
 
 
 def mean_loss(
     recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair]
 ) -> float:
-    """The training loss a token, without dropout, over all pairs."""
-    objective = PairObjective(model, vocabulary.target.padding, recipe.train.smoothing)
+    """The training loss per token over all pairs, without dropout."""
+    objective = Seq2SeqObjective(model, vocabulary.target.padding, recipe.train.smoothing)
     total, tokens = 0.0, 0
     with torch.no_grad():
         for batch in Batches.of_pairs(
@@ -171,24 +171,27 @@ def mean_loss(
 
 
 def quality_lines(quality: Quality, loss: float, note: str = "") -> tuple[str, str]:
-    """The scores in one line, and the signature that makes them comparable."""
+    """The scores in one line, and sacreBLEU's signature."""
     notes = ", ".join([f"{quality.sentences:,} test sentences", *([note] if note else [])])
     scores = f"BLEU {quality.bleu:.2f}   chrF {quality.chrf:.2f}   TER {quality.ter:.2f}   loss {loss:.3f}"
     return f"{scores}   ({notes})", f"signature: {quality.signature}"
 
 
-def options_of(decode: DecodeConfig, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
-    return BeamSearchConfig(
+def search_options(recipe: TranslationRecipe, beam: int | None = None, nbest: int = 1) -> BeamSearchConfig:
+    """The recipe's beam search settings; the beam size is at least `nbest`."""
+    decode = recipe.decode
+    options = BeamSearchConfig(
         beam=decode.beam if beam is None else beam,
         nbest=nbest,
         length_penalty=decode.length_penalty,
         coverage=decode.coverage,
         no_repeat=decode.no_repeat,
     )
+    return replace(options, beam=max(options.beam, nbest))
 
 
 def is_tokenized(recipe: TranslationRecipe) -> bool:
-    """Whether the text comes tokenized, so that BLEU takes its tokens as they are."""
+    """Whether the text is tokenized already, so that BLEU does not tokenize it again."""
     return recipe.tokenizer.tokenized or recipe.tokenizer.kind == "space"
 
 
@@ -213,5 +216,5 @@ def batches_of(
         seed=recipe.train.seed,
         max_length=recipe.model.max_length,
         resample=vocabulary.resample(recipe.tokenizer.dropout) if recipe.tokenizer.dropout else None,
-        share=share,
+        shard=share,
     )

@@ -1,4 +1,4 @@
-"""The two vocabularies of a translation model, which may be one."""
+"""Source and target vocabulary of a translation model, which may be a joint one."""
 
 import hashlib
 import json
@@ -41,19 +41,19 @@ class Vocabulary:
     @classmethod
     def load(cls, folder: Path) -> "Vocabulary":
         if (folder / JOINT).exists():
-            both = tokenization.load(storage.inside(folder, JOINT))
-            return cls(both, both)
+            tokenizer = tokenization.load(storage.inside(folder, JOINT))
+            return cls(tokenizer, tokenizer)
         if not (folder / SOURCE).exists():
-            raise RegardError(f"{folder} has no vocabulary: neither {JOINT} nor {SOURCE} is there")
+            raise RegardError(f"{folder} has no vocabulary; expected {JOINT} or {SOURCE}")
         return cls(
             tokenization.load(storage.inside(folder, SOURCE)), tokenization.load(storage.inside(folder, TARGET))
         )
 
     def digest(self) -> str:
-        """A digest of what the tokenizers' files hold."""
-        with tempfile.TemporaryDirectory() as place:
-            self.save(Path(place))
-            content = [(path.name, path.read_text("utf-8")) for path in sorted(Path(place).iterdir())]
+        """A digest of the tokenizers' files."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(Path(folder))
+            content = [(path.name, path.read_text("utf-8")) for path in sorted(Path(folder).iterdir())]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def encode_pairs(self, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
@@ -62,7 +62,7 @@ class Vocabulary:
         return list(zip(sources, targets, strict=True))
 
     def resample(self, dropout: float) -> tuple[Resample, Resample]:
-        """Both sides' BPE-dropout as functions of (texts, seed)."""
+        """BPE-dropout for both sides, as functions of (texts, seed)."""
         return partial(_resampled, self.source, dropout), partial(_resampled, self.target, dropout)
 
     def __str__(self) -> str:
@@ -71,8 +71,8 @@ class Vocabulary:
         return f"{self.source.size:,} source and {self.target.size:,} target ids ({self.source.kind})"
 
 
-def digest_of(tokenizer: Tokenizer) -> str:
-    """A digest of what a tokenizer's file holds."""
+def tokenizer_digest(tokenizer: Tokenizer) -> str:
+    """A digest of a tokenizer's file."""
     return Vocabulary(tokenizer, tokenizer).digest()
 
 
@@ -81,35 +81,36 @@ def _resampled(tokenizer: Tokenizer, dropout: float, texts: list[str], seed: int
 
 
 def make_vocabulary(recipe: TranslationRecipe, corpus: ParallelCorpus, folder: RunFolder) -> Vocabulary:
-    """The folder's own on resuming, that of the run to start from, or a new one from the training pairs."""
-    if (folder.path / JOINT).exists() or (folder.path / TARGET).exists():  # the target's is written last
+    """The folder's own when resuming, that of the run to start from, or a new one from the training pairs."""
+    if (folder.path / JOINT).exists() or (folder.path / TARGET).exists():  # the target side is written last
         return Vocabulary.load(folder.path)
     if recipe.model.start:
         return Vocabulary.load(RunFolder.open(Path(recipe.model.start)).path)
     if recipe.tokenizer.joint:
-        both = learn(recipe.tokenizer, (side for pair in corpus.train() for side in pair), None)
-        return Vocabulary(both, both)
+        sentences = (sentence for pair in corpus.train() for sentence in pair)
+        tokenizer = train_tokenizer(recipe.tokenizer, sentences, None)
+        return Vocabulary(tokenizer, tokenizer)
     return Vocabulary(
-        learn(recipe.tokenizer, one_side(corpus, 0, recipe), recipe.data.source_language),
-        learn(recipe.tokenizer, one_side(corpus, 1, recipe), recipe.data.target_language),
+        train_tokenizer(recipe.tokenizer, one_side(corpus, 0, recipe), recipe.data.source_language),
+        train_tokenizer(recipe.tokenizer, one_side(corpus, 1, recipe), recipe.data.target_language),
     )
 
 
 def one_side(corpus: ParallelCorpus, side: int, recipe: TranslationRecipe) -> Iterator[str]:
     yield from (pair[side] for pair in corpus.train())
-    if recipe.tokenizer.over_all:
+    if recipe.tokenizer.include_held_out:
         yield from (pair[side] for pair in (*corpus.valid, *corpus.test))
 
 
-def learn(settings: TokenizerConfig, texts: Iterator[str], language: str | None) -> Tokenizer:
-    words = settings.kind in ("words", "spacy", "space")
+def train_tokenizer(settings: TokenizerConfig, texts: Iterator[str], language: str | None) -> Tokenizer:
+    is_word_level = settings.kind in ("words", "spacy", "space")
     return tokenization.train(
         settings.kind,
         texts,
-        size=None if words else settings.vocab_size,
+        size=None if is_word_level else settings.vocab_size,
         min_count=settings.min_count,
-        lower=settings.lower,
-        normal=settings.normal,
+        lowercase=settings.lowercase,
+        normalization=settings.normalization,
         language=language,
-        pretokenised=settings.tokenized,
+        pretokenized=settings.tokenized,
     )

@@ -1,21 +1,21 @@
-// What every page has: a layer and a head to choose, light and dark, and all heads small.
+// Controls of every page: layer and head selection, light and dark theme, thumbnails of all heads.
 
-const layerChoice = document.getElementById("layer");
-const headChoice = document.getElementById("head");
+const layerSelect = document.getElementById("layer");
+const headSelect = document.getElementById("head");
 
-layerChoice.append(...data.layers.map((layer, number) => new Option(layer.name, String(number))));
-layerChoice.addEventListener("change", () => choose({ layer: Number(layerChoice.value), head: -1 }));
-headChoice.addEventListener("change", () => choose({ head: Number(headChoice.value) }));
+layerSelect.append(...data.layers.map((layer, number) => new Option(layer.name, String(number))));
+layerSelect.addEventListener("change", () => select({ layer: Number(layerSelect.value), head: -1 }));
+headSelect.addEventListener("change", () => select({ head: Number(headSelect.value) }));
 document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
 
 function showControls() {
   const { heads } = data.layers[state.layer];
-  layerChoice.value = String(state.layer);
-  const options = heads === 1 ? [new Option("the only one", "-1")]
+  layerSelect.value = String(state.layer);
+  const options = heads === 1 ? [new Option("only head", "-1")]
     : [new Option("mean of all", "-1"), ...Array.from({ length: heads }, (_, head) => new Option(String(head), String(head)))];
-  headChoice.replaceChildren(...options);
-  headChoice.value = String(state.head);
-  headChoice.disabled = heads === 1;
+  headSelect.replaceChildren(...options);
+  headSelect.value = String(state.head);
+  headSelect.disabled = heads === 1;
 }
 
 const theme = document.getElementById("theme");
@@ -27,7 +27,7 @@ function isDark() {
 
 function showTheme() {
   theme.textContent = isDark() ? "Light" : "Dark";
-  theme.setAttribute("aria-label", isDark() ? "switch to light colours" : "switch to dark colours");
+  theme.setAttribute("aria-label", isDark() ? "switch to the light theme" : "switch to the dark theme");
 }
 
 theme.addEventListener("click", () => {
@@ -36,16 +36,16 @@ theme.addEventListener("click", () => {
 });
 dark.addEventListener("change", redraw);
 
-const THUMB = 64;
+const THUMB = 64; // pixels
 
-/** A small picture for each head, in a row for each layer; `opened` is called after one was chosen. */
-function laidOut(opened) {
-  const found = data.layers.flatMap((layer, number) => Array.from({ length: layer.heads }, (_, head) => {
+/** Creates a thumbnail for each head, one row per layer; calls `onSelect` after one was selected. */
+function createThumbs(onSelect) {
+  const thumbs = data.layers.flatMap((layer, number) => Array.from({ length: layer.heads }, (_, head) => {
     const canvas = element("canvas", { width: THUMB, height: THUMB });
     const button = element("button", { type: "button", className: "thumb", title: nameOf(number, head), "aria-label": nameOf(number, head) }, canvas);
     button.addEventListener("click", () => {
-      choose({ layer: number, head: layer.heads === 1 ? -1 : head });
-      opened();
+      select({ layer: number, head: layer.heads === 1 ? -1 : head });
+      onSelect();
     });
     return { number, head, canvas, button };
   }));
@@ -53,16 +53,16 @@ function laidOut(opened) {
   grid.style.setProperty("--row", `${170 + 78 * Math.max(...data.layers.map((layer) => layer.heads))}px`);
   data.layers.forEach((layer, number) => {
     const name = element("span", { className: "name", textContent: layer.name });
-    const small = element("div", { className: "thumbs" }, ...found.filter((each) => each.number === number).map((each) => each.button));
-    grid.append(element("div", { className: "heads-row", role: "group", "aria-label": layer.name }, name, small));
+    const row = element("div", { className: "thumbs" }, ...thumbs.filter((thumb) => thumb.number === number).map((thumb) => thumb.button));
+    grid.append(element("div", { className: "heads-row", role: "group", "aria-label": layer.name }, name, row));
   });
-  return found;
+  return thumbs;
 }
 
-function showOpened(thumbs) {
+function markSelected(thumbs) {
   for (const { number, head, button } of thumbs) {
-    const open = number === state.layer && (state.head === head || data.layers[number].heads === 1);
-    button.setAttribute("aria-pressed", String(open));
+    const selected = number === state.layer && (state.head === head || data.layers[number].heads === 1);
+    button.setAttribute("aria-pressed", String(selected));
   }
 }
 

@@ -1,199 +1,200 @@
-// The head view: two columns of tokens, a line for every weight that counts, a colour for every head.
+// Head view: query and key tokens in two columns, a line for each larger weight, a colour for each head.
 
 const ROW = 25;
 const HEADING = 26;
-const FAINT = 0.04; // weaker lines are not drawn
+const MIN_WEIGHT = 0.04; // smaller weights are not drawn
 
-const lines = { chosen: null, label: 0 };
+const lines = { selected: null, label: 0 };
 
-lines.view = new Scrolled("lines", (pen, room) => {
+lines.view = new ScrollableCanvas("lines", (context, available) => {
   const { left, right } = sidesOf(state.layer);
-  lines.label = Math.min(widest(pen, [...left.labels, ...right.labels, left.name, right.name], 170), room * 0.34) + 12;
-  const tall = Math.max(left.labels.length, right.labels.length);
-  return { width: Math.min(room, 2 * lines.label + 420), height: HEADING + tall * ROW + 6 };
+  lines.label = Math.min(widest(context, [...left.labels, ...right.labels, left.name, right.name], 170), available * 0.34) + 12;
+  const rows = Math.max(left.labels.length, right.labels.length);
+  return { width: Math.min(available, 2 * lines.label + 420), height: HEADING + rows * ROW + 6 };
 }, drawLines);
 
 function showLines() {
   const layer = data.layers[state.layer];
-  lines.chosen = null;
+  lines.selected = null;
   document.getElementById("lines-what").textContent = layer.rollout ? nameOf(state.layer, -1) : layer.name;
-  document.getElementById("lines-told").textContent = "";
-  lines.view.canvas.setAttribute("aria-label", `Lines from those that look to those looked at, ${layer.name}; arrow keys choose a token`);
-  showHeads();
+  document.getElementById("lines-status").textContent = "";
+  lines.view.canvas.setAttribute("aria-label", `Lines from queries to keys, ${layer.name}; arrow keys select a token`);
+  showHeadButtons();
   lines.view.show();
 }
 
-/** A button for each head, and two for all of them. */
-function showHeads() {
+/** A button for each head, and two for all or none of them. */
+function showHeadButtons() {
   const { heads } = data.layers[state.layer];
   const buttons = Array.from({ length: heads }, (_, head) => {
     const button = element("button", {
       type: "button", className: "head", textContent: String(head),
-      "aria-label": `head ${head}`, "aria-pressed": String(state.on.has(head)),
+      "aria-label": `head ${head}`, "aria-pressed": String(state.enabled.has(head)),
     });
     button.style.setProperty("--colour", `var(--head-${head % 8})`);
     button.addEventListener("click", () => {
-      if (!state.on.delete(head)) state.on.add(head);
-      switched();
+      if (!state.enabled.delete(head)) state.enabled.add(head);
+      headsChanged();
     });
     return button;
   });
-  const all = (label, chosen) => {
+  const setAll = (label, heads) => {
     const button = element("button", { type: "button", className: "all quiet", textContent: label });
-    button.addEventListener("click", () => { state.on = new Set(chosen); switched(); });
+    button.addEventListener("click", () => { state.enabled = new Set(heads); headsChanged(); });
     return button;
   };
-  const every = buttons.map((_, head) => head);
-  document.getElementById("heads").replaceChildren(...buttons, all("all", every), all("none", []));
+  const allHeads = buttons.map((_, head) => head);
+  document.getElementById("heads").replaceChildren(...buttons, setAll("all", allHeads), setAll("none", []));
 }
 
-function switched() {
-  document.querySelectorAll("#heads .head").forEach((button, head) => button.setAttribute("aria-pressed", String(state.on.has(head))));
-  tellLines();
+function headsChanged() {
+  document.querySelectorAll("#heads .head").forEach((button, head) => button.setAttribute("aria-pressed", String(state.enabled.has(head))));
+  showLineStatus();
   lines.view.paint();
 }
 
-function middleOf(place, seen) {
-  return HEADING + (place + 0.5) * ROW - seen.y;
+function rowCentre(row, viewport) {
+  return HEADING + (row + 0.5) * ROW - viewport.y;
 }
 
-function drawLines(pen, seen) {
+function drawLines(context, viewport) {
   const { left, right } = sidesOf(state.layer);
-  const whole = weightsOf(state.layer);
-  pen.clearRect(0, 0, seen.width, seen.height);
-  const first = Math.max(0, Math.floor((seen.y - HEADING) / ROW));
-  const last = Math.ceil((seen.y + seen.height) / ROW);
-  const heads = [...state.on].sort((one, other) => one - other);
-  pen.save();
-  pen.beginPath();
-  pen.rect(0, HEADING, seen.width, seen.height);
-  pen.clip();
-  heads.forEach((head, nth) => {
-    const apart = (nth - (heads.length - 1) / 2) * Math.min(2.5, 14 / heads.length);
-    pen.strokeStyle = headColour(head);
-    pen.setLineDash(headDash(head));
-    eachLine(whole, head, first, last, (row, column, weight) => drawLine(pen, seen, row, column, weight, apart));
+  const weights = weightsOf(state.layer);
+  context.clearRect(0, 0, viewport.width, viewport.height);
+  const first = Math.max(0, Math.floor((viewport.y - HEADING) / ROW));
+  const last = Math.ceil((viewport.y + viewport.height) / ROW);
+  const heads = [...state.enabled].sort((a, b) => a - b);
+  context.save();
+  context.beginPath();
+  context.rect(0, HEADING, viewport.width, viewport.height);
+  context.clip();
+  heads.forEach((head, index) => {
+    const offset = (index - (heads.length - 1) / 2) * Math.min(2.5, 14 / heads.length);
+    context.strokeStyle = headColour(head);
+    context.setLineDash(headDash(head));
+    forEachLine(weights, head, first, last, (row, column, weight) => drawLine(context, viewport, row, column, weight, offset));
   });
-  pen.setLineDash([]);
-  pen.globalAlpha = 1;
-  drawTokens(pen, seen, "left", left.labels, first, last);
-  drawTokens(pen, seen, "right", right.labels, first, last);
-  pen.restore();
-  drawNames(pen, seen, left.name, right.name);
+  context.setLineDash([]);
+  context.globalAlpha = 1;
+  drawTokens(context, viewport, "left", left.labels, first, last);
+  drawTokens(context, viewport, "right", right.labels, first, last);
+  context.restore();
+  drawHeadings(context, viewport, left.name, right.name);
 }
 
-/** The weights of a head to draw: those of the chosen token, or all with an end among the rows seen. */
-function eachLine({ rows, columns, values }, head, first, last, draw) {
-  const { chosen } = lines;
-  const at = (row, column) => {
+/** Calls `draw` for the lines of a head: those of the selected token, or all with an end in the visible rows. */
+function forEachLine({ rows, columns, values }, head, first, last, draw) {
+  const { selected } = lines;
+  const visit = (row, column) => {
     const weight = values[(head * rows + row) * columns + column];
-    if (weight >= FAINT) draw(row, column, weight);
+    if (weight >= MIN_WEIGHT) draw(row, column, weight);
   };
-  if (chosen?.side === "left") {
-    for (let column = 0; column < columns; column += 1) at(chosen.place, column);
-  } else if (chosen) {
-    for (let row = 0; row < rows; row += 1) at(row, chosen.place);
+  if (selected?.side === "left") {
+    for (let column = 0; column < columns; column += 1) visit(selected.index, column);
+  } else if (selected) {
+    for (let row = 0; row < rows; row += 1) visit(row, selected.index);
   } else {
     for (let row = 0; row < rows; row += 1) {
-      const seen = row >= first && row < last;
-      for (let column = seen ? 0 : first; column < (seen ? columns : Math.min(last, columns)); column += 1) at(row, column);
+      const visible = row >= first && row < last;
+      for (let column = visible ? 0 : first; column < (visible ? columns : Math.min(last, columns)); column += 1) visit(row, column);
     }
   }
 }
 
-function drawLine(pen, seen, row, column, weight, apart) {
-  const from = { x: lines.label + 4, y: middleOf(row, seen) + apart };
-  const to = { x: seen.width - lines.label - 4, y: middleOf(column, seen) + apart };
+function drawLine(context, viewport, row, column, weight, offset) {
+  const from = { x: lines.label + 4, y: rowCentre(row, viewport) + offset };
+  const to = { x: viewport.width - lines.label - 4, y: rowCentre(column, viewport) + offset };
   const bend = (to.x - from.x) * 0.4;
-  pen.globalAlpha = Math.min(1, 0.12 + weight * 0.88);
-  pen.lineWidth = 1 + weight * 2;
-  pen.beginPath();
-  pen.moveTo(from.x, from.y);
-  pen.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x, to.y);
-  pen.stroke();
+  context.globalAlpha = Math.min(1, 0.12 + weight * 0.88);
+  context.lineWidth = 1 + weight * 2;
+  context.beginPath();
+  context.moveTo(from.x, from.y);
+  context.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x, to.y);
+  context.stroke();
 }
 
-function drawTokens(pen, seen, side, labels, first, last) {
-  const { chosen } = lines;
-  const lit = chosen && chosen.side !== side ? strongestOf(chosen) : null;
-  for (let place = first; place < Math.min(last, labels.length); place += 1) {
-    const picked = chosen?.side === side && chosen.place === place;
-    const weight = lit ? lit[place] : 1;
-    pen.textAlign = side === "left" ? "right" : "left";
-    ink(pen, picked);
-    pen.globalAlpha = picked || !chosen || chosen.side === side ? 1 : Math.min(1, 0.35 + weight);
-    const x = side === "left" ? lines.label - 4 : seen.width - lines.label + 4;
-    pen.fillText(fitted(pen, labels[place], lines.label - 8), x, middleOf(place, seen));
+function drawTokens(context, viewport, side, labels, first, last) {
+  const { selected } = lines;
+  const weights = selected && selected.side !== side ? maxOverHeads(selected) : null;
+  for (let index = first; index < Math.min(last, labels.length); index += 1) {
+    const isSelected = selected?.side === side && selected.index === index;
+    const weight = weights ? weights[index] : 1;
+    context.textAlign = side === "left" ? "right" : "left";
+    setTextStyle(context, isSelected);
+    context.globalAlpha = isSelected || !selected || selected.side === side ? 1 : Math.min(1, 0.35 + weight);
+    const x = side === "left" ? lines.label - 4 : viewport.width - lines.label + 4;
+    context.fillText(shorten(context, labels[index], lines.label - 8), x, rowCentre(index, viewport));
   }
-  pen.globalAlpha = 1;
+  context.globalAlpha = 1;
 }
 
-function drawNames(pen, seen, left, right) {
-  pen.font = font(600, 12);
-  pen.fillStyle = colour("soft");
-  pen.textAlign = "right";
-  pen.fillText(fitted(pen, left, lines.label), lines.label - 4, 12);
-  pen.textAlign = "left";
-  pen.fillText(fitted(pen, right, lines.label), seen.width - lines.label + 4, 12);
+function drawHeadings(context, viewport, left, right) {
+  context.font = font(600, 12);
+  context.fillStyle = colour("soft");
+  context.textAlign = "right";
+  context.fillText(shorten(context, left, lines.label), lines.label - 4, 12);
+  context.textAlign = "left";
+  context.fillText(shorten(context, right, lines.label), viewport.width - lines.label + 4, 12);
 }
 
-/** For each token of the other side the strongest weight of the heads switched on. */
-function strongestOf(chosen) {
-  let found = null;
-  for (const head of state.on) {
-    const weights = partners(chosen, matrixOf(state.layer, head));
-    found = found ? found.map((weight, place) => Math.max(weight, weights[place])) : Float32Array.from(weights);
+/** Weights between the selected token and each token of the other side: the maximum over the enabled heads. */
+function maxOverHeads(selected) {
+  let max = null;
+  for (const head of state.enabled) {
+    const weights = weightsWith(selected, matrixOf(state.layer, head));
+    max = max ? max.map((weight, index) => Math.max(weight, weights[index])) : Float32Array.from(weights);
   }
-  return found ?? new Float32Array(0);
+  return max ?? new Float32Array(0);
 }
 
-function chooseToken(chosen) {
-  lines.chosen = chosen;
-  tellLines();
+function selectToken(selected) {
+  lines.selected = selected;
+  showLineStatus();
   lines.view.paint();
 }
 
-function tellLines() {
-  document.getElementById("lines-told").textContent = lines.chosen ? lineSentence(lines.chosen) : "";
+function showLineStatus() {
+  document.getElementById("lines-status").textContent = lines.selected ? lineSentence(lines.selected) : "";
 }
 
-function lineSentence(chosen) {
+function lineSentence(selected) {
   const sides = sidesOf(state.layer);
-  const labels = sides[chosen.side === "left" ? "right" : "left"].labels;
-  const found = [];
-  for (const head of state.on) {
-    partners(chosen, matrixOf(state.layer, head)).forEach((weight, place) => { if (weight >= LIT) found.push({ weight, place, head }); });
+  const labels = sides[selected.side === "left" ? "right" : "left"].labels;
+  const links = [];
+  for (const head of state.enabled) {
+    weightsWith(selected, matrixOf(state.layer, head)).forEach((weight, index) => {
+      if (weight >= HIGHLIGHTED) links.push({ weight, index, head });
+    });
   }
-  found.sort((one, other) => other.weight - one.weight);
-  const list = found.slice(0, 4).map((each) => `“${labels[each.place]}” ${percent(each.weight)} (head ${each.head})`).join(", ");
-  const word = `“${sides[chosen.side].labels[chosen.place]}”`;
-  return `${word} ${chosen.side === "left" ? "looks at" : "is looked at by"} ${list || "nothing in particular"}`;
+  links.sort((a, b) => b.weight - a.weight);
+  const list = links.slice(0, 4).map((link) => `“${labels[link.index]}” ${percent(link.weight)} (head ${link.head})`).join(", ");
+  return attentionSentence(selected, sides, list);
 }
 
-function tokenAt(event) {
-  const { y, seen } = lines.view.place(event);
-  const side = seen.x < lines.label + 8 ? "left" : seen.x > lines.view.canvas.clientWidth - lines.label - 8 ? "right" : null;
-  const place = Math.floor((y - HEADING) / ROW);
+function selectTokenAt(event) {
+  const { y, inViewport } = lines.view.positionOf(event);
+  const side = inViewport.x < lines.label + 8 ? "left" : inViewport.x > lines.view.canvas.clientWidth - lines.label - 8 ? "right" : null;
+  const index = Math.floor((y - HEADING) / ROW);
   const count = side && sidesOf(state.layer)[side].labels.length;
-  chooseToken(side && seen.y > HEADING && place < count ? { side, place } : null);
+  selectToken(side && inViewport.y > HEADING && index < count ? { side, index } : null);
 }
 
-lines.view.canvas.addEventListener("pointermove", tokenAt);
-lines.view.canvas.addEventListener("pointerdown", tokenAt);
-lines.view.canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") chooseToken(null); });
+lines.view.canvas.addEventListener("pointermove", selectTokenAt);
+lines.view.canvas.addEventListener("pointerdown", selectTokenAt);
+lines.view.canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") selectToken(null); });
 lines.view.canvas.addEventListener("keydown", (event) => {
-  const { side, place } = lines.chosen ?? { side: "left", place: -1 };
-  const goal = {
-    ArrowUp: { side, place: place - 1 }, ArrowDown: { side, place: place + 1 }, ArrowLeft: { side: "left", place },
-    ArrowRight: { side: "right", place }, Home: { side, place: 0 }, End: { side, place: Infinity },
+  const { side, index } = lines.selected ?? { side: "left", index: -1 };
+  const target = {
+    ArrowUp: { side, index: index - 1 }, ArrowDown: { side, index: index + 1 }, ArrowLeft: { side: "left", index },
+    ArrowRight: { side: "right", index }, Home: { side, index: 0 }, End: { side, index: Infinity },
   }[event.key];
-  if (event.key === "Escape") chooseToken(null);
-  if (!goal) return;
+  if (event.key === "Escape") selectToken(null);
+  if (!target) return;
   event.preventDefault();
-  const count = sidesOf(state.layer)[goal.side].labels.length;
-  goal.place = Math.min(Math.max(goal.place, 0), count - 1);
-  chooseToken(goal);
-  lines.view.reveal({ x: 0, y: HEADING + goal.place * ROW, width: 1, height: ROW }, { left: 0, top: HEADING });
+  const count = sidesOf(state.layer)[target.side].labels.length;
+  target.index = Math.min(Math.max(target.index, 0), count - 1);
+  selectToken(target);
+  lines.view.reveal({ x: 0, y: HEADING + target.index * ROW, width: 1, height: ROW }, { left: 0, top: HEADING });
 });
 
 views.push(showLines);

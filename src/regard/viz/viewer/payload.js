@@ -1,21 +1,21 @@
-// The payload: sides (rows of tokens) and layers (who looks, who is looked at, weights), in tokens or in words.
+// The data: sides (token sequences) and layers (left: queries, right: keys, weights), by token or by word.
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const kept = new Map(); // what was decoded or joined once
+const cache = new Map(); // decoded and joined weights, labels
 
-function once(key, make) {
-  if (!kept.has(key)) kept.set(key, make());
-  return kept.get(key);
+function cached(key, compute) {
+  if (!cache.has(key)) cache.set(key, compute());
+  return cache.get(key);
 }
 
-/** Weights of a layer by token: values holds heads x rows x columns numbers, little-endian 16 bits in the page. */
-function byToken(number) {
-  return once(`tokens ${number}`, () => {
+/** Weights of a layer by token: `values` is heads x rows x columns; stored as little-endian 16-bit integers. */
+function tokenWeights(number) {
+  return cached(`tokens ${number}`, () => {
     const layer = data.layers[number];
     const bytes = atob(layer.weights);
     const values = new Float32Array(bytes.length / 2);
-    for (let i = 0, at = 0; i < values.length; i += 1, at += 2) {
-      values[i] = (bytes.charCodeAt(at) | (bytes.charCodeAt(at + 1) << 8)) / 65535;
+    for (let i = 0; i < values.length; i += 1) {
+      values[i] = (bytes.charCodeAt(2 * i) | (bytes.charCodeAt(2 * i + 1) << 8)) / 65535;
     }
     const rows = data.sides[layer.left].tokens.length;
     const columns = data.sides[layer.right].tokens.length;
@@ -23,60 +23,60 @@ function byToken(number) {
   });
 }
 
-/** The same by word: summed over the tokens of a word looked at, the mean over those of a word that looks. */
-function byWord(number) {
-  return once(`words ${number}`, () => {
+/** Weights by word: the sum over the key tokens of a word, the mean over its query tokens. */
+function wordWeights(number) {
+  return cached(`words ${number}`, () => {
     const layer = data.layers[number];
-    const { heads, rows, columns, values } = byToken(number);
+    const { heads, rows, columns, values } = tokenWeights(number);
     const left = data.sides[layer.left].groups;
-    const column = new Uint32Array(columns); // the word each token looked at belongs to
-    data.sides[layer.right].groups.forEach((group, word) => group.forEach((place) => { column[place] = word; }));
-    const wide = data.sides[layer.right].groups.length;
-    const joined = new Float32Array(heads * left.length * wide);
+    const wordOfKey = new Uint32Array(columns);
+    data.sides[layer.right].groups.forEach((group, word) => group.forEach((token) => { wordOfKey[token] = word; }));
+    const keyWords = data.sides[layer.right].groups.length;
+    const joined = new Float32Array(heads * left.length * keyWords);
     for (let head = 0; head < heads; head += 1) {
       left.forEach((group, word) => {
-        const to = (head * left.length + word) * wide;
+        const to = (head * left.length + word) * keyWords;
         for (const row of group) {
           const from = (head * rows + row) * columns;
-          for (let place = 0; place < columns; place += 1) joined[to + column[place]] += values[from + place] / group.length;
+          for (let token = 0; token < columns; token += 1) joined[to + wordOfKey[token]] += values[from + token] / group.length;
         }
       });
     }
-    return { heads, rows: left.length, columns: wide, values: joined };
+    return { heads, rows: left.length, columns: keyWords, values: joined };
   });
 }
 
 function weightsOf(number) {
-  return state.words ? byWord(number) : byToken(number);
+  return state.words ? wordWeights(number) : tokenWeights(number);
 }
 
-/** One head as a matrix, or the mean of all where the head is -1. */
+/** The matrix of one head, or the mean of all if the head is -1. */
 function matrixOf(number, head) {
   const { heads, rows, columns, values } = weightsOf(number);
   const size = rows * columns;
   const first = Math.max(head, 0) * size;
-  const wanted = head < 0 && heads > 1 ? meanOf(number, values, size, heads) : values.subarray(first, first + size);
-  return { rows, columns, values: wanted };
+  const matrix = head < 0 && heads > 1 ? meanOf(number, values, size, heads) : values.subarray(first, first + size);
+  return { rows, columns, values: matrix };
 }
 
 function meanOf(number, values, size, heads) {
-  return once(`mean ${state.words} ${number}`, () => {
+  return cached(`mean ${state.words} ${number}`, () => {
     const mean = new Float32Array(size);
-    for (let place = 0; place < values.length; place += 1) mean[place % size] += values[place] / heads;
+    for (let i = 0; i < values.length; i += 1) mean[i % size] += values[i] / heads;
     return mean;
   });
 }
 
-/** What a side shows: words, or tokens bare at a word's start and with a dot before what goes on. */
-function labelsOf(place) {
-  const side = data.sides[place];
+/** Labels of a side: words, or tokens without subword markers and with a dot before those that continue a word. */
+function labelsOf(index) {
+  const side = data.sides[index];
   if (state.words) return side.words;
-  return once(`labels ${place}`, () => {
+  return cached(`labels ${index}`, () => {
     const labels = [...side.tokens];
     for (const group of side.groups) {
-      group.forEach((token, nth) => {
+      group.forEach((token, position) => {
         const bare = side.tokens[token].replace(/^(▁|##)/u, "") || side.tokens[token];
-        labels[token] = nth === 0 ? bare : `·${bare}`;
+        labels[token] = position === 0 ? bare : `·${bare}`;
       });
     }
     return labels;
@@ -96,7 +96,7 @@ function percent(weight) {
 }
 
 function largest(values) {
-  let most = 0;
-  for (const value of values) if (value > most) most = value;
-  return most;
+  let max = 0;
+  for (const value of values) if (value > max) max = value;
+  return max;
 }

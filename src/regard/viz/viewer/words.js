@@ -1,6 +1,6 @@
-// The words: point at one, and those it looked at, or that looked at it, light up.
+// The text: pointing at a word highlights the words it attends to, or those that attend to it.
 
-const LIT = 0.05; // what is weaker is not told
+const HIGHLIGHTED = 0.05; // smaller weights are not highlighted or listed
 
 const words = { pinned: null, blocks: {} };
 
@@ -9,91 +9,96 @@ function showWords() {
   const same = left.name === right.name;
   words.pinned = null;
   words.blocks = {
-    right: textBlock("right", same ? `${right.name}: looked at` : right.name, right.labels),
-    left: textBlock("left", same ? `${left.name}: looking` : left.name, left.labels),
+    right: textBlock("right", same ? `${right.name} (keys)` : right.name, right.labels),
+    left: textBlock("left", same ? `${left.name} (queries)` : left.name, left.labels),
   };
-  document.getElementById("texts").replaceChildren(words.blocks.right.whole, words.blocks.left.whole);
-  lightUp(null);
+  document.getElementById("texts").replaceChildren(words.blocks.right.block, words.blocks.left.block);
+  highlight(null);
 }
 
 function textBlock(side, heading, labels) {
   const title = element("h3", { id: `text-${side}`, textContent: heading });
   const text = element("div", { className: "text", role: "listbox", dir: "auto", "aria-labelledby": title.id, "aria-orientation": "horizontal" });
-  const spans = labels.map((label, place) => element("span", {
+  const spans = labels.map((label, index) => element("span", {
     className: /^<.{1,6}>$/.test(label) ? "word special" : "word", textContent: label, role: "option", "aria-selected": "false",
-    tabIndex: place === 0 ? 0 : -1,
+    tabIndex: index === 0 ? 0 : -1,
   }));
-  spans.forEach((span, place) => text.append(span, place + 1 < spans.length ? " " : ""));
-  const at = (event) => spans.indexOf(event.target.closest(".word"));
-  text.addEventListener("pointerover", (event) => { if (at(event) >= 0) lightUp({ side, place: at(event) }); });
-  text.addEventListener("pointerleave", () => lightUp(words.pinned));
-  text.addEventListener("pointerdown", (event) => { if (at(event) >= 0) pin({ side, place: at(event) }); });
-  text.addEventListener("focusin", (event) => { if (at(event) >= 0) pin({ side, place: at(event) }); });
+  spans.forEach((span, index) => text.append(span, index + 1 < spans.length ? " " : ""));
+  const indexOf = (event) => spans.indexOf(event.target.closest(".word"));
+  text.addEventListener("pointerover", (event) => { if (indexOf(event) >= 0) highlight({ side, index: indexOf(event) }); });
+  text.addEventListener("pointerleave", () => highlight(words.pinned));
+  text.addEventListener("pointerdown", (event) => { if (indexOf(event) >= 0) pin({ side, index: indexOf(event) }); });
+  text.addEventListener("focusin", (event) => { if (indexOf(event) >= 0) pin({ side, index: indexOf(event) }); });
   text.addEventListener("focusout", () => pin(null));
-  text.addEventListener("keydown", (event) => step(event, side, spans));
-  return { whole: element("div", {}, title, text), text, spans };
+  text.addEventListener("keydown", (event) => moveFocus(event, side, spans));
+  return { block: element("div", {}, title, text), text, spans };
 }
 
-function pin(chosen) {
-  words.pinned = chosen;
-  lightUp(chosen);
+function pin(selected) {
+  words.pinned = selected;
+  highlight(selected);
 }
 
-/** Arrow keys go along the text as it is read; up and down to the other side. */
-function step(event, side, spans) {
-  const here = spans.indexOf(event.target);
+/** Arrow keys move along the text in reading direction; up and down move to the other side. */
+function moveFocus(event, side, spans) {
+  const current = spans.indexOf(event.target);
   const forward = getComputedStyle(spans[0].parentElement).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
   const backward = forward === "ArrowRight" ? "ArrowLeft" : "ArrowRight";
   const other = words.blocks[side === "left" ? "right" : "left"].spans;
-  const goals = {
-    [forward]: spans[here + 1], [backward]: spans[here - 1], Home: spans[0], End: spans.at(-1),
-    ArrowUp: side === "left" ? other[Math.min(here, other.length - 1)] : undefined,
-    ArrowDown: side === "right" ? other[Math.min(here, other.length - 1)] : undefined,
+  const targets = {
+    [forward]: spans[current + 1], [backward]: spans[current - 1], Home: spans[0], End: spans.at(-1),
+    ArrowUp: side === "left" ? other[Math.min(current, other.length - 1)] : undefined,
+    ArrowDown: side === "right" ? other[Math.min(current, other.length - 1)] : undefined,
   };
   if (event.key === "Escape") event.target.blur();
-  if (!(event.key in goals)) return;
+  if (!(event.key in targets)) return;
   event.preventDefault();
-  const goal = goals[event.key];
-  if (!goal) return;
-  (spans.includes(goal) ? spans : other).forEach((span) => { span.tabIndex = span === goal ? 0 : -1; });
-  goal.focus();
+  const target = targets[event.key];
+  if (!target) return;
+  (spans.includes(target) ? spans : other).forEach((span) => { span.tabIndex = span === target ? 0 : -1; });
+  target.focus();
 }
 
-/** Weights between a chosen word and every word of the other side. */
-function partners(chosen, matrix) {
+/** Weights between the selected word and each word of the other side. */
+function weightsWith(selected, matrix) {
   const { rows, columns, values } = matrix;
-  return chosen.side === "left"
-    ? values.subarray(chosen.place * columns, (chosen.place + 1) * columns)
-    : Float32Array.from({ length: rows }, (_, row) => values[row * columns + chosen.place]);
+  return selected.side === "left"
+    ? values.subarray(selected.index * columns, (selected.index + 1) * columns)
+    : Float32Array.from({ length: rows }, (_, row) => values[row * columns + selected.index]);
 }
 
-function lightUp(chosen) {
+function highlight(selected) {
   for (const side of ["left", "right"]) {
-    const other = chosen && chosen.side !== side;
-    const weights = other ? partners(chosen, matrixOf(state.layer, state.head)) : null;
-    words.blocks[side].spans.forEach((span, place) => {
-      const strength = weights ? weights[place] : 0;
-      const picked = Boolean(chosen) && !other && chosen.place === place;
-      span.classList.toggle("lit", strength >= LIT);
+    const other = selected && selected.side !== side;
+    const weights = other ? weightsWith(selected, matrixOf(state.layer, state.head)) : null;
+    words.blocks[side].spans.forEach((span, index) => {
+      const strength = weights ? weights[index] : 0;
+      const isSelected = Boolean(selected) && !other && selected.index === index;
+      span.classList.toggle("lit", strength >= HIGHLIGHTED);
       span.classList.toggle("strong", strength >= 0.5);
-      span.classList.toggle("chosen", picked);
-      span.setAttribute("aria-selected", String(picked));
+      span.classList.toggle("chosen", isSelected);
+      span.setAttribute("aria-selected", String(isSelected));
       span.style.setProperty("--strength", strength.toFixed(3));
     });
   }
-  document.getElementById("words-told").textContent = chosen ? sentence(chosen) : "";
+  document.getElementById("words-status").textContent = selected ? sentence(selected) : "";
 }
 
-function sentence(chosen) {
+function sentence(selected) {
   const sides = sidesOf(state.layer);
-  const weights = partners(chosen, matrixOf(state.layer, state.head));
-  const labels = sides[chosen.side === "left" ? "right" : "left"].labels;
-  const strongest = Array.from(weights, (weight, place) => ({ weight, place }))
-    .filter((each) => each.weight >= LIT).sort((one, other) => other.weight - one.weight).slice(0, 4);
-  const list = strongest.map((each) => `“${labels[each.place]}” ${percent(each.weight)}`).join(", ");
-  const word = `“${sides[chosen.side].labels[chosen.place]}”`;
-  if (chosen.side === "left") return `${word} looks at ${list || "nothing in particular"}`;
-  return `${word} is looked at by ${list || "nothing in particular"}`;
+  const weights = weightsWith(selected, matrixOf(state.layer, state.head));
+  const labels = sides[selected.side === "left" ? "right" : "left"].labels;
+  const strongest = Array.from(weights, (weight, index) => ({ weight, index }))
+    .filter((link) => link.weight >= HIGHLIGHTED).sort((a, b) => b.weight - a.weight).slice(0, 4);
+  const list = strongest.map((link) => `“${labels[link.index]}” ${percent(link.weight)}`).join(", ");
+  return attentionSentence(selected, sides, list);
+}
+
+/** "X attends to ..." for a query, "X receives attention from ..." for a key. */
+function attentionSentence(selected, sides, list) {
+  const verb = selected.side === "left" ? "attends to" : "receives attention from";
+  const none = `no ${state.words ? "word" : "token"} with a weight of ${Math.round(HIGHLIGHTED * 100)}% or more`;
+  return `“${sides[selected.side].labels[selected.index]}” ${verb} ${list || none}`;
 }
 
 views.push(showWords);

@@ -1,1 +1,0 @@
-"""`regard bench`: speed of the user's own runs. Comparisons with peers are in benchmarks/."""
