@@ -24,7 +24,7 @@ def test_the_table_has_one_row_per_recipe(command: Command) -> None:
     assert {row.split()[0] for row in rows} == set(shipped_recipes())
     assert len(rows) == len(shipped_recipes())
     picturebook = next(row for row in rows if row.startswith("picturebook "))
-    assert "Transformer on the embedded corpus" in picturebook
+    assert "Transformer on the bundled corpus" in picturebook
     assert "nothing: the corpus is in the package" in picturebook
     assert picturebook.endswith("4 minutes")
     assert "regard train NAME" in last
@@ -72,7 +72,7 @@ def test_what_needs_data_is_refused_without_it(name: str, tmp_path: Path) -> Non
 
 def test_the_keys_of_a_recipe_with_values_and_what_is_allowed(command: Command) -> None:
     lines = command("recipes", "picturebook").out.splitlines()
-    assert lines[0].startswith("# Transformer on the embedded corpus")
+    assert lines[0].startswith("# Transformer on the bundled corpus")
     rows = {line.split()[0]: " ".join(line.split()[2:]) for line in lines if not line.startswith("#")}
     assert rows["train.minutes"] == "4.0 # a number, above 0"
     assert rows["train.steps"] == "not set # a whole number, at least 1"
@@ -80,7 +80,7 @@ def test_the_keys_of_a_recipe_with_values_and_what_is_allowed(command: Command) 
     assert rows["decode.beam"].endswith("# a whole number from 1 to 256")
     assert not any("SIZES" in key for key in rows)
     records = json.loads(command("recipes", "translation", "--json").out)
-    assert {"key": "data.source", "value": "(required)", "allowed": "text in quotes"} in records
+    assert {"key": "data.source", "value": "(required)", "allowed": "a string"} in records
 
 
 def test_the_keys_of_a_file_and_a_wrong_name(command: Command, tmp_path: Path) -> None:

@@ -39,13 +39,13 @@ MISTAKES = [
     ("train missing.toml", "recipe 'missing.toml' cannot be read: "),
     # data
     ("train translation", "data.source: this key is missing"),
-    ("train translation data.source=nowhere.de data.target=n.en", "there is no file nowhere.de"),
+    ("train translation data.source=nowhere.de data.target=n.en", "no such file: nowhere.de"),
     ("train translation data.source=n.de", "give the target file too, or one .tsv, .csv or .jsonl"),
-    ("train translation data.source=n.de data.target=empty.en", "empty.en is empty; it must hold at least one line"),
-    ("train gpt data.train=nowhere.txt", "data.train: there is no file nowhere.txt; data.path names its folder"),
-    ("train vit data.path=nowhere", "there is no folder nowhere; data.path names the one with the images"),
-    ("data get multi31k", "there is no data set 'multi31k'; did you mean 'multi30k'? allowed: picturebook,"),
-    ("data show picturebook --split tset", "there is no split 'tset'; did you mean 'test'? allowed: train, valid, test"),
+    ("train translation data.source=n.de data.target=empty.en", "empty.en is empty; it must have at least one line"),
+    ("train gpt data.train=nowhere.txt", "data.train: no such file: nowhere.txt; data.path names its folder"),
+    ("train vit data.path=nowhere", "no such folder: nowhere; data.path must name the folder with the images"),
+    ("data get multi31k", "unknown data set 'multi31k'; allowed: picturebook, multi30k, tatoeba-eng-fra; did you mean multi30k"),
+    ("data show picturebook --split tset", "unknown split 'tset'; allowed: train, valid, test; did you mean test"),
     ("data show picturebook -n0", "--number: 0 is out of range; allowed is a whole number, at least 1"),
     # arguments
     ("translate", "RUN is missing: a run folder, or an export made by `regard export`; see regard translate --help"),
@@ -55,7 +55,7 @@ MISTAKES = [
     ("import nowhere", "--out is missing: output run folder; see regard import --help"),
     ("import nowhere --out x", "there is no folder nowhere"),
     ("translate nowhere", "there is no run folder nowhere"),
-    ("translate run missing.txt", "there is no file missing.txt"),
+    ("translate run missing.txt", "no such file: missing.txt"),
     ("evaluate run --source n.de", "--target"),
     ("compare run", "a comparison needs at least two runs, not 1"),
     ("generate run eins", "run"),
@@ -114,7 +114,7 @@ def test_train_without_a_recipe_lists_them(here: Command, tmp_path: Path) -> Non
     assert process.returncode == 2
     check_message(process.stderr)
     assert "regard train picturebook" in process.stderr
-    assert "Transformer on the embedded corpus" in process.stdout
+    assert "Transformer on the bundled corpus" in process.stdout
 
 
 @pytest.mark.parametrize("command", ["", "show", "data", "bench"])

@@ -230,7 +230,7 @@ def split_path(data: FilesDataConfig, split: str) -> Path | None:
     if name is None:
         return None
     if data.path is None and not any(Path(written).exists() for written in (name, f"{name}.gz")):
-        raise RecipeError(f"data.{split}: there is no file {name}; data.path names its folder")
+        raise RecipeError(f"data.{split}: no such file: {name}; data.path names its folder")
     return Path(data.path or "") / name
 
 
