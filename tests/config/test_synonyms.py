@@ -43,6 +43,7 @@ def test_keys_by_name(wrong: str, meant: list[str]) -> None:
 
 def test_keys_by_spelling() -> None:
     assert near_keys("minuts", TranslationRecipe) == ["train.minutes"]
+    assert near_keys("lerning_rate", TranslationRecipe) == ["train.lr"]
     assert near_keys("wombat", TranslationRecipe) == []
 
 

@@ -19,6 +19,7 @@ MISTAKES = [
     ("train picturebook --steps=10", "settings are written KEY=VALUE: train.steps=10"),
     ("train --lr 0.1 picturebook", "settings are written KEY=VALUE: train.lr=0.1"),
     ("train picturebook --learning-rate 0.1", "settings are written KEY=VALUE: train.lr=0.1"),
+    ("train picturebook --lerning-rate 0.1", "settings are written KEY=VALUE: train.lr=0.1"),
     ("train picturebook --batch-size 32", "train.batch_tokens=32 or train.batch_sentences=32"),
     ("train kernel --epochs 3", "there is no such option"),
     ("train picturebook --resme", "--resme: there is no such option; did you mean --resume?"),

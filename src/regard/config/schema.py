@@ -267,10 +267,13 @@ def named_keys(wrong: str, shape: type) -> list[str]:
 
 
 def near_keys(wrong: str, shape: type) -> list[str]:
-    """The key of a section that is spelled similarly, if there is one."""
+    """The key of a section that is spelled similarly, or whose name in other toolkits is."""
     paths = {path.rpartition(".")[2]: path for path in key_paths(shape)}
     near = nearest(wrong, paths)
-    return [paths[near]] if near else []
+    if near is None:
+        synonym = nearest(wrong.lower().replace("-", "_"), SYNONYMS)
+        return named_keys(synonym, shape) if synonym else []
+    return [paths[near]]
 
 
 def key_paths(shape: type) -> Iterator[str]:
