@@ -9,7 +9,7 @@ from regard.config.schema import parse_assignments
 from regard.decoding import BeamSearchConfig
 from regard.decoding.generator import GenerationConfig, with_following_seeds
 from regard.errors import OutOfMemory, RegardError, is_out_of_memory, memory_hint
-from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_NBEST, MAX_SAMPLES, MAX_TOKENS
+from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_NBEST, MAX_SAMPLES, MAX_TOKENS, number_text
 from regard.tasks.registry import load_recipe
 
 HUGE = 99_999_999_999
@@ -35,7 +35,8 @@ def test_search_options_out_of_range_are_refused(name: str, most: int, wrong: ob
 def test_generation_settings_out_of_range_are_refused(name: str, least: int, most: int, beyond: int) -> None:
     wrong = least - 1 if beyond < 0 else most + 1
     with pytest.raises(
-        RegardError, match=f"^{name}: {wrong} is out of range; allowed is .* from {least} to {most:,}$"
+        RegardError,
+        match=f"^{name}: {wrong} is out of range; allowed is .* from {least} to {number_text(most)}$",
     ):
         GenerationConfig(**{name: wrong})
     assert getattr(GenerationConfig(**{name: most}), name) == most
@@ -47,7 +48,7 @@ def test_generation_settings_out_of_range_are_refused(name: str, least: int, mos
 @pytest.mark.parametrize(("key", "most"), [("beam", MAX_BEAM), ("batch_size", MAX_BATCH_SIZE)])
 def test_recipes_have_the_same_limits(key: str, most: int) -> None:
     for wrong in (0, most + 1):
-        sentence = f"^decode.{key}: {wrong} is out of range; allowed is .* at least 1 and at most {most}$"
+        sentence = f"^decode.{key}: {wrong} is out of range; allowed is a whole number from 1 to {most}$"
         with pytest.raises(RegardError, match=sentence):
             load_recipe("picturebook", parse_assignments([f"decode.{key}={wrong}"]))
     recipe = load_recipe("picturebook", parse_assignments([f"decode.{key}={most}"]))

@@ -1,14 +1,12 @@
 """The reference page of the commands, generated from their help."""
 
-import typer
-
-from regard.cli.main import cli
+from regard.cli.main import command_tree
 from regard.cli.man import Entry, entries
 
 
 def all_commands() -> str:
     """Every command as Markdown: usage, description, parameters, examples."""
-    return "\n".join(command_markdown(entry) for entry in entries(typer.main.get_command(cli)))
+    return "\n".join(command_markdown(entry) for entry in entries(command_tree()))
 
 
 def command_markdown(entry: Entry) -> str:

@@ -30,5 +30,10 @@ def check_range(name: str, value: int, least: int, most: int) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise RegardError(
-            f"{name}: {value} is out of range; allowed is a whole number from {least} to {most:,}"
+            f"{name}: {value} is out of range; allowed is a whole number from {least} to {number_text(most)}"
         )
+
+
+def number_text(number: float) -> str:
+    """A number as messages write it: 0.5, 65535, 1,000,000."""
+    return f"{number:,}" if isinstance(number, int) and abs(number) >= 100_000 else f"{number:g}"

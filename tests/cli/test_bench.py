@@ -16,13 +16,14 @@ from regard.tasks.translation import speed
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "decoding speed is measured on a file of sentences: use --source"),
-        (["nowhere", "--source", "no.txt"], "no.txt: there is no such file"),
-        (["a", "b", "--source", "lines.txt"], "expected one run, got 2: a, b"),
-        (["nowhere", "--data", "lines.txt"], "--data is only for benchmarks of token reduction"),
-        (["paint"], "the run is missing; usage: regard bench paint RUN"),
-        (["paint", "a", "--source", "lines.txt"], "--source is only for benchmarks of translation runs"),
-        (["nowhere", "--source", "lines.txt"], "nowhere"),
+        (["speed", "nowhere"], "--source is missing: file with one sentence per line"),
+        (["speed", "nowhere", "--source", "no.txt"], "no.txt: there is no such file"),
+        (["speed", "a", "b", "--source", "lines.txt"], "too many arguments: b; see regard bench speed --help"),
+        (["speed", "nowhere", "--data", "lines.txt"], "--data: there is no such option"),
+        (["paint"], "RUN is missing"),
+        (["paint", "a", "--source", "lines.txt"], "--source: there is no such option"),
+        (["runs/mine"], "there is no command 'regard bench runs/mine'; see regard bench --help"),
+        (["speed", "nowhere", "--source", "lines.txt"], "nowhere"),
     ],
 )
 def test_invalid_arguments(command: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -48,7 +49,9 @@ def test_decoding_speed_on_the_users_sentences(
     small = ["model.size=tiny", "train.steps=1", "tokenizer.kind=words"]
     with without_figures():
         regard.train("translation", tmp_path / "run", overrides=parse_assignments([*data, *small]))
-    code, out, err = command("bench", "run", "--source", "train.a", "--quick", "--json", "-o", "speed.json")
+    code, out, err = command(
+        "bench", "speed", "run", "--source", "train.a", "--quick", "--json", "-o", "speed.json"
+    )
     assert code == 0, err
     measured = json.loads(out)
     assert measured == json.loads((tmp_path / "speed.json").read_text("utf-8"))

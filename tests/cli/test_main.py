@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 from support.console import Command
 
 from regard.cli import main
 
-SHARED = {"__init__", "main", "arguments", "lines", "terminal"}
+SHARED = {"__init__", "main", "arguments", "lines", "mistakes", "terminal"}
 HEAVY = (
     "torch",
     "matplotlib",
@@ -31,6 +34,34 @@ def test_importing_the_command_line_imports_nothing_heavy(tmp_path: Path) -> Non
     program = f"import sys, regard, regard.cli.main; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == "[]"
+
+
+def test_help_groups_the_commands(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    code, text, _ = command("--help")
+    assert code == 0
+    positions = [text.index(f"─ {panel} ─") for panel in main.PANELS]
+    assert positions == sorted(positions)
+    assert text.index(" Measure ") < text.index("bench  ") < text.index(" Exchange ")
+
+
+def all_commands(tree: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, subcommand in getattr(tree, "commands", {}).items():
+        yield from all_commands(subcommand, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(all_commands(main.command_tree())), ids=" ".join)
+def test_every_command_has_help_with_an_example_and_plain_flags(
+    command: Command, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    code, text, _ = command(*path, "-h")
+    assert code == 0
+    assert text == command(*path, "--help").out
+    assert "<bool>" not in text
+    assert "]...]..." not in text
+    assert path == () or "Example" in text
 
 
 def test_the_manual_page_has_every_command_in_order(command: Command) -> None:

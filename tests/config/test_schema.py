@@ -53,9 +53,9 @@ WRONG_ASSIGNMENTS = [
         "task=difusion",
         "task: \"difusion\" is not a choice; did you mean 'diffusion'? allowed: kernel-regression, translation, masked-lm, classification, tagging, question-answering, encoder, language-modeling, image-classification, diffusion",
     ),
-    ("train.steps", "'train.steps' is not of the form key=value, such as train.steps=500"),
-    ("=5", "'=5' is not of the form key=value, such as train.steps=500"),
-    ("train..steps=5", "'train..steps=5' is not of the form key=value, such as train.steps=500"),
+    ("train.steps", "'train.steps': settings are written KEY=VALUE, such as train.steps=500"),
+    ("=5", "'=5': settings are written KEY=VALUE, such as train.steps=500"),
+    ("train..steps=5", "'train..steps=5': settings are written KEY=VALUE, such as train.steps=500"),
     ("train.steps.more=5", "train.steps.more: train.steps is a value, not a table"),
 ]
 

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
 from blocks import FENCE, pages
 from support.page_run import ROOT
 
-from regard.cli.main import cli
+from regard.cli.main import command_tree
 from regard.config.recipes import shipped_recipes
 from regard.config.schema import parse_assignments
 from regard.tasks.registry import load_recipe
 
-COMMANDS = typer.main.get_command(cli)
+COMMANDS = command_tree()
 REQUIRED = {
     "translation": ["data.source=a", "data.target=b"],
     **{

@@ -11,7 +11,7 @@ from support.small_diffusion import SIDE, SMALL, toys, write_toys
 from support.small_images import idx
 
 import regard
-from regard.cli.bench import bench
+from regard.cli.bench import paint as bench_paint
 from regard.cli.look import look
 from regard.cli.paint import paint
 from regard.config.schema import parse_assignments
@@ -150,13 +150,9 @@ def test_the_profile_measures_the_time_of_each_part(run) -> None:
     assert "the text, full size: 83%" in measured.as_text()
 
 
-def test_the_profile_command_prints_and_needs_one_run(
-    run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_profile_command_prints_and_writes(run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "profile.json"
-    bench(["paint", str(run.folder)], output=out, quick=True, as_json=True)
+    bench_paint(run.folder, output=out, quick=True, as_json=True)
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(out.read_text("utf-8"))
     assert 0 < printed["attention"] < 1
-    with pytest.raises(RegardError, match="the run is missing; usage: regard bench paint RUN"):
-        bench(["paint"])

@@ -69,7 +69,7 @@ def test_classify_and_evaluate_commands(
     measured = json.loads(capsys.readouterr().out)
     assert measured["examples"] == 300
     assert measured["scores"]["accuracy"] > 0.9
-    with pytest.raises(RegardError, match="give their files"):
+    with pytest.raises(RegardError, match="give image files"):
         classify(run.folder)
     with pytest.raises(RegardError, match="holds a model for image-classification, not one that tags words"):
         tag(run.folder)

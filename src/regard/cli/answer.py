@@ -20,7 +20,7 @@ def answer(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="Files with question, tab, paragraph per line (default: standard input).",
         ),
     ] = None,

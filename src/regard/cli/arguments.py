@@ -1,24 +1,11 @@
 """Arguments and options that several commands share."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, check_range
-
-
-def within(option: str, maximum: int, minimum: int = 1) -> Callable[[int | None], int | None]:
-    """A callback that raises RegardError when an option's value is out of range."""
-
-    def check(value: int | None) -> int | None:
-        if value is not None:
-            check_range(option, value, minimum, maximum)
-        return value
-
-    return check
-
+from regard.limits import MAX_BATCH_SIZE, MAX_BEAM
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by `regard train`.")]
 Exported = Annotated[
@@ -29,14 +16,13 @@ Source = Annotated[Path | None, typer.Option(help="Source sentences (default: th
 Target = Annotated[Path | None, typer.Option(help="References, line by line.")]
 Beam = Annotated[
     int | None,
-    typer.Option(
-        callback=within("--beam", MAX_BEAM), help=f"Beam size, 1 to {MAX_BEAM}.", show_default="the recipe's"
-    ),
+    typer.Option(min=1, max=MAX_BEAM, help=f"Beam size, 1 to {MAX_BEAM}.", show_default="the recipe's"),
 ]
 BatchSize = Annotated[
     int | None,
     typer.Option(
-        callback=within("--batch-size", MAX_BATCH_SIZE),
+        min=1,
+        max=MAX_BATCH_SIZE,
         help=f"Sentences per batch, 1 to {MAX_BATCH_SIZE:,}.",
         show_default="the recipe's",
     ),
@@ -53,7 +39,7 @@ Merge = Annotated[
 ]
 Files = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[FILE]...", help="Files, one text per line (default: standard input)."),
+    typer.Argument(metavar="FILE", help="Files, one text per line (default: standard input)."),
 ]
 Output = Annotated[Path | None, typer.Option("-o", "--output", help="Output file (default: standard output).")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]

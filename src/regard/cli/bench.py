@@ -1,7 +1,6 @@
 """`regard bench`: the speed of a run on this machine, as a table or JSON."""
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,117 +8,75 @@ from typing import Annotated, Any
 import typer
 
 from regard import storage
-from regard.cli.arguments import AsJson
+from regard.cli.arguments import AsJson, Run
 from regard.errors import RegardError
 
+app = typer.Typer(
+    name="bench",
+    help="Measure the speed of a run on this machine: decoding, token reduction, diffusion sampling.",
+    epilog="Example: regard bench speed runs/multi30k --source test.en",
+    no_args_is_help=True,
+)
 
-def bench(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[reduction|paint] RUN",
-            help="`RUN` measures decoding speed; `reduction RUN`, the break-even point of token reduction; "
-            "`paint RUN`, the time profile of diffusion sampling.",
-        ),
-    ],
-    source: Annotated[Path | None, typer.Option(help="File with one sentence per line, to translate.")] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="For `reduction`: data to measure on (default: the run's own)."),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer rounds and levels.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="JSON file; for `reduction` the picture (default: reduction.png).",
-        ),
-    ] = None,
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer rounds and levels.")]
+JsonFile = Annotated[Path | None, typer.Option("-o", "--output", help="Output file for the JSON.")]
+
+
+@app.command(epilog="Example: regard bench speed runs/multi30k --source test.en --json")
+def speed(
+    run: Run,
+    source: Annotated[Path, typer.Option(help="File with one sentence per line, to translate.")],
+    quick: Quick = False,
+    output: JsonFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the speed of a run on this machine: decoding, token reduction, diffusion sampling.
+    """Decoding speed of a translation run: sentences per second by batch size and beam size.
 
-    `RUN --source FILE` measures sentences per second by batch size and beam size. `reduction RUN` measures a
-    classifier of texts or images at several levels of token reduction: accuracy, speed, operations, memory, and
-    the input length from which reduction is faster. `paint RUN` measures the time of each part of a diffusion
-    model, and the speed-up by token merging. Comparisons with other toolkits: benchmarks/ in the source.
-
-    Examples:
-
-    regard bench runs/multi30k --source test.en --json
-
-    regard bench reduction runs/vit -o reduction.png
-
-    regard bench paint runs/paint
+    Takes some minutes; --quick is shorter.
     """
-    if names[0] == "reduction":
-        check_unused("source", source)
-        bench_reduction(names[1:], data, output, quick, as_json)
-        return
-    check_unused("data", data)
-    if names[0] == "paint":
-        check_unused("source", source)
-        bench_painting(names[1:], output, quick, as_json)
-        return
-    bench_decoding(names, source, output, quick, as_json)
-
-
-def bench_decoding(
-    names: list[str], source: Path | None, output: Path | None, quick: bool, as_json: bool
-) -> None:
-    """Decoding speed of a translation run."""
     from regard.tasks.translation.speed import decoding_speed
 
-    run = only_run(names, "RUN --source FILE")
-    if source is None:
-        raise RegardError("decoding speed is measured on a file of sentences: use --source")
     if not source.is_file():
         raise RegardError(f"{source}: there is no such file")
-    speed = decoding_speed(run, source, quick=quick)
-    write(asdict(speed), speed.as_text(), output, as_json)
+    result = decoding_speed(run, source, quick=quick)
+    write(asdict(result), result.as_text(), output, as_json)
 
 
-def bench_reduction(
-    names: list[str], data: Path | None, output: Path | None, quick: bool, as_json: bool
+@app.command(epilog="Example: regard bench reduction runs/vit -o reduction.png")
+def reduction(
+    run: Run,
+    data: Annotated[Path | None, typer.Option(help="Data to measure on (default: the run's own).")] = None,
+    quick: Quick = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Output picture, .png or .svg.")] = Path(
+        "reduction.png"
+    ),
+    as_json: AsJson = False,
 ) -> None:
-    """Break-even point of token reduction, as a picture and a table."""
+    """Token reduction of a classifier, at several levels: accuracy, speed, operations and memory.
+
+    Also the input length from which reduction is faster. Takes some minutes; --quick is shorter.
+    """
+    from regard.cli.terminal import log
     from regard.tasks.reduction_benchmark import measure_reduction
     from regard.viz.charts import draw_reduction
     from regard.viz.figure import save_as
 
-    run = only_run(names, "reduction RUN")
-    picture = output or Path("reduction.png")
-    if picture.suffix not in (".png", ".svg"):
-        raise RegardError(f"{picture}: the picture is written as .png or .svg")
-    result = measure_reduction(run, data, quick=quick, log=lambda line: print(line, file=sys.stderr))
+    if output.suffix not in (".png", ".svg"):
+        raise RegardError(f"{output}: the picture is written as .png or .svg")
+    result = measure_reduction(run, data, quick=quick, log=log)
     write(result.as_json(), result.as_text(), None, as_json)
-    save_as(draw_reduction(result.as_json()), picture)
-    print(f"picture: {picture}", file=sys.stderr)
+    save_as(draw_reduction(result.as_json()), output)
+    log(f"picture: {output}")
 
 
-def bench_painting(names: list[str], output: Path | None, quick: bool, as_json: bool) -> None:
-    """Time profile of a diffusion run, and the speed-up by token merging."""
+@app.command(epilog="Example: regard bench paint runs/paint --quick")
+def paint(run: Run, quick: Quick = False, output: JsonFile = None, as_json: AsJson = False) -> None:
+    """Time of each part of a diffusion model, and the speed-up by token merging."""
     from regard.tasks.diffusion.model import ImageGenerator
     from regard.tasks.diffusion.profile import profile
 
-    result = profile(ImageGenerator.load(only_run(names, "paint RUN")), rounds=3 if quick else 7)
+    result = profile(ImageGenerator.load(run), rounds=3 if quick else 7)
     write({**asdict(result), "attention": result.attention}, result.as_text(), output, as_json)
-
-
-def check_unused(name: str, value: Path | None) -> None:
-    """Refuse an option that would have no effect."""
-    if value is not None:
-        subject = "token reduction" if name == "data" else "translation runs"
-        raise RegardError(f"--{name} is only for benchmarks of {subject}")
-
-
-def only_run(names: list[str], usage: str) -> Path:
-    if not names:
-        raise RegardError(f"the run is missing; usage: regard bench {usage}")
-    if len(names) > 1:
-        raise RegardError(f"expected one run, got {len(names)}: {', '.join(names)}")
-    return Path(names[0])
 
 
 def write(result: dict[str, Any], text: str, output: Path | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from regard.cli.arguments import AsJson
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check this machine and this installation; the exit code is 1 if a check fails.
+    """Check this machine and this installation, in about a minute; the exit code is 1 if a check fails.
 
     Example:  regard doctor --json
     """

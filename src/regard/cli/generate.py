@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from regard.cli.arguments import JsonLines, Output, Run, within
+from regard.cli.arguments import JsonLines, Output, Run
 from regard.cli.lines import open_output, standard_input
 from regard.errors import RegardError, memory_hint
 from regard.limits import MAX_BATCH_SIZE, MAX_BEAM, MAX_SAMPLES, MAX_TOKENS
@@ -26,13 +26,11 @@ def generate(
     run: Run,
     prompts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PROMPT]...", help="Prompts (default: lines of standard input)."),
+        typer.Argument(metavar="PROMPT", help="Prompts (default: lines of standard input)."),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="File with one prompt per line.")] = None,
     output: Output = None,
-    tokens: Annotated[
-        int, typer.Option(callback=within("--tokens", MAX_TOKENS), help="Maximum number of new tokens.")
-    ] = 200,
+    tokens: Annotated[int, typer.Option(min=1, max=MAX_TOKENS, help="Maximum number of new tokens.")] = 200,
     temperature: Annotated[
         float | None,
         typer.Option(min=0.01, help="Sampling temperature; above 1 is more random.", show_default="1"),
@@ -44,9 +42,7 @@ def generate(
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.", show_default="1")] = None,
     samples: Annotated[
         int,
-        typer.Option(
-            callback=within("--samples", MAX_SAMPLES), help="Texts per prompt, with consecutive seeds."
-        ),
+        typer.Option(min=1, max=MAX_SAMPLES, help="Texts per prompt, with consecutive seeds."),
     ] = 1,
     repetition_penalty: Annotated[
         float, typer.Option(help="Above 1, tokens of the text so far are less likely.")
@@ -54,13 +50,14 @@ def generate(
     beam: Annotated[
         int | None,
         typer.Option(
-            callback=within("--beam", MAX_BEAM),
+            min=1,
+            max=MAX_BEAM,
             help="Beam search with this beam size instead of sampling; 1 is greedy.",
         ),
     ] = None,
     batch_size: Annotated[
         int,
-        typer.Option(callback=within("--batch-size", MAX_BATCH_SIZE), help="Prompts per batch."),
+        typer.Option(min=1, max=MAX_BATCH_SIZE, help="Prompts per batch."),
     ] = 32,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; repeat for more.")] = None,
     as_json: JsonLines = False,

@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Callable
 from importlib.abc import MetaPathFinder
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,7 @@ from regard.cli import (
     look,
     man,
     paint,
+    recipes,
     remember,
     report,
     serve,
@@ -37,47 +38,74 @@ from regard.cli import (
     train,
     translate,
 )
+from regard.cli.mistakes import UsageError, usage_message
 from regard.errors import RegardError, is_out_of_memory
 from regard.mkl import enable_reproducible_mkl
 
+PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Train": {
+        "recipes": recipes.recipes,
+        "train": train.train,
+        "remember": remember.remember,
+        "data": data.app,
+    },
+    "Use": {
+        "translate": translate.translate,
+        "generate": generate.generate,
+        "classify": classify.classify,
+        "tag": tag.tag,
+        "answer": answer.answer,
+        "embed": embed.embed,
+        "paint": paint.paint,
+        "serve": serve.serve,
+    },
+    "Inspect": {"look": look.look, "report": report.report},
+    "Measure": {
+        "evaluate": evaluate.evaluate,
+        "compare": compare.compare,
+        "bench": bench.app,
+        "doctor": doctor.doctor,
+    },
+    "Exchange": {"export": export.export, "import": import_folder.import_folder},
+    "Learn": {"show": show.app, "man": man.man},
+}
+"""The commands in the order of `regard --help`, by the heading they stand under."""
+COMMANDS = {name: command for commands in PANELS.values() for name, command in commands.items()}
+
+
+def command_tree() -> Any:
+    """All commands, as Typer's parser of the command line."""
+    tree: Any = typer.main.get_command(cli)
+    tree.commands = {name: tree.commands[name] for name in COMMANDS}  # Typer puts groups after commands
+    hide_flag_types(tree)
+    return tree
+
+
+def hide_flag_types(command: Any) -> None:
+    """Leave out `<bool>` after options that take no value, in the help of a command and its subcommands."""
+    for parameter in command.get_params(typer.Context(command, **command.context_settings)):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for subcommand in getattr(command, "commands", {}).values():
+        subcommand.context_settings.setdefault("help_option_names", HELP_OPTIONS)
+        hide_flag_types(subcommand)
+
+
+HELP_OPTIONS = ["-h", "--help"]
 cli = typer.Typer(
     name="regard",
     help="Train, run and inspect attention models on your own machine.",
+    epilog="Begin with: regard recipes",
     no_args_is_help=True,
-    add_completion=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_OPTIONS},
 )
-COMMANDS: dict[str, Callable[..., None] | typer.Typer] = {
-    "train": train.train,
-    "remember": remember.remember,
-    "translate": translate.translate,
-    "generate": generate.generate,
-    "classify": classify.classify,
-    "tag": tag.tag,
-    "answer": answer.answer,
-    "embed": embed.embed,
-    "paint": paint.paint,
-    "look": look.look,
-    "serve": serve.serve,
-    "evaluate": evaluate.evaluate,
-    "compare": compare.compare,
-    "report": report.report,
-    "doctor": doctor.doctor,
-    "bench": bench.bench,
-    "export": export.export,
-    "import": import_folder.import_folder,
-    "man": man.man,
-    "show": show.app,
-    "data": data.app,
-}
-"""Commands, then groups of commands: the order of `regard --help`."""
-
-for name, command in COMMANDS.items():
-    if isinstance(command, typer.Typer):
-        cli.add_typer(command, name=name)
-    else:
-        cli.command(name)(command)
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            cli.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            cli.command(name, rich_help_panel=panel)(command)
 
 
 def main() -> None:
@@ -89,7 +117,12 @@ def main() -> None:
     try:
         if address_space() < PYTORCH_NEEDS:
             sys.meta_path.insert(0, NoPyTorch())
-        cli()
+        tree = command_tree()
+        sys.exit(tree.main(prog_name="regard", standalone_mode=False) or 0)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed
+            sys.exit(2)
+        fail(usage_message(error, tree, sys.argv[1:]), 2)
     except RegardError as error:
         fail(str(error), error.code)
     except KeyboardInterrupt:

@@ -21,9 +21,9 @@ def man() -> None:
 
     regard man > ~/.local/share/man/man1/regard.1
     """
-    from regard.cli.main import cli
+    from regard.cli.main import command_tree
 
-    print(manual_page(list(entries(typer.main.get_command(cli)))), end="")
+    print(manual_page(list(entries(command_tree()))), end="")
 
 
 @dataclass(frozen=True)

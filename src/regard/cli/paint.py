@@ -14,9 +14,7 @@ SUFFIXES = (".png", ".svg")
 
 def paint(
     run: Run,
-    prompts: Annotated[
-        list[str], typer.Argument(metavar="PROMPT...", help="Prompts; each is a row of the grid.")
-    ],
+    prompts: Annotated[list[str], typer.Argument(metavar="PROMPT", help="Prompts; each is a row of the grid.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Output image grid, .png or .svg.")] = Path(
         "painted.png"
     ),

@@ -16,6 +16,8 @@ def report(
 ) -> None:
     """Write a report of a training run: curves, samples, BLEU by length, attention, recipe, environment.
 
+    A translation run translates its test sentences for it, which can take a minute.
+
     Example:  regard report runs/picturebook -o report.html
     """
     from regard.cli.terminal import Terminal, plain_warnings

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.arguments import within
 from regard.errors import RegardError
 from regard.limits import MAX_BATCH_SIZE
 
@@ -43,7 +42,7 @@ def serve(
     queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait per model.")] = 512,
     batch: Annotated[
         int,
-        typer.Option(callback=within("--batch", MAX_BATCH_SIZE), help="Maximum sentences per batch."),
+        typer.Option(min=1, max=MAX_BATCH_SIZE, help="Maximum sentences per batch."),
     ] = 64,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds until a request times out.")] = 30.0,
     header_timeout: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.arguments import BatchSize, Beam, EnsembleRuns, Exported, JsonLines, Output, within
+from regard.cli.arguments import BatchSize, Beam, EnsembleRuns, Exported, JsonLines, Output
 from regard.cli.lines import open_output, standard_input
 from regard.errors import RegardError, memory_hint
 from regard.limits import MAX_NBEST
@@ -21,14 +21,15 @@ def translate(
     run: Exported,
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="Files with one sentence per line (default: standard input)."),
+        typer.Argument(metavar="FILE", help="Files with one sentence per line (default: standard input)."),
     ] = None,
     output: Output = None,
     beam: Beam = None,
     nbest: Annotated[
         int,
         typer.Option(
-            callback=within("--nbest", MAX_NBEST),
+            min=1,
+            max=MAX_NBEST,
             help="Translations per line; more than 1: rank, score and text. The beam size is at least N.",
         ),
     ] = 1,

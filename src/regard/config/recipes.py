@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def shipped_recipes() -> list[str]:
     return sorted(
         entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
     )
+
+
+def comments(name: str) -> list[str]:
+    """The comment at the top of a recipe: its first line says what it is. Empty without one."""
+    shipped = resources.files("regard") / "recipes" / f"{name}.toml"
+    text = (shipped if name in shipped_recipes() else Path(name)).read_text("utf-8")
+    return [line.removeprefix("#").removeprefix(" ") for line in takewhile(is_comment, text.splitlines())]
+
+
+def is_comment(line: str) -> bool:
+    return line.startswith("#")
 
 
 def read_table(name: str) -> dict[str, Any]:
@@ -86,9 +98,8 @@ def resolve_parent(extends: Any, child: str) -> str:
 
 
 def unknown_recipe(name: str) -> RecipeError:
-    return RecipeError(
-        f"there is no recipe {name!r}; {suggest(name, shipped_recipes())}, or the path of a .toml file"
-    )
+    allowed = suggest(name, shipped_recipes(), "regard recipes")
+    return RecipeError(f"there is no recipe {name!r}; {allowed}, or the path of a .toml file")
 
 
 def recipe_id(name: str) -> str | Path:

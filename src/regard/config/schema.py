@@ -5,15 +5,17 @@ The dataclass is the schema: types, `Literal` choices, `Annotated[int, Range(...
 """
 
 import dataclasses
+import difflib
 import math
 import os
 import tomllib
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from regard.errors import RecipeError, nearest
+from regard.limits import number_text
 
 T = TypeVar("T")
 
@@ -36,8 +38,12 @@ class Range:
         )
 
     def __str__(self) -> str:
+        if self.at_least is not None and self.at_most is not None:
+            return f"from {number_text(self.at_least)} to {number_text(self.at_most)}"
         bounds = {"at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
-        return " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+        return " and ".join(
+            f"{word} {number_text(bound)}" for word, bound in bounds.items() if bound is not None
+        )
 
 
 Count = Annotated[int, Range(at_least=1)]
@@ -87,7 +93,7 @@ def build(cls: type[T], table: Mapping[str, Any], path: str = "") -> T:
     fields = {field.name: field for field in dataclasses.fields(cast(Any, cls)) if field.init}
     for key in table:
         if key not in fields:
-            raise RecipeError(f"{join_keys(path, key)}: there is no such key; {suggest(key, fields)}")
+            raise RecipeError(f"{join_keys(path, key)}: there is no such key; {suggest_key(key, cls)}")
     values = {}
     for name, field in fields.items():
         if name in table:
@@ -201,7 +207,10 @@ def describe(hint: Any) -> str:
     origin = get_origin(hint)
     if origin is Annotated:
         inner, *bounds = get_args(hint)
-        return ", ".join([describe(inner), *(str(bound) for bound in bounds if isinstance(bound, Range))])
+        ranges = [str(bound) for bound in bounds if isinstance(bound, Range)]
+        return describe(inner) + "".join(
+            f" {text}" if text.startswith("from") else f", {text}" for text in filter(None, ranges)
+        )
     if origin is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if origin in (Union, types.UnionType):
@@ -224,12 +233,133 @@ def format_value(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def suggest(wrong: str, allowed: Iterable[str]) -> str:
-    """The end of an error message: the allowed names, and `did you mean ...?` if one of them is similar."""
+def suggest(wrong: str, allowed: Iterable[str], command: str = "", meant: Sequence[str] = ()) -> str:
+    """What is allowed, after 'did you mean ...?' if something is near.
+
+    Args:
+        wrong: What was written.
+        allowed: What may be written.
+        command: What lists all names, of which a long list then shows only the nearest.
+        meant: What was probably meant, if that is known better than by its spelling.
+    """
     names = list(allowed)
-    similar = nearest(wrong, names)
-    hint = f"did you mean {similar!r}? " if similar else ""
-    return f"{hint}allowed: {', '.join(names)}"
+    near = meant or [name for name in [nearest(wrong, names)] if name]
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    if not command or len(names) <= SHORT_LIST:
+        return f"{hint}allowed: {', '.join(names)}"
+    similar = difflib.get_close_matches(near[0] if near else wrong, names, n=SHOWN_OF_LONG_LIST, cutoff=0)
+    return f"{hint}allowed: {', '.join(similar)}, ... (all: {command})"
+
+
+def suggest_key(wrong: str, shape: type) -> str:
+    """As `suggest`, for a key that a table does not have."""
+    keys = [field.name for field in dataclasses.fields(cast(Any, shape)) if field.init]
+    meant = named_keys(wrong, shape)
+    if not meant and nearest(wrong, keys) is None:
+        meant = near_keys(wrong, shape)
+    return suggest(wrong, keys, "regard recipes NAME", meant)
+
+
+def named_keys(wrong: str, shape: type) -> list[str]:
+    """Keys of a table, or of the sections in it, that have this name or are called so in other toolkits."""
+    names = (wrong, *SYNONYMS.get(wrong.lower().replace("-", "_"), ()))
+    return [path for path in key_paths(shape) if path.rpartition(".")[2] in names and path != wrong][:3]
+
+
+def near_keys(wrong: str, shape: type) -> list[str]:
+    """The key of a section that is spelled similarly, or whose name in other toolkits is."""
+    paths = {path.rpartition(".")[2]: path for path in key_paths(shape)}
+    near = nearest(wrong, paths)
+    if near is None:
+        synonym = nearest(wrong.lower().replace("-", "_"), SYNONYMS)
+        return named_keys(synonym, shape) if synonym else []
+    return [paths[near]]
+
+
+def key_paths(shape: type) -> Iterator[str]:
+    """The keys of a table, with those of its sections: `task`, `train.steps`."""
+    hints = get_type_hints(shape)
+    for name in (field.name for field in dataclasses.fields(cast(Any, shape)) if field.init):
+        hint = hints[name]
+        sections = [cast(type, cls) for cls in (hint, *get_args(hint)) if dataclasses.is_dataclass(cls)]
+        yield from (
+            [name]
+            if not sections
+            else dict.fromkeys(f"{name}.{path}" for section in sections for path in key_paths(section))
+        )
+
+
+SHORT_LIST = 12
+"""Allowed names that an error message lists in full."""
+SHOWN_OF_LONG_LIST = 5
+
+SYNONYMS = {
+    "accumulate": ("grad_accum",),
+    "accumulate_grad_batches": ("grad_accum",),
+    "amp": ("precision",),
+    "average": ("averaging",),
+    "batch": ("batch_tokens", "batch_sentences"),
+    "batch_size": ("batch_tokens", "batch_sentences"),
+    "beam_size": ("beam",),
+    "betas": ("beta1", "beta2"),
+    "bf16": ("precision",),
+    "clip": ("clip_norm",),
+    "cuda": ("device",),
+    "decay": ("ema_decay",),
+    "dim": ("d_model",),
+    "ema": ("averaging",),
+    "embed_dim": ("d_model",),
+    "embedding_dim": ("d_model",),
+    "eps": ("epsilon",),
+    "eval_every": ("validate_every",),
+    "eval_steps": ("validate_every",),
+    "ffn_dim": ("d_ff",),
+    "fp16": ("precision",),
+    "grad_clip": ("clip_norm",),
+    "gradient_accumulation_steps": ("grad_accum",),
+    "hidden_size": ("d_model", "hidden"),
+    "intermediate_size": ("d_ff",),
+    "keep": ("keep_checkpoints",),
+    "keep_last": ("keep_checkpoints",),
+    "label_smoothing": ("smoothing",),
+    "language": ("source_language", "target_language"),
+    "layers": ("encoder_layers", "decoder_layers"),
+    "learning_rate": ("lr",),
+    "log_interval": ("log_every",),
+    "logging_steps": ("log_every",),
+    "lr_scheduler": ("schedule",),
+    "max_epochs": ("epochs",),
+    "max_grad_norm": ("clip_norm",),
+    "max_len": ("max_length",),
+    "max_seq_length": ("max_length",),
+    "max_steps": ("steps",),
+    "max_time": ("minutes",),
+    "max_updates": ("steps",),
+    "n_head": ("heads",),
+    "n_layer": ("layers", "encoder_layers", "decoder_layers"),
+    "num_beams": ("beam",),
+    "num_epochs": ("epochs",),
+    "num_heads": ("heads",),
+    "num_layers": ("layers", "encoder_layers", "decoder_layers"),
+    "num_train_epochs": ("epochs",),
+    "optim": ("optimizer",),
+    "optimiser": ("optimizer",),
+    "random_seed": ("seed",),
+    "rate": ("lr",),
+    "save_every": ("checkpoint_every",),
+    "save_steps": ("checkpoint_every",),
+    "scheduler": ("schedule",),
+    "src": ("source",),
+    "tgt": ("target",),
+    "time": ("minutes",),
+    "train_steps": ("steps",),
+    "updates": ("steps",),
+    "val_every": ("validate_every",),
+    "vocabulary_size": ("vocab_size",),
+    "warmup_steps": ("warmup",),
+    "wd": ("weight_decay",),
+}
+"""What other toolkits call a recipe's keys."""
 
 
 def join_keys(path: str, key: str) -> str:
@@ -243,7 +373,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
         path, equals, raw = assignment.partition("=")
         path = path.strip()
         if not equals or not all(path.split(".")):
-            raise RecipeError(f"{assignment!r} is not of the form key=value, such as train.steps=500")
+            raise RecipeError(f"{assignment!r}: settings are written KEY=VALUE, such as train.steps=500")
         overrides.pop(path, None)
         overrides[path] = CommandLineValue(raw, parse_value(raw.strip()))
     return overrides

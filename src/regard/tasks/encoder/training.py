@@ -234,10 +234,14 @@ def train(
 
 def split_path(data: FilesDataConfig, split: str) -> Path | None:
     """The file of a split; None where the recipe has none, which is an error for `train`."""
-    name = getattr(data, split)
+    name: str | None = getattr(data, split)
     if name is None and split == "train":
         raise RecipeError("data.train: this key is missing; it is the file with the training examples")
-    return None if name is None else Path(data.path or "") / name
+    if name is None:
+        return None
+    if data.path is None and not any(Path(written).exists() for written in (name, f"{name}.gz")):
+        raise RecipeError(f"data.{split}: no such file: {name}; data.path names its folder")
+    return Path(data.path or "") / name
 
 
 def read_splits(task: TextTask, data: FilesDataConfig) -> None:

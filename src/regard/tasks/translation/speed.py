@@ -29,7 +29,7 @@ class CaseSpeed:
 
 @dataclass(frozen=True)
 class DecodingSpeed:
-    """The result of `regard bench RUN --source FILE`."""
+    """The result of `regard bench speed RUN --source FILE`."""
 
     run: str
     sentences: int
