@@ -31,7 +31,21 @@ NAMES = {
     r"regard\.(app|jobs|exchange|evaluation|look|text|disk|attention|layers|models|native)": "the packages of today",
     r"regard\.(decoding\.(limits|writer|search|lean)|training\.(average|ahead|lesson|heads))": "constraints, generator, ...",
     r"server\.(house|gate|watch|waiting)|cli\.commands": "model_registry, access, request_log, cancellation",
+    r"regard\.(bench|arithmetic)": "tasks, mkl",
+    r"regard\.data\.(lines|store|stream|labelled|windows|documents|plaintext|pictures|prompts|curve|web)": "text_files, ...",
+    r"regard\.viz\.(payload|choice|measures|curves|heads|page|document|painting|images)": "attention_maps, ...",
+    r"regard\.server\.(application|access|batcher|messages|places|reader|writer|reading_\w+|writing_\w+)": "app, ...",
+    r"regard\.interop\.(bert|gpt2|marian|vit|by_transformers|folders|tokenizer_files|onnx_readers)": "huggingface_bert, ...",
+    r"regard\.tokenization\.(rules|joining|letters|merges|marked|spacy_words)": "word_rules, characters, ...",
+    r"regard\.training\.(loss|objective|denoising|ema|lion|muon|precision)": "objectives, optimizers, devices, ...",
+    r"regard\.tasks\.(exporting|export_check|formats|importing|engines|history|environment|shares)": "export, ...",
+    # classes
+    "Batcher|ServedReader|Hiding|RunningText|InFolders|Dice|MarkedTokenizer|LetterTokenizer": "BatchQueue, ...",
+    "BertReader|Attentive|Reduced|TextFolder|ReductionSubject|PaintBatch|PaintBatches": "TextEmbedder, ...",
+    "asked_to_stop|in_fours|looked_at|who_looks|told_texts|served_names": "stop_on_signals, accepted_hosts, ...",
     # recipe keys
+    r"tokenizer\.(normal|lower|over_all)|model\.(read|spread)|reduce\.near|embed\.normal": "normalization, ...",
+    r"train\.(average|decay|keep|clip|most_signal)": "averaging, ema_decay, keep_checkpoints, clip_norm, max_snr",
     r"model\.(longest|share)|data\.longest|embed\.longest": "max_length, tie_embeddings",
     r"train\.(rate|rate_by|accumulate|optimiser)": "lr, lr_by, grad_accum, optimizer",
     r"text\.(kind|min_count|joint|tokenized|over_all)": "tokenizer.kind, ...",
@@ -44,6 +58,8 @@ NAMES = {
 ALLOWED = {
     "tests/support/old_names.py",
     "benchmarks/before_and_after.py",  # runs checkouts that have the old names
+    "tests/config/test_synonyms.py",  # wrong keys and the ones that they are answered with
+    "tests/journeys/test_mistakes.py",
 }
 
 
