@@ -26,7 +26,7 @@ def test_the_table_has_one_row_per_recipe(command: Command) -> None:
     picturebook = next(row for row in rows if row.startswith("picturebook "))
     assert "Transformer on the bundled corpus" in picturebook
     assert "nothing: the corpus is in the package" in picturebook
-    assert picturebook.endswith("4 minutes")
+    assert picturebook.endswith("2,500 steps")
     assert "regard train NAME" in last
 
 
@@ -74,8 +74,8 @@ def test_the_keys_of_a_recipe_with_values_and_what_is_allowed(command: Command) 
     lines = command("recipes", "picturebook").out.splitlines()
     assert lines[0].startswith("# Transformer on the bundled corpus")
     rows = {line.split()[0]: " ".join(line.split()[2:]) for line in lines if not line.startswith("#")}
-    assert rows["train.minutes"] == "4.0 # a number, above 0"
-    assert rows["train.steps"] == "not set # a whole number, at least 1"
+    assert rows["train.minutes"] == "not set # a number, above 0"
+    assert rows["train.steps"] == "2500 # a whole number, at least 1"
     assert rows["model.kind"] == '"transformer" # one of transformer, rnn, convs2s'
     assert rows["decode.beam"].endswith("# a whole number from 1 to 256")
     assert not any("SIZES" in key for key in rows)
