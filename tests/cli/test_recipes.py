@@ -26,7 +26,7 @@ def test_the_table_has_one_row_per_recipe(command: Command) -> None:
     picturebook = next(row for row in rows if row.startswith("picturebook "))
     assert "Transformer on the bundled corpus" in picturebook
     assert "nothing: the corpus is in the package" in picturebook
-    assert picturebook.endswith("2,500 steps")
+    assert picturebook.endswith("2500 steps")
     assert "regard train NAME" in last
 
 
