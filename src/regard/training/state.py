@@ -69,6 +69,8 @@ class Progress:
     epoch: int
     loss: float
     lr: float
+    gradient_norm: float | None
+    """Of the last update, before clipping; None if no update was made."""
     tokens_per_second: float
     minutes: float
     done: float
@@ -91,11 +93,13 @@ class ReportWindow:
     def __init__(self, loss: float = 0.0, num_targets: int = 0) -> None:
         self.loss = torch.tensor(loss)
         self.num_targets = num_targets
+        self.gradient_norm: Tensor | None = None
         self.timed_tokens = 0
         """Tokens since `since`; those before an interruption are not included."""
         self.since = time.perf_counter()
 
-    def add(self, loss: Tensor, num_targets: int, tokens: int) -> None:
+    def add(self, loss: Tensor, gradient_norm: Tensor, num_targets: int, tokens: int) -> None:
+        self.gradient_norm = gradient_norm
         self.loss = self.loss.to(loss.device) + loss
         self.num_targets += num_targets
         self.timed_tokens += tokens
@@ -108,6 +112,7 @@ class ReportWindow:
             epoch=training.cursor.epoch + 1,
             loss=float(self.loss) / max(1, self.num_targets),
             lr=lr,
+            gradient_norm=None if self.gradient_norm is None else float(self.gradient_norm),
             tokens_per_second=speed,
             minutes=training.seconds / 60,
             done=min(1.0, training.done()),

@@ -16,7 +16,7 @@ from regard.metrics import Quality, score_translations
 from regard.nn.build import build
 from regard.storage import cache_folder
 from regard.tasks import training
-from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
+from regard.tasks.metrics_log import MetricsLogger, ProgressListener, Sample, read_metrics
 from regard.tasks.model_card import translation_card
 from regard.tasks.results import Summary
 from regard.tasks.run_folder import RunFolder
@@ -29,7 +29,8 @@ from regard.training.state import Scores, Training
 from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
-SAMPLES = 3
+SAMPLES = 4
+"""Sentences whose translations are logged at each validation."""
 DIGEST_BYTES = 32
 
 
@@ -131,14 +132,15 @@ class Validation:
         self, recipe: TranslationRecipe, vocabulary: Vocabulary, pairs: Sequence[Pair], logger: MetricsLogger
     ) -> None:
         self.recipe, self.vocabulary, self.pairs, self.logger = recipe, vocabulary, pairs, logger
+        translated = min(len(pairs), recipe.train.validate_sentences)
+        samples = min(SAMPLES, translated)
+        self.sample_numbers = [index * translated // samples for index in range(samples)]
 
     def __call__(self, model: nn.Module, step: int) -> Scores:
         loss = mean_loss(self.recipe, model, self.vocabulary, self.pairs)
         pairs = self.pairs[: self.recipe.train.validate_sentences]
         quality, translations = translate_and_score(self.recipe, model, self.vocabulary, pairs, beam=1)
-        first = step * SAMPLES  # other sentences at each validation
-        numbers = [(first + offset) % len(pairs) for offset in range(min(SAMPLES, len(pairs)))]
-        self.logger.samples = [(pairs[number][0], translations[number]) for number in numbers]
+        self.logger.samples = [Sample(*pairs[number], translations[number]) for number in self.sample_numbers]
         return {"loss": loss, "bleu": quality.bleu, "chrf": quality.chrf}
 
 
