@@ -164,7 +164,7 @@ def training_facts(rows: list[Row]) -> Iterator[tuple[str, str, str]]:
     for row in rows:
         if row["kind"] == "start":
             machine = row["environment"]
-            notes = [f"{machine.get('threads', '?')} threads", f"GPU: {machine.get('GPU', '?')}"]
+            notes = [f"threads: {machine.get('threads', '?')}", f"GPU: {machine.get('GPU', '?')}"]
             yield "trained on", str(machine.get("machine", "?")), ", ".join(notes)
             return
 

@@ -124,7 +124,7 @@ def line_chart(
 
 
 def x_text(x: float, names: Sequence[str]) -> str:
-    return names[round(x)].replace("\n", " ") if names else f"{x:.4g}"
+    return names[round(x)].replace("\n", " ") if names else f"{round(x, 2):g}"
 
 
 def draw_y_axis(plane: Plane, ticks: Sequence[float], labels: Sequence[str]) -> Iterator[str]:
