@@ -128,10 +128,12 @@ def draw(results: list[BudgetResult], into: Path) -> None:
         )
     axes.plot([], [], "o", color=GREY, label="test, beam search, with kNN memory")
     axes.set_ylim(top=max(result.bleu for result in results) + 6)
-    axes.set_xlim(right=1.12 * max(result.minutes for result in results))
+    axes.set_xlim(right=1.16 * max(result.minutes for result in results))
     axes.grid(True)
     label(axes, "BLEU on Multi30k by training time", "minutes", "BLEU")
-    axes.legend(fontsize=8, frameon=False, handlelength=3, loc="lower right")
+    axes.legend(
+        fontsize=8.5, frameon=False, handlelength=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=1
+    )
     save_as(figure, into)
 
 

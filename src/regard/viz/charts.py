@@ -161,10 +161,10 @@ def add_inset(axes: Axes, levels: Sequence[Mapping[str, Any]]) -> None:
     """Enlarge the region near the first level's score, where others lie so close that they look equal."""
     score = levels[0]["score"]
     spread = max(abs(level["score"] - score) for level in levels)
-    near = [level for level in levels if abs(level["score"] - score) < 0.1 * spread]
+    near = [level for level in levels if abs(level["score"] - score) < 0.02 * spread]
     if len(near) < 3:
         return
-    inset = axes.inset_axes((0.1, 0.12, 0.42, 0.42))
+    inset = axes.inset_axes((0.06, 0.12, 0.4, 0.4))
     for line in axes.get_lines():
         style = {
             name: getattr(line, f"get_{name}")() for name in ("color", "marker", "markersize", "linestyle")
@@ -174,6 +174,8 @@ def add_inset(axes: Axes, levels: Sequence[Mapping[str, Any]]) -> None:
         values = [level[key] for level in near]
         margin = 0.15 * (max(values) - min(values)) or 0.01
         limits(min(values) - margin, max(values) + margin)
+    inset.yaxis.tick_right()
+    inset.locator_params(nbins=4)
     inset.tick_params(labelsize=7)
     axes.indicate_inset_zoom(inset, edgecolor=GREY)
 

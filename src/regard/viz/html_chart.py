@@ -161,7 +161,7 @@ def draw_series(plane: Plane, line: Series) -> str:
 
 
 def legend_entry(line: Series) -> str:
-    """A sample of the line, its name, and room for the value at the pointer."""
+    """A sample of the line, its name, and its value at the pointer."""
     outline = MARKERS[line.number % len(MARKERS)]
     marker = f'<path transform="translate(13 5)" d="{outline}"/>' if line.markers else ""
     return (
@@ -225,8 +225,8 @@ def heat_map(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str], l
     height = top + CELL_HEIGHT * len(rows) + 4
     parts = []
     for column, name in enumerate(column_names):
-        place = f"translate({left + cell * (column + 0.45):.1f} {top - 6:.1f}) rotate(-48)"
-        parts.append(f'<text transform="{place}">{escape(name)}</text>')
+        transform = f"translate({left + cell * (column + 0.45):.1f} {top - 6:.1f}) rotate(-48)"
+        parts.append(f'<text transform="{transform}">{escape(name)}</text>')
     for row, name in enumerate(row_names):
         y = top + CELL_HEIGHT * row
         parts.append(f'<text x="{left - 8:.1f}" y="{y + 17.5:.1f}" text-anchor="end">{escape(name)}</text>')

@@ -55,7 +55,7 @@ class HtmlReport:
         )
 
     def charts(self, charts: Iterable[str]) -> None:
-        """Charts of `regard.viz.html_chart`, side by side where there is room."""
+        """Charts of `regard.viz.html_chart`, in as many columns as fit."""
         self.parts.append(f'<div class="charts">{"".join(charts)}</div>')
         self.has_charts = True
 
