@@ -59,7 +59,7 @@ class MetricsLogger:
     def __init__(self, folder: Path, listener: ProgressListener, train: TrainConfig, step: int = 0) -> None:
         self.path, self.listener, self.train = folder / "metrics.jsonl", listener, train
         self.samples: list[Sample] = []
-        """A few validation sentences, the same at each validation, which sets them."""
+        """A few validation sentences, first those that are the same at each validation, which sets them."""
         self.board = open_tensorboard(folder / "tensorboard") if train.tensorboard else None
         start = {"kind": "start", "step": 0, "environment": environment()}
         if self.path.exists():

@@ -200,7 +200,7 @@ def curve(name: str, rows: Iterable[Row], key: str, number: int) -> Series:
 
 
 def add_samples(page: HtmlReport, rows: list[Row]) -> None:
-    """The sentences of the last validation, each with its translations over time."""
+    """The sentences of every validation, or else of the last one, each with its translations over time."""
     validations = [row for row in rows if row["kind"] == "valid" and row.get("samples")]
     if not validations:
         return
@@ -208,13 +208,18 @@ def add_samples(page: HtmlReport, rows: list[Row]) -> None:
         "Validation sentences, translated greedily. Words that differ from the translation before are marked."
     )
     page.section("Samples over time", hint)
+    shown = evenly_spaced_rows(validations, MAX_SAMPLES)
+    sources = [{sample["source"] for sample in row["samples"]} for row in shown]
+    common = set.intersection(*sources) or sources[-1]
     for sample in validations[-1]["samples"]:
+        if sample["source"] not in common:
+            continue
         lines: list[tuple[str, str]] = [("source", sample["source"])]
         if "reference" in sample:
             lines.append(("reference", sample["reference"]))
         translations = [
             (row["step"], other["translation"])
-            for row in evenly_spaced_rows(validations, MAX_SAMPLES)
+            for row in shown
             for other in row["samples"]
             if other["source"] == sample["source"]
         ]

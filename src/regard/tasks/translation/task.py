@@ -29,8 +29,8 @@ from regard.training.state import Scores, Training
 from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
-SAMPLES = 4
-"""Sentences whose translations are logged at each validation."""
+SAMPLES, OTHER_SAMPLES = 4, 3
+"""Sentences whose translations are logged: the same ones at each validation, and others."""
 DIGEST_BYTES = 32
 
 
@@ -140,7 +140,10 @@ class Validation:
         loss = mean_loss(self.recipe, model, self.vocabulary, self.pairs)
         pairs = self.pairs[: self.recipe.train.validate_sentences]
         quality, translations = translate_and_score(self.recipe, model, self.vocabulary, pairs, beam=1)
-        self.logger.samples = [Sample(*pairs[number], translations[number]) for number in self.sample_numbers]
+        # the server's examples and the check of an export use the others too
+        others = [(step * OTHER_SAMPLES + offset) % len(pairs) for offset in range(OTHER_SAMPLES)]
+        numbers = dict.fromkeys([*self.sample_numbers, *others])
+        self.logger.samples = [Sample(*pairs[number], translations[number]) for number in numbers]
         return {"loss": loss, "bleu": quality.bleu, "chrf": quality.chrf}
 
 
