@@ -97,14 +97,14 @@ class ReportWindow:
         self.loss = torch.tensor(loss)
         self.num_targets = num_targets
         self.gradient_norm: Tensor | None = None
+        """Of the last update."""
         self.timed_tokens = 0
         """Tokens since `since`; those before an interruption are not included."""
         self.since = time.perf_counter()
         self.last: tuple[Progress, int] | None = None
         """The last report and the number of its targets; None before the first one, also after a resume."""
 
-    def add(self, loss: Tensor, gradient_norm: Tensor, num_targets: int, tokens: int) -> None:
-        self.gradient_norm = gradient_norm
+    def add(self, loss: Tensor, num_targets: int, tokens: int) -> None:
         self.loss = self.loss.to(loss.device) + loss
         self.num_targets += num_targets
         self.timed_tokens += tokens

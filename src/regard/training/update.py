@@ -102,7 +102,8 @@ def train_step(
     training.skipped = 0
     optimizer_step(training.optimizer, lr)
     training.average.after_step()
-    training.window.add(total, norm, num_targets, sum(batch.tokens for batch in batches))
+    training.window.gradient_norm = norm
+    training.window.add(total, num_targets, sum(batch.tokens for batch in batches))
 
 
 def step_seed(training: Training) -> int:
