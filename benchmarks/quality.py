@@ -22,7 +22,7 @@ from regard.tasks.metrics_log import read_metrics
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.translation.datastore_file import FILE
 from regard.tasks.translation.model import Translator
-from regard.viz.figure import canvas, label, save_as
+from regard.viz.figure import GREY, canvas, label, line_style, save_as
 
 SETTINGS: dict[str, object] = {"train.r_drop": 1, "train.weight_decay": 0.1}
 """R-Drop and weight decay, since the same sentences are repeated often."""
@@ -92,22 +92,48 @@ def spend_budget(out: Path, folder: Path, minutes: float, models: int) -> Budget
 
 def draw(results: list[BudgetResult], into: Path) -> None:
     """Validation BLEU of each model during training, and test BLEU at the end of each budget."""
-    figure, [axes] = canvas()
+    figure, [axes] = canvas(width=6.4, height=4.2)
     drawn: dict[str, str] = {}
     for result in results:
+        several = len(result.runs) > 1
         for index, run in enumerate(result.runs):
             if run in drawn:
                 continue
             rows = [row for row in read_metrics(Path(run) / "metrics.jsonl") if row["kind"] == "valid"]
             start = index * result.minutes / len(result.runs)
-            [line] = axes.plot([start + row["minutes"] for row in rows], [row["bleu"] for row in rows])
-            drawn[run] = line.get_color()
+            style = line_style(len(drawn), marker=False)
+            model = (
+                f"model {index + 1} of the {result.minutes:g}-minute budget"
+                if several
+                else f"{result.minutes:g} minutes"
+            )
+            axes.plot(
+                [start + row["minutes"] for row in rows],
+                [row["bleu"] for row in rows],
+                label=f"{model}: validation, greedy, without kNN memory",
+                **style,
+            )
+            drawn[run] = style["color"]
         color, end = drawn[result.runs[-1]], (result.minutes, result.bleu)
         axes.plot(*end, "o", color=color)
-        axes.annotate(f"{result.bleu:.2f}", end, (0, 8), textcoords="offset points", ha="center", color=color)
-    axes.set_ylim(top=max(result.bleu for result in results) + 3)
+        system = f"ensemble of {len(result.runs)} + kNN" if several else "one model + kNN"
+        axes.annotate(
+            f"{result.bleu:.2f}\n{system}",
+            end,
+            (0, 8),
+            textcoords="offset points",
+            ha="center",
+            color=color,
+            fontsize=8.5,
+        )
+    axes.plot([], [], "o", color=GREY, label="test, beam search, with kNN memory")
+    axes.set_ylim(top=max(result.bleu for result in results) + 6)
+    axes.set_xlim(right=1.16 * max(result.minutes for result in results))
     axes.grid(True)
-    label(axes, "Multi30k: validation (lines), test (dots)", "minutes", "BLEU")
+    label(axes, "BLEU on Multi30k by training time", "minutes", "BLEU")
+    axes.legend(
+        fontsize=8.5, frameon=False, handlelength=3, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=1
+    )
     save_as(figure, into)
 
 

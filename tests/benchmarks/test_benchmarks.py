@@ -12,6 +12,7 @@ from typing import Any
 
 import decoding
 import pytest
+import quality
 import torch
 import training
 from harness import rounds as harness_rounds
@@ -271,3 +272,28 @@ def test_every_script_imports_and_documents_its_command(name: str) -> None:
     """Finds broken imports without running a benchmark."""
     script = importlib.import_module(name)
     assert f"python benchmarks/{name}.py" in script.__doc__
+
+
+def test_the_picture_of_the_budgets_names_every_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    monkeypatch.setattr(quality, "save_as", lambda figure, path: drawn.append(figure))
+    runs = [tmp_path / name for name in ("15", "120-1", "120-2")]
+    for run, score in zip(runs, (38.0, 40.0, 41.0), strict=True):
+        run.mkdir()
+        rows = [
+            {"kind": "valid", "minutes": minute, "bleu": score - 20 / minute} for minute in (2.0, 8.0, 14.0)
+        ]
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    results = [
+        quality.BudgetResult(15.0, 41.14, [41.14], [40.0], [str(runs[0])]),
+        quality.BudgetResult(120.0, 42.68, [42.0, 42.1], [41.0, 41.1], [str(run) for run in runs[1:]]),
+    ]
+    quality.draw(results, tmp_path / "quality.png")
+    [axes] = drawn[0].axes
+    assert [text.get_text() for text in axes.texts] == ["41.14\none model + kNN", "42.68\nensemble of 2 + kNN"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "15 minutes: validation, greedy, without kNN memory",
+        "model 1 of the 120-minute budget: validation, greedy, without kNN memory",
+        "model 2 of the 120-minute budget: validation, greedy, without kNN memory",
+        "test, beam search, with kNN memory",
+    ]

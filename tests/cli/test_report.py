@@ -11,7 +11,8 @@ def test_a_report_is_one_file(translation_run: Path, command: Command, tmp_path:
     assert "test sentences ..." in err
     page = (tmp_path / "made" / "report.html").read_text("utf-8")
     assert "<h1>Training report: run</h1>" in page
-    assert page.count("<img ") == 5
+    assert page.count('<svg class="heat"') == 3
+    assert page.count("data-chart=") == 6
 
 
 def test_other_suffixes_are_refused(translation_run: Path, command: Command) -> None:

@@ -179,7 +179,8 @@ def test_the_best_validation_is_shown_also_after_a_resume(tmp_path: Path) -> Non
     logger.validated(566, 1.0, {"loss": 0.3, "bleu": 79.0, "chrf": 90.0}, False)
     assert "valid  step    283  loss 0.200  BLEU 80.12  chrF 90.00  ★ best so far\n" in screen.file.getvalue()
     assert "valid  step    566  loss 0.300  BLEU 79.00  chrF 90.00\n" in screen.file.getvalue()
-    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    start, *rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert list(start) == ["kind", "step", "environment"]
     assert [list(row) for row in rows] == [
         ["kind", "step", "minutes", "loss", "bleu", "chrf", "best", "samples"]
     ] * 2

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.chromium import OpenedPage
 from support.small_translation import train, write_corpus
 
 from regard.cli.compare import compare as compare_command
+from regard.cli.compare import heading, p_text, tables
 from regard.data.parallel import ParallelCorpus
 from regard.errors import RegardError
 from regard.tasks import comparison
 from regard.tasks.comparison import Comparison, compare, short_names
+from regard.tasks.comparison_page import DIFFERENCES, comparison_page, most_different
 from regard.tasks.translation import model as loaded
 from regard.tasks.translation.model import Translator
 
@@ -112,19 +115,26 @@ def precomputed(comparison_result: Comparison, monkeypatch: pytest.MonkeyPatch) 
 def test_tables_markdown_json_and_picture(
     comparison_result: Comparison, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outputs = [tmp_path / name for name in ("report.md", "all/numbers.json", "my pictures/a b.png")]
+    outputs = [
+        tmp_path / name for name in ("report.md", "all/numbers.json", "my pictures/a b.png", "page.html")
+    ]
     compare_command([], outputs=outputs)
     printed, page = capsys.readouterr().out, outputs[0].read_text("utf-8")
     for text in (printed, page):
         assert f"{comparison_result.sentences} sentences: the test split of n.de, de to en" in text
-        assert "p: paired bootstrap against good" in text
+        assert "p: paired bootstrap test against good" in text
         assert comparison_result.signature in text
+        assert text.count("transformer, 1 + 1 layers, 32 / 64, 2 heads") == 1  # the same in both runs
+        assert "< 0.001" in text
         assert (
             f"{comparison_result.runs[0].evaluation.quality.bleu:.2f} ± {comparison_result.runs[0].paired.half_width:.2f}"
             in text
         )
         for run in comparison_result.runs:
             assert f"{run.parameters:,}" in text
+    html = outputs[3].read_text("utf-8")
+    for run in comparison_result.runs:
+        assert f"{run.evaluation.quality.bleu:.2f} ± {run.paired.half_width:.2f}" in html
     assert page.startswith("# Comparison of good, poor\n")
     assert f"| run | 1-5 |\n| :--- | ---: |\n| sentences | {comparison_result.sentences} |\n" in page
     assert "](my%20pictures/a%20b.png)" in page
@@ -132,17 +142,60 @@ def test_tables_markdown_json_and_picture(
     assert outputs[2].read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_page_has_curves_and_the_outputs_that_differ_most(
+    comparison_result: Comparison, browser, tmp_path: Path
+) -> None:
+    for width, scheme in ((1200, "light"), (390, "dark")):
+        page = comparison_page(comparison_result, heading(comparison_result), tables(comparison_result))
+        shown = OpenedPage(
+            browser, page, tmp_path / "page.html", viewport={"width": width, "height": 800}, color_scheme=scheme
+        )
+        assert shown.page.locator("h1").text_content() == "Comparison of good, poor"
+        training, by_length = shown.page.locator("figcaption").all_text_contents()
+        assert training == "Validation BLEU, greedy, in training"
+        assert by_length.startswith("BLEU by source length")
+        chart = shown.page.locator(".chart > svg").first
+        chart.focus()
+        shown.page.keyboard.press("End")
+        last = comparison_result.runs[0].history.validations[-1]
+        assert f"good {last['bleu']:.2f}" in shown.page.locator(".legend").first.inner_text()
+        assert shown.page.locator(".sentence").count() == DIFFERENCES
+        rows = shown.page.locator(".sentence").first.locator("th").all_text_contents()
+        assert rows == ["source", "reference", "good", "poor"]
+        assert shown.fits()
+        assert shown.errors == []
+        shown.page.context.close()
+
+
+def test_sentences_whose_outputs_differ_most() -> None:
+    first = ["a black dog", "the same", "a red cat", "two birds"]
+    second = ["a black cat", "the same", "zzz", "two birds"]
+    assert most_different([first, second], 10) == [2, 0]
+    assert most_different([first, second, [*first[:3], "qqq"]], 2) == [2, 3]
+    assert most_different([first, first], 10) == []
+
+
+def test_p_values_at_the_floor_of_the_resamples() -> None:
+    assert [p_text(value) for value in (None, 1 / 1001, 0.001998, 0.25, 1.0)] == [
+        "–",
+        "< 0.001",
+        "0.002",
+        "0.250",
+        "1.000",
+    ]
+
+
 @pytest.mark.usefixtures("precomputed")
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for name in ("report.md", "picture.png"):
+    for name in ("report.md", "picture.png", "page.html"):
         with pytest.raises(RegardError, match=rf"{name} cannot be written: .*"):
             compare_command([], outputs=[tmp_path / "file" / name], as_json=True)
 
 
 def test_an_unknown_ending_is_refused_before_translating() -> None:
     with pytest.raises(
-        RegardError, match=r"report\.pdf: a comparison is written as \.md, \.json, \.png or \.svg"
+        RegardError, match=r"report\.pdf: a comparison is written as \.html, \.md, \.json, \.png or \.svg"
     ):
         compare_command([Path("nowhere")], outputs=[Path("report.pdf")])
 
@@ -156,7 +209,7 @@ def test_a_run_without_metrics_has_dashes(
     compare_command([folder / "good", silent], beam=1, outputs=outputs)
     captured = capsys.readouterr()
     assert "metrics.jsonl is missing or damaged; no training history of silent" in captured.err
-    (row,) = (line for line in captured.out.splitlines() if "silent" in line and "transformer" in line)
+    row = next(line for line in captured.out.splitlines() if line.split()[:1] == ["silent"])
     assert row.split()[-3:] == ["–"] * 3
     other = json.loads(outputs[0].read_text("utf-8"))["runs"][1]
     assert [other[key] for key in ("steps", "minutes", "tokens_per_second", "validations")] == [None] * 4

@@ -9,7 +9,14 @@ import pytest
 
 from regard.config.training import TrainConfig
 from regard.errors import RegardError
-from regard.tasks.metrics_log import MetricsLogger, NullListener, mean_speed, read_history
+from regard.tasks.metrics_log import (
+    MetricsLogger,
+    NullListener,
+    environment,
+    mean_speed,
+    read_history,
+    read_metrics,
+)
 from regard.training.state import Progress
 
 TRAIN = {"kind": "train", "step": 50, "tokens_per_second": 100.0, "minutes": 1.0}
@@ -27,6 +34,22 @@ def test_minutes_steps_and_validations_are_read(tmp_path: Path) -> None:
     assert history is not None
     assert (history.minutes, history.steps, history.tokens_per_second) == (1.5, 50, pytest.approx(100.0))
     assert history.validations == [{"minutes": 1.5, "bleu": 12.0}]
+
+
+def test_rows_of_other_kinds_do_not_count(tmp_path: Path) -> None:
+    start = {"kind": "start", "step": 0, "environment": {}}
+    skipped = {"kind": "skipped", "step": 9, "why": "the loss is nan"}
+    assert read_history(write(tmp_path, start, TRAIN, skipped, VALID)) == read_history(
+        write(tmp_path, TRAIN, VALID)
+    )
+
+
+def test_a_first_row_that_was_cut_off_is_written_again(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"kind": "start", "st')
+    for _ in range(2):
+        MetricsLogger(tmp_path, NullListener(), TrainConfig(steps=1))
+        [row] = read_metrics(tmp_path / "metrics.jsonl")
+        assert (row["kind"], row["environment"]) == ("start", environment())
 
 
 def test_speed_is_all_tokens_over_all_seconds() -> None:

@@ -41,7 +41,10 @@ def test_the_run_folder_is_complete(run) -> None:
     rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows if row["kind"] == "train"] == [50, 100, 150, 200, 250, 300]
     assert [row["step"] for row in rows if row["kind"] == "valid"] == [100, 200, 300]
-    assert {"loss", "lr", "tokens_per_second", "minutes"} <= rows[0].keys()
+    assert (rows[0]["kind"], rows[0]["step"]) == ("start", 0)
+    assert {"machine", "threads", "PyTorch"} <= rows[0]["environment"].keys()
+    assert {"loss", "lr", "gradient_norm", "tokens_per_second", "minutes"} <= rows[1].keys()
+    assert all(row["gradient_norm"] > 0 for row in rows if row["kind"] == "train")
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from regard.viz.charts import draw_comparison, draw_training, run_style, shorten_middle
+from regard.viz.charts import draw_comparison, draw_reduction, draw_training, shorten_middle
 
 ROWS = [
     {"kind": "train", "minutes": 1.0, "loss": 3.0, "lr": 0.1},
@@ -18,12 +19,13 @@ ROWS = [
 def test_translation_shows_bleu() -> None:
     loss, quality, rate = draw_training(ROWS).axes
     assert [axes.get_title(loc="left") for axes in (loss, quality, rate)] == [
-        "Loss per token", "BLEU, validation, greedy", "Learning rate",
+        "Loss", "BLEU, validation, greedy", "Learning rate",
     ]  # fmt: skip
     assert [line.get_xydata().tolist() for line in loss.lines] == [
         [[1.0, 3.0], [2.0, 2.0]],
         [[1.5, 2.5], [2.5, 1.5]],
     ]
+    assert loss.get_ylabel() == "nats per token"
     assert quality.lines[0].get_ydata().tolist() == [12.0, 24.0]
     assert quality.get_legend() is None
     assert rate.lines[0].get_ydata().tolist() == [0.1, 0.2]
@@ -54,11 +56,37 @@ def test_every_panel_shows_every_run(count: int) -> None:
     assert [name.get_text() for name in lengths.get_xticklabels()] == ["1-5\n(1,200)", "6+\n(3)"]
     colours = [to_hex(name.get_color()) for name in scores.get_yticklabels()]
     assert len(set(colours)) == count
-    for panel in (lengths, training):
-        assert [to_hex(line.get_color()) for line in panel.lines] == colours
-    positions = [list(line.get_xdata()) for line in lengths.lines]
+    assert [to_hex(line.get_color()) for line in training.lines] == colours
+    assert [to_hex(line.get_color()) for line in lengths.lines[::2]] == colours
+    positions = [list(line.get_xdata()) for line in lengths.lines[::2]]
     assert all(-0.5 < first < 0.5 < second < 1.5 for first, second in positions)
     assert list(training.lines[1].get_ydata()) == [10.0, 21.0]
+
+
+def test_a_bin_of_few_sentences_is_hollow_and_unconnected() -> None:
+    _, lengths, _ = draw_comparison({"runs": [a_run(0)]}).axes
+    connected, hollow = lengths.lines
+    assert np.isnan(connected.get_ydata()).tolist() == [False, True]
+    assert hollow.get_ydata().tolist() == [20.0]
+    assert (hollow.get_fillstyle(), hollow.get_linestyle()) == ("none", "None")
+    assert lengths.get_xlabel() == "source words (sentences); hollow: under 20 sentences"
+
+
+def test_levels_with_nearly_equal_scores_are_enlarged() -> None:
+    levels = [
+        {"how": "all", "score": 0.986, "times": 1.0, "tokens": 1.0},
+        {"how": "merged layer by layer", "score": 0.985, "times": 1.2, "tokens": 0.7},
+        {"how": "merged layer by layer", "score": 0.984, "times": 1.5, "tokens": 0.2},
+        {"how": "pruned", "score": 0.7, "times": 2.9, "tokens": 0.1},
+    ]
+    results = {"score": "accuracy", "levels": levels, "reaches": [{"length": 16, "plain": 1.0, "merged": 2.0}]}
+    scores = draw_reduction(results).axes[0]
+    [inset] = scores.child_axes
+    low, high = inset.get_ylim()
+    assert 0.98 < low < 0.984
+    assert 0.986 < high < 0.99
+    spread = [level | {"score": 0.9 - 0.1 * number} for number, level in enumerate(levels)]
+    assert draw_reduction(results | {"levels": spread}).axes[0].child_axes == []
 
 
 def test_a_run_without_history_is_left_out_of_one_panel() -> None:
@@ -67,11 +95,6 @@ def test_a_run_without_history_is_left_out_of_one_panel() -> None:
     assert [len(line.get_xdata()) for line in training.lines] == [2, 0]
     *_, training = draw_comparison({"runs": [run | {"validations": None} for run in runs]}).axes
     assert [text.get_text() for text in training.texts] == ["no metrics.jsonl"]
-
-
-def test_many_runs_have_distinct_styles() -> None:
-    styles = [run_style(number) for number in range(40)]
-    assert len({(style["color"], style["marker"]) for style in styles}) == 40
 
 
 def test_a_long_name_keeps_its_ends() -> None:

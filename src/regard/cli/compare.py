@@ -1,4 +1,4 @@
-"""`regard compare`: runs side by side, as tables, Markdown, JSON and a picture."""
+"""`regard compare`: runs side by side, as tables, HTML, Markdown, JSON and a picture."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def compare(
     beam: Beam = None,
     outputs: Annotated[
         list[Path] | None,
-        typer.Option("-o", "--output", help="Output file (.md, .json, .png or .svg); repeat for more."),
+        typer.Option("-o", "--output", help="Output file (.html, .md, .json, .png or .svg); repeat for more."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +38,7 @@ def compare(
 
     Examples:
 
-    regard compare runs/words runs/bpe
+    regard compare runs/words runs/bpe -o page.html
 
     regard compare runs/words runs/bpe --source test.de --target test.en -o report.md -o report.png
     """
@@ -51,7 +51,7 @@ def compare(
     if as_json:
         print(json_text(comparison))
     else:
-        print(f"{heading(comparison)}\n")
+        print("\n".join(heading(comparison)) + "\n")
         for table in tables(comparison):
             print_table(table)
         print(f"signature: {comparison.signature}")
@@ -62,8 +62,8 @@ def compare(
 
 def check_suffixes(outputs: Sequence[Path]) -> None:
     for path in outputs:
-        if path.suffix not in (".md", ".json", *PICTURES):
-            raise RegardError(f"{path}: a comparison is written as .md, .json, .png or .svg")
+        if path.suffix not in (".html", ".md", ".json", *PICTURES):
+            raise RegardError(f"{path}: a comparison is written as .html, .md, .json, .png or .svg")
 
 
 def write(comparison: "Comparison", path: Path, outputs: Sequence[Path]) -> None:
@@ -72,6 +72,7 @@ def write(comparison: "Comparison", path: Path, outputs: Sequence[Path]) -> None
     Raises:
         RegardError: the file cannot be written.
     """
+    from regard.tasks.comparison_page import comparison_page
     from regard.viz.charts import draw_comparison
     from regard.viz.figure import save_as
 
@@ -80,8 +81,13 @@ def write(comparison: "Comparison", path: Path, outputs: Sequence[Path]) -> None
             save_as(draw_comparison(comparison.as_json()), path)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        picture = next((output for output in outputs if output.suffix in PICTURES), None)
-        text = json_text(comparison) + "\n" if path.suffix == ".json" else markdown(comparison, path, picture)
+        if path.suffix == ".html":
+            text = comparison_page(comparison, heading(comparison), tables(comparison))
+        elif path.suffix == ".json":
+            text = json_text(comparison) + "\n"
+        else:
+            picture = next((output for output in outputs if output.suffix in PICTURES), None)
+            text = markdown(comparison, path, picture)
         path.write_text(text, "utf-8")
     except OSError as error:
         raise RegardError(f"{path} cannot be written: {error.strerror or error}") from None
@@ -91,8 +97,11 @@ def json_text(comparison: "Comparison") -> str:
     return json.dumps(comparison.as_json(), ensure_ascii=False, allow_nan=False)
 
 
-def heading(comparison: "Comparison") -> str:
-    return f"{comparison.sentences:,} sentences: {comparison.test_set}"
+def heading(comparison: "Comparison") -> list[str]:
+    """What is compared: the sentences, and the model if it is the same in all runs."""
+    models = {run.model for run in comparison.runs}
+    sentences = f"{comparison.sentences:,} sentences: {comparison.test_set}"
+    return [sentences, *([f"model: {models.pop()}"] if len(models) == 1 else [])]
 
 
 def tables(comparison: "Comparison") -> list[Table]:
@@ -102,6 +111,7 @@ def tables(comparison: "Comparison") -> list[Table]:
 
 def training_table(comparison: "Comparison") -> Table:
     rows = []
+    differ = len({run.model for run in comparison.runs}) > 1  # else the heading has the model
     for run in comparison.runs:
         history = run.history
         training = (
@@ -109,8 +119,11 @@ def training_table(comparison: "Comparison") -> Table:
             if history
             else (UNKNOWN,) * 3
         )
-        rows.append((run.name, run.model, f"{run.parameters:,}", *training))
-    return Table("Training", ("run", "model", "parameters", "steps", "minutes", "tokens/s"), tuple(rows))
+        model = (run.model,) if differ else ()
+        rows.append((run.name, *model, f"{run.parameters:,}", *training))
+    model_column = ("model",) if differ else ()
+    columns = ("run", *model_column, "parameters", "steps", "minutes", "tokens/s")
+    return Table("Training", columns, tuple(rows))
 
 
 def score_table(comparison: "Comparison") -> Table:
@@ -118,7 +131,7 @@ def score_table(comparison: "Comparison") -> Table:
     for run in comparison.runs:
         quality = run.evaluation.quality
         bleu = f"{quality.bleu:.2f} ± {run.paired.half_width:.2f}"
-        scores = bleu, number(run.paired.p_value, ".4f"), f"{quality.chrf:.2f}", f"{quality.ter:.2f}"
+        scores = bleu, p_text(run.paired.p_value), f"{quality.chrf:.2f}", f"{quality.ter:.2f}"
         rows.append((run.name, *scores, str(run.beam), f"{run.sentences_per_second:,.1f}"))
     return Table(
         f"Scores (±: 95% interval; p: paired bootstrap test against {comparison.runs[0].name})",
@@ -139,13 +152,23 @@ def length_table(comparison: "Comparison") -> Table:
     )
 
 
+def p_text(p_value: float | None) -> str:
+    """A p-value; below the floor of the resamples it is only known to be smaller."""
+    from regard.metrics import RESAMPLES
+
+    if p_value is not None and p_value <= 1 / RESAMPLES:
+        return f"< {1 / RESAMPLES:g}"
+    return number(p_value, ".3f")
+
+
 def number(value: float | None, form: str) -> str:
     return UNKNOWN if value is None else format(value, form)
 
 
 def markdown(comparison: "Comparison", path: Path, picture: Path | None) -> str:
     """The comparison as a Markdown page at `path`, with a relative link to the picture."""
-    parts = [f"# Comparison of {', '.join(run.name for run in comparison.runs)}", f"{heading(comparison)}."]
+    parts = [f"# Comparison of {', '.join(run.name for run in comparison.runs)}"]
+    parts += [f"{line}." for line in heading(comparison)]
     for table in tables(comparison):
         parts += [f"## {table.title}", markdown_table(table)]
     parts.append(f"BLEU signature: `{comparison.signature}`")

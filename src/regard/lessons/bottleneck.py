@@ -25,7 +25,7 @@ from regard.training.objectives import Seq2SeqObjective
 from regard.training.process import preserved_rng
 from regard.training.schedules import linear
 from regard.training.update import fit
-from regard.viz.figure import canvas, heat, label
+from regard.viz.figure import canvas, heat, label, legend, line_style
 
 Task = Literal["copy", "reverse"]
 
@@ -196,12 +196,16 @@ def draw(result: Bottleneck) -> Figure:
     attentive = [model for model in result.models if model.alignment is not None]
     figure, (accuracy, *maps) = canvas(1 + len(attentive), width=4.8, height=4.2)
     label(accuracy, f"Task {result.task}: exact matches", "symbols per line", "accuracy")
-    for model in result.models:
-        accuracy.plot(result.lengths, model.exact, "o-", markersize=4, label=model.name)
+    spacing = 0.015 * (result.lengths[-1] - result.lengths[0])
+    for number, model in enumerate(result.models):
+        # shifted sideways, so that equal accuracies do not hide each other
+        shift = (number - (len(result.models) - 1) / 2) * spacing
+        lengths = [length + shift for length in result.lengths]
+        accuracy.plot(lengths, model.exact, label=model.name, **line_style(number))
     accuracy.set_ylim(-0.03, 1.03)
     accuracy.set_xticks(result.lengths)
     accuracy.grid(True)
-    accuracy.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
+    legend(accuracy, below=True)
     for axes, model in zip(maps, attentive, strict=True):
         assert model.alignment is not None
         heat(axes, model.alignment.numpy(), high=1.0)

@@ -24,7 +24,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from regard.lessons import Progress, Table
 from regard.nn import MultiHead, Recorder, SelfAttention
 from regard.training.process import preserved_rng
-from regard.viz.figure import canvas, label
+from regard.viz.figure import canvas, label, line_style
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 FITTED_LENGTHS = 4
@@ -353,20 +353,20 @@ def draw(result: Cost) -> Figure:
     figure, (seconds, memory) = canvas(2, height=4.2)
     label(seconds, f"Processor time, forward + backward (d_model {result.d_model})", "length n", "ms")
     label(memory, "Memory saved for the backward pass", "length n", "MiB")
-    for series in result.series:
+    for number, series in enumerate(result.series):
         name = series.layer.name
         milliseconds = [value * 1e3 for value in series.seconds]
-        line(seconds, series.lengths, milliseconds, f"{name}: n^{series.time_exponent:.2f}")
+        line(seconds, series.lengths, milliseconds, f"{name}: n^{series.time_exponent:.2f}", number)
         mebibytes = [value / 2**20 for value in series.saved_bytes]
-        line(memory, series.lengths, mebibytes, f"{name}: n^{series.memory_exponent:.2f}")
+        line(memory, series.lengths, mebibytes, f"{name}: n^{series.memory_exponent:.2f}", number)
     lengths = max((series.lengths for series in result.series), key=len)
     for axes in (seconds, memory):
         axes.set_xscale("log", base=2)
         axes.set_xticks(lengths, [str(length) for length in lengths])
         axes.grid(True)
-        axes.legend(fontsize=9, frameon=False)
+        axes.legend(fontsize=9, frameon=False, handlelength=3)
     return figure
 
 
-def line(axes: Axes, lengths: Sequence[int], amounts: Sequence[float], name: str) -> None:
-    axes.loglog(lengths, amounts, marker="o", markersize=4, label=name)
+def line(axes: Axes, lengths: Sequence[int], amounts: Sequence[float], name: str, number: int) -> None:
+    axes.loglog(lengths, amounts, label=name, **line_style(number))

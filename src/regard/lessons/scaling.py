@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.lessons import Table
 from regard.nn import Dot, ScaledDot, Score
-from regard.viz.figure import GREY, canvas, label
+from regard.viz.figure import GREY, canvas, label, legend, line_style
 
 SIZES = tuple(2**power for power in range(11))
 """1, 2, 4 ... 1024."""
@@ -155,14 +155,15 @@ def draw(result: Scaling) -> Figure:
     label(jacobian, "Gradient of all weights", "d", "norm of the Jacobian, median")
     lines(jacobian, result, "jacobian")
     jacobian.set_yscale("log")
-    entropy.legend(loc="lower left", frameon=False)
+    for axes in (entropy, slope, jacobian):
+        legend(axes)
     return figure
 
 
 def lines(axes: Axes, result: Scaling, field: str) -> None:
     """One field against d: the plain dot product and the scaled one."""
-    for name, series in (("q.k", result.dot), ("q.k / sqrt(d)", result.scaled)):
-        sizes = [row.size for row in series]
-        axes.plot(sizes, [getattr(row, field) for row in series], marker="o", markersize=4, label=name)
+    for number, (name, series) in enumerate((("q.k", result.dot), ("q.k / sqrt(d)", result.scaled))):
+        values = [getattr(row, field) for row in series]
+        axes.plot([row.size for row in series], values, label=name, **line_style(number))
     axes.set_xscale("log", base=2)
     axes.grid(True)

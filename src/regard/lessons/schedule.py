@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from regard.lessons import Table
 from regard.training.schedules import Schedule, constant, cosine, inverse_sqrt, linear, noam
-from regard.viz.figure import canvas, label
+from regard.viz.figure import canvas, label, legend, line_style
 
 POINTS = 400
 """Points per curve."""
@@ -134,11 +134,10 @@ def draw(result: Schedules) -> Figure:
 
 def lines(axes: Axes, curves: Sequence[Curve]) -> None:
     for index, curve in enumerate(curves):
-        # curves that coincide (noam and inverse_sqrt) stay visible: the first is wide, the second dashed
-        width, style = (3.0, "-") if index == 0 else (1.5, "--" if index == 1 else "-")
-        axes.plot(curve.steps, curve.rates, label=curve.name, linewidth=width, linestyle=style)
+        # curves that coincide (noam and inverse_sqrt) stay visible: the first is wide, the others dashed
+        style = line_style(index, marker=False) | ({"linewidth": 3.0} if index == 0 else {})
+        axes.plot(curve.steps, curve.rates, label=curve.name, **style)
     axes.set_ylim(bottom=0)
     axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
     axes.grid(True)
-    # below the panel, where no curve is covered
-    axes.legend(fontsize=9, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
+    legend(axes, below=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.lessons import Table
 from regard.training.objectives import SmoothedKL, smoothed_targets
-from regard.viz.figure import INK, canvas, heat, label
+from regard.viz.figure import GREY, INK, canvas, heat, label, line_style
 
 VOCABULARY = ("<blank>", "<s>", "</s>", "a", "dog", "ate", "the", "food")
 SENTENCE = ("a", "dog", "ate", "the", "food", "</s>", "<blank>")
@@ -162,12 +162,18 @@ def draw(result: Smoothing) -> Figure:
     heat(target, result.target.numpy(), rows=SENTENCE, columns=VOCABULARY, high=1.0, bar=False)
     write_shares(target, result.target)
     label(loss, "Loss by confidence", "probability of the right word", "KL divergence")
-    for curve in result.curves:
-        (line,) = loss.plot(PROBABILITIES.numpy(), curve.loss, label=legend(curve))
+    note = (
+        "<s> is a word of the vocabulary: it gets the same share\nas every other wrong word; padding gets none"
+    )
+    below: Any = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+    target.annotate(note, (0, 0), (0, -62), **below, fontsize=8.5, color=GREY)
+    for number, curve in enumerate(result.curves):
+        style = line_style(number, marker=False)
+        loss.plot(PROBABILITIES.numpy(), curve.loss, label=legend(curve), **style)
         if curve.turns:
-            loss.plot(curve.best, curve.least, "o", color=line.get_color(), markersize=5)
+            loss.plot(curve.best, curve.least, "o", color=style["color"], markersize=5)
     loss.set_ylim(-0.05, 2.0)
-    loss.legend(loc="upper right", bbox_to_anchor=(0.95, 1.0), frameon=False)
+    loss.legend(loc="upper right", bbox_to_anchor=(0.95, 1.0), frameon=False, handlelength=3)
     loss.grid(True)
     return figure
 

@@ -1,6 +1,14 @@
 """Metrics: BLEU, chrF and TER of translations; F1 of labels, entities and answers."""
 
-from regard.metrics.bleu import PairedBootstrap, Quality, bleu_by_length, paired_bootstrap, score_translations
+from regard.metrics.bleu import (
+    RESAMPLES,
+    PairedBootstrap,
+    Quality,
+    bleu_by_length,
+    paired_bootstrap,
+    score_translations,
+    sentence_chrf,
+)
 from regard.metrics.f1 import (
     AnswerScores,
     EntityScores,
@@ -12,6 +20,7 @@ from regard.metrics.f1 import (
 )
 
 __all__ = [
+    "RESAMPLES",
     "AnswerScores",
     "EntityScores",
     "LabelScores",
@@ -24,4 +33,5 @@ __all__ = [
     "score_entities",
     "score_labels",
     "score_translations",
+    "sentence_chrf",
 ]

@@ -13,6 +13,8 @@ from regard.errors import RegardError
 NO_LIMIT = 10**9
 LENGTH_BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, NO_LIMIT))
 """Source lengths in words."""
+RESAMPLES = 1000
+"""Resamples of the paired bootstrap; no p-value is below 1 / RESAMPLES."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,16 @@ def bleu_by_length(
     return rows
 
 
+def sentence_chrf(translations: Sequence[str], references: Sequence[str]) -> list[float]:
+    """The chrF of each sentence, to find the worst ones; BLEU has no counts to rely on in a single sentence."""
+    check_counts(translations, references)
+    metric = CHRF()
+    return [
+        metric.sentence_score(translation, [reference]).score
+        for translation, reference in zip(translations, references, strict=True)
+    ]
+
+
 @dataclass(frozen=True)
 class PairedBootstrap:
     """The result of one system in a paired bootstrap against the first one, the baseline."""
@@ -117,7 +129,7 @@ def paired_bootstrap(
         (name, list(system)) for name, system in zip(unique(names), systems, strict=True)
     ]
     metrics = {"BLEU": bleu_metric(tokenized)}
-    _, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=1000)()
+    _, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=RESAMPLES)()
     scored = [result for result in results["BLEU"] if isinstance(result, Result)]
     return [
         PairedBootstrap(

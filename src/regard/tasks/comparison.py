@@ -70,6 +70,7 @@ class Comparison:
 
     test_set: str
     """Description of the sentences."""
+    sources: list[str]
     runs: list[ComparedRun]
 
     @property
@@ -128,6 +129,7 @@ def compare(
     )
     return Comparison(
         test_set,
+        [text for text, _ in pairs],
         [
             compared_run(loaded, beam, evaluation, paired, listener)
             for loaded, evaluation, paired in zip(opened.values(), evaluations, tested, strict=True)
@@ -141,7 +143,7 @@ def evaluate_run(
     """Scores of a run, after one sentence as a warm-up."""
     listener.log(f"translating {len(pairs):,} sentences with {name} ...")
     loaded.translate([source for source, _ in pairs[:1]], beam=beam)
-    return loaded.evaluate(pairs, beam=beam)
+    return loaded.evaluate(pairs, beam=beam, log=listener.log)
 
 
 def compared_run(

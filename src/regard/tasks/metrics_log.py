@@ -2,6 +2,7 @@
 
 import json
 import math
+import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -10,17 +11,29 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
+
 from regard import storage
 from regard.config.training import TrainConfig
 from regard.errors import DiskError, RegardError
 from regard.tasks.results import score_text
+from regard.training.devices import accelerator_name
 from regard.training.state import Progress, Scores, Training
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 Row = dict[str, Any]
-"""A row of metrics.jsonl: `kind` is train, valid or skipped, `step` the number of updates."""
+"""A row of metrics.jsonl: `kind` is start, train, valid or skipped, `step` the number of updates."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A validation sentence with its reference and the model's translation."""
+
+    source: str
+    reference: str
+    translation: str
 
 
 STATUS_SECONDS = 0.5
@@ -109,8 +122,8 @@ class MetricsLogger:
 
     def __init__(self, folder: Path, listener: ProgressListener, train: TrainConfig, step: int = 0) -> None:
         self.path, self.listener, self.train = folder / "metrics.jsonl", listener, train
-        self.samples: list[tuple[str, str]] = []
-        """Source and translation of a few validation sentences, set by the validation."""
+        self.samples: list[Sample] = []
+        """A few validation sentences, first those that are the same at each validation, which sets them."""
         self.board = open_tensorboard(folder / "tensorboard") if train.tensorboard else None
         self.best = ""
         """Step and score of the best validation so far."""
@@ -118,12 +131,17 @@ class MetricsLogger:
         """When the listener was last updated."""
         self.first_step = ExitStack()
         """The phase of the first batch; closed after the first update."""
+        start = {"kind": "start", "step": 0, "environment": environment()}
         if self.path.exists():
             kept = [row for row in read_complete_rows(self.path) if row["step"] <= step]
+            if not any(row.get("kind") == "start" for row in kept):  # killed while writing the first row
+                kept.insert(0, start)
             storage.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
             for row in kept:
                 if row.get("best") is True:
                     self.best = self.best_text(row["step"], row)
+        else:
+            self._write(start)
 
     @contextmanager
     def training_phase(self) -> Iterator[None]:
@@ -169,7 +187,7 @@ class MetricsLogger:
         self.listener.progress(line, progress.done)
 
     def validated(self, step: int, minutes: float, scores: Scores, best: bool) -> None:
-        samples = [{"source": source, "translation": translation} for source, translation in self.samples]
+        samples = [asdict(sample) for sample in self.samples]
         self._write(
             {"kind": "valid", "step": step, "minutes": minutes, **scores, "best": best, "samples": samples}
         )
@@ -178,8 +196,8 @@ class MetricsLogger:
         numbers = "  ".join(score_text(name, score) for name, score in scores.items())
         mark = "  ★ best so far" if best else ""
         self.listener.log(f"valid  step {step:>6}  {numbers}{mark}")
-        for source, translation in self.samples[:1]:
-            self.listener.log(f"    {source}\n    -> {translation}")
+        for sample in self.samples[:1]:
+            self.listener.log(f"    {sample.source}\n    -> {sample.translation}")
 
     def skipped(self, step: int, why: str) -> None:
         self._write({"kind": "skipped", "step": step, "why": why})
@@ -249,6 +267,28 @@ def report_line(progress: Progress, train: TrainConfig) -> str:
     )
 
 
+def environment() -> dict[str, str]:
+    """Versions, machine and threads."""
+    return {
+        "Python": platform.python_version(),
+        "PyTorch": torch.__version__,
+        "system": platform.platform(terse=True),
+        "machine": processor_name(),
+        "threads": str(torch.get_num_threads()),
+        "GPU": accelerator_name() or "none",
+    }
+
+
+def processor_name() -> str:
+    """The processor's model name, or its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.processor() or platform.machine()
+
+
 def open_tensorboard(folder: Path) -> "SummaryWriter":
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -296,8 +336,9 @@ def read_history(path: Path) -> TrainingHistory | None:
 
 def history_of(rows: Sequence[Row]) -> TrainingHistory:
     """The history in the rows of metrics.jsonl."""
+    timed = [row for row in rows if row["kind"] in ("train", "valid")]
     return TrainingHistory(
-        minutes=max(finite(row["minutes"]) for row in rows),
+        minutes=max(finite(row["minutes"]) for row in timed),
         steps=max(int(row["step"]) for row in rows),
         tokens_per_second=mean_speed([row for row in rows if row["kind"] == "train"]),
         validations=[

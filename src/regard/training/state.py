@@ -73,6 +73,8 @@ class Progress:
     minutes: float
     done: float
     """Fraction of the budget used."""
+    gradient_norm: float | None = None
+    """Of the last update, before clipping; None if no update was made."""
 
 
 class TrainingListener(Protocol):
@@ -94,6 +96,8 @@ class ReportWindow:
     def __init__(self, loss: float = 0.0, num_targets: int = 0) -> None:
         self.loss = torch.tensor(loss)
         self.num_targets = num_targets
+        self.gradient_norm: Tensor | None = None
+        """Of the last update."""
         self.timed_tokens = 0
         """Tokens since `since`; those before an interruption are not included."""
         self.since = time.perf_counter()
@@ -134,6 +138,7 @@ class ReportWindow:
             epoch=training.cursor.epoch + 1,
             loss=float(self.loss) / max(1, self.num_targets),
             lr=lr,
+            gradient_norm=None if self.gradient_norm is None else float(self.gradient_norm),
             tokens_per_second=speed,
             minutes=training.seconds / 60,
             done=min(1.0, training.done()),

@@ -102,6 +102,7 @@ def train_step(
     training.skipped = 0
     optimizer_step(training.optimizer, lr)
     training.average.after_step()
+    training.window.gradient_norm = norm
     training.window.add(total, num_targets, sum(batch.tokens for batch in batches))
 
 

@@ -7,16 +7,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from regard.viz.figure import COLOURS, GREY, INK, canvas, label, legend
+from regard.viz.figure import COLOURS, GREY, INK, canvas, label, legend, line_style
 
 Run = Mapping[str, Any]
 """A run in the JSON of a comparison."""
 
+MIN_BIN = 20
+"""Sentences from which on the BLEU of a bin is drawn as a filled marker, connected to its neighbours."""
+
 SCORE_NAMES = {"accuracy": "masked tokens", "next_accuracy": "next sentence"}
 """Legend entries of the two pre-training scores."""
-
-MARKERS = "os^DvPX"
-"""Seven, and eight colours: the first 56 runs differ in colour or marker."""
 
 
 def draw_training(rows: Sequence[dict[str, Any]], *scores: str) -> Figure:
@@ -30,24 +30,17 @@ def draw_training(rows: Sequence[dict[str, Any]], *scores: str) -> Figure:
     steps = [row for row in rows if row["kind"] == "train"]
     validations = [row for row in rows if row["kind"] == "valid"]
     figure, (loss, quality, rate) = canvas(columns=3, width=4.4, height=3.4)
-    loss.plot([row["minutes"] for row in steps], [row["loss"] for row in steps], label="training")
-    loss.plot(
-        [row["minutes"] for row in validations],
-        [row["loss"] for row in validations],
-        "o-",
-        markersize=3,
-        label="validation",
-    )
-    label(loss, "Loss per token" if score == "bleu" else "Loss", "minutes", "nats")
+    for number, (name, rows_of_kind) in enumerate((("training", steps), ("validation", validations))):
+        minutes, losses = ([row[key] for row in rows_of_kind] for key in ("minutes", "loss"))
+        loss.plot(minutes, losses, label=name, **line_style(number, marker=rows_of_kind is validations))
+    label(loss, "Loss", "minutes", "nats per token" if score == "bleu" else "nats")
     legend(loss)
     for number, name in enumerate([score, *others]):
         scored = [row for row in validations if name in row]  # not every validation has all of them
         quality.plot(
             [row["minutes"] for row in scored],
             [row[name] for row in scored],
-            "o-",
-            markersize=3,
-            color=COLOURS[(2, 4)[number % 2]],
+            **line_style(2 + number),
             label=SCORE_NAMES.get(name, name),
         )
     if others:
@@ -75,11 +68,11 @@ def draw_comparison(comparison: Mapping[str, Any]) -> Figure:
 def draw_scores(axes: Axes, runs: Sequence[Run]) -> None:
     """BLEU and its confidence interval, the first run on top."""
     for number, run in enumerate(runs):
-        style = run_style(number, line="none")
+        style = line_style(number) | {"linestyle": "none"}
         axes.errorbar(run["bleu"], number, xerr=run["half_width"], capsize=3, **style)
     axes.set_yticks(range(len(runs)), [shorten_middle(run["name"]) for run in runs])
     for number, tick in enumerate(axes.get_yticklabels()):
-        tick.set_color(run_style(number)["color"])
+        tick.set_color(line_style(number)["color"])
     axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.grid(axis="x")
     label(axes, "BLEU, with its 95% interval", "BLEU", "")
@@ -88,39 +81,33 @@ def draw_scores(axes: Axes, runs: Sequence[Run]) -> None:
 def draw_lengths(axes: Axes, runs: Sequence[Run]) -> None:
     """BLEU by source length; runs are shifted sideways so that equal scores do not hide each other."""
     buckets = runs[0]["by_length"]
+    is_small = [row["sentences"] < MIN_BIN for row in buckets]
     spacing = min(0.08, 0.6 / len(runs))
     for number, run in enumerate(runs):
         shift = (number - (len(runs) - 1) / 2) * spacing
-        heights = [row["bleu"] for row in run["by_length"]]
-        axes.plot([x + shift for x in range(len(heights))], heights, **run_style(number))
+        positions = np.arange(len(buckets)) + shift
+        scores = np.array([row["bleu"] for row in run["by_length"]])
+        style = line_style(number)
+        axes.plot(positions, np.where(is_small, np.nan, scores), **style)
+        axes.plot(positions[is_small], scores[is_small], **style | {"linestyle": "none", "fillstyle": "none"})
     axes.set_xticks(range(len(buckets)), [f"{row['words']}\n({row['sentences']:,})" for row in buckets])
     axes.tick_params(axis="x", labelsize=9)
     axes.set_xlim(-0.5, len(buckets) - 0.5)
     axes.grid(axis="y")
-    label(axes, "BLEU by source length", "source words (sentences)", "BLEU")
+    note = f"; hollow: under {MIN_BIN} sentences" if any(is_small) else ""
+    label(axes, "BLEU by source length", f"source words (sentences){note}", "BLEU")
 
 
 def draw_validations(axes: Axes, runs: Sequence[Run]) -> None:
     """Validation BLEU against minutes of training, for the runs that have metrics."""
     for number, run in enumerate(runs):
         rows = run["validations"] or []
-        axes.plot([row["minutes"] for row in rows], [row["bleu"] for row in rows], **run_style(number))
+        axes.plot([row["minutes"] for row in rows], [row["bleu"] for row in rows], **line_style(number))
     if not any(run["validations"] for run in runs):
         axes.text(0.5, 0.5, "no metrics.jsonl", color=GREY, ha="center", transform=axes.transAxes)
         axes.set(xticks=[], yticks=[])
     axes.grid(axis="y")
     label(axes, "BLEU in training, on validation pairs", "minutes of training", "BLEU, greedy")
-
-
-def run_style(number: int, line: str = "-") -> dict[str, Any]:
-    """Colour and marker of a run, the same in every panel."""
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "markersize": 4,
-        "linewidth": 1.4,
-        "linestyle": line,
-    }
 
 
 def shorten_middle(name: str, max_length: int = 26) -> str:
@@ -146,20 +133,21 @@ def draw_reduction(results: Mapping[str, Any]) -> Figure:
     for number, (method, rows) in enumerate(methods.items()):
         if not rows:
             continue
-        style: dict[str, Any] = {
-            "color": COLOURS[number],
-            "marker": "osD^"[number],
-            "markersize": 5,
-            "label": method,
-        }
+        style = line_style(number) | {"label": method}
         scores.plot([row["times"] for row in rows], [row["score"] for row in rows], **style)
         speed.plot([row["tokens"] for row in rows], [row["times"] for row in rows], **style)
     scores.axhline(baseline["score"], color=GREY, linewidth=0.8, linestyle=":")
     label(scores, f"{results['score'].capitalize()} against speed", "speedup over all tokens", results["score"])
-    legend(scores)
+    legend(scores, below=True)
+    add_inset(scores, levels)
     speed.axhline(1, color=GREY, linewidth=0.8, linestyle=":")
     speed.invert_xaxis()
-    label(speed, "Speed against remaining tokens", "fraction of tokens in the last layer", "speedup")
+    label(
+        speed,
+        "Speed against remaining tokens",
+        "fraction of tokens in the last layer (fewer to the right)",
+        "speedup",
+    )
     reaches = results["reaches"]
     lengths.plot([row["length"] for row in reaches], [row["merged"] / row["plain"] for row in reaches], "o-")
     lengths.axhline(1, color=GREY, linewidth=0.8, linestyle=":")
@@ -167,6 +155,29 @@ def draw_reduction(results: Mapping[str, Any]) -> Figure:
     lengths.set_xticks([row["length"] for row in reaches], [str(row["length"]) for row in reaches])
     label(lengths, "Half of the tokens merged", "tokens per example", "speedup")
     return figure
+
+
+def add_inset(axes: Axes, levels: Sequence[Mapping[str, Any]]) -> None:
+    """Enlarge the region near the first level's score, where others lie so close that they look equal."""
+    score = levels[0]["score"]
+    spread = max(abs(level["score"] - score) for level in levels)
+    near = [level for level in levels if abs(level["score"] - score) < 0.02 * spread]
+    if len(near) < 3:
+        return
+    inset = axes.inset_axes((0.06, 0.12, 0.4, 0.4))
+    for line in axes.get_lines():
+        style = {
+            name: getattr(line, f"get_{name}")() for name in ("color", "marker", "markersize", "linestyle")
+        }
+        inset.plot(line.get_xdata(), line.get_ydata(), **style)
+    for limits, key in ((inset.set_xlim, "times"), (inset.set_ylim, "score")):
+        values = [level[key] for level in near]
+        margin = 0.15 * (max(values) - min(values)) or 0.01
+        limits(min(values) - margin, max(values) + margin)
+    inset.yaxis.tick_right()
+    inset.locator_params(nbins=4)
+    inset.tick_params(labelsize=7)
+    axes.indicate_inset_zoom(inset, edgecolor=GREY)
 
 
 def draw_fits(

@@ -9,11 +9,16 @@ import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from regard.viz.terminal import cut, printable
 
-INK, GREY, PALE = "#1f2933", "#7b8794", "#e4e7eb"
-COLOURS = ["#2563a8", "#d1495b", "#2a9d8f", "#e9a23b", "#7251b5", "#5c6b73", "#9c5a2d", "#d879b0"]
+INK, GREY, PALE = "#1f2933", "#5f6b76", "#e4e7eb"
+"""Text; axes and tick labels, with a contrast above 4.5:1 on white; grid."""
+COLOURS = ["#165ca1", "#d54356", "#4aa380", "#cb8517", "#a185e2", "#394752", "#7e4013", "#ce6eaf"]
+"""Line colours, as in viewer/style.css: distinct for colour-blind readers too, and at least 3:1 on white."""
+DASHES = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.5, 2)), (0, (3, 1)))
+MARKERS = "os^DvPX"
 HEAT = "Blues"
 MAX_LABELS, MAX_LABEL_LENGTH = 60, 24
 """Tick labels per axis of a heat map, and characters of each; longer labels are cut."""
@@ -42,9 +47,20 @@ def canvas(
     Creates the figure without pyplot, so without global state: safe in threads.
     """
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
+        figure = Figure(figsize=(width * columns, height * rows), layout=layout)
         panels = figure.subplots(rows, columns, squeeze=False)
     return figure, list(panels.flat)
+
+
+def line_style(number: int, *, marker: bool = True) -> dict[str, Any]:
+    """Style of a line: colour and dash, and a marker for lines of few points; distinct for many numbers."""
+    style = {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": DASHES[(number + number // len(COLOURS)) % len(DASHES)],
+        "linewidth": 1.6,
+    }
+    return style | ({"marker": MARKERS[number % len(MARKERS)], "markersize": 4.5} if marker else {})
 
 
 def label(axes: Axes, title: str, x: str, y: str) -> None:
@@ -54,12 +70,16 @@ def label(axes: Axes, title: str, x: str, y: str) -> None:
     axes.set_ylabel(y)
 
 
-def legend(axes: Axes, *, outside: bool = False) -> None:
-    """Add a legend: inside the panel where it hides least, or outside at its right."""
+def legend(axes: Axes, *, outside: bool = False, below: bool = False) -> None:
+    """Add a legend: inside the panel where it hides least, outside at its right, or below it."""
     if outside:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, handlelength=3)
+    elif below:
+        axes.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=9, frameon=False, handlelength=3
+        )
     else:
-        axes.legend(loc="best", frameon=False)
+        axes.legend(loc="best", frameon=False, handlelength=3)
 
 
 def heat(

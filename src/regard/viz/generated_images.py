@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from regard.viz.figure import canvas, save_as, save_into
+from regard.viz.figure import GREY, canvas, save_as, save_into
 from regard.viz.terminal import cut, printable
 
 MAX_PROMPT_LENGTH = 28
@@ -25,10 +25,12 @@ class GeneratedImages:
     """(prompts, images per prompt, height, width); black is 0 and white 1."""
     seconds: float
     """Sampling time."""
+    seed: int
+    """Seed of the first image of each prompt."""
 
     def figure(self) -> Figure:
         """A grid with one row per prompt."""
-        return draw_grid(self.prompts, self.pictures)
+        return draw_grid(self.prompts, self.pictures, self.seed)
 
     def save(self, path: str | Path) -> Path:
         """Write the grid as .png or .svg."""
@@ -41,8 +43,11 @@ class GeneratedImages:
         return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}">'
 
 
-def draw_grid(prompts: list[str], pictures: np.ndarray, inches: float = 0.62) -> Figure:
-    """Greyscale images (rows, columns, height, width) in a grid, the prompts to the left of the rows."""
+def draw_grid(prompts: list[str], pictures: np.ndarray, seed: int, inches: float = 0.62) -> Figure:
+    """Greyscale images (rows, columns, height, width) in a grid, the prompts to the left of the rows.
+
+    The caption has the seed: every image that was generated is shown, none was selected.
+    """
     rows, columns, height, width = pictures.shape
     gap = 2
     sheet = np.ones((rows * (height + gap) - gap, columns * (width + gap) - gap), pictures.dtype)
@@ -51,7 +56,9 @@ def draw_grid(prompts: list[str], pictures: np.ndarray, inches: float = 0.62) ->
             top, left = row * (height + gap), column * (width + gap)
             sheet[top : top + height, left : left + width] = pictures[row, column]
     margin = 0.3 + 0.07 * max(min(MAX_PROMPT_LENGTH, len(prompt)) for prompt in prompts)
-    figure, (axes,) = canvas(width=margin + inches * columns + 0.2, height=inches * rows * height / width + 0.2)
+    figure, (axes,) = canvas(
+        width=margin + inches * columns + 0.2, height=inches * rows * height / width + 0.45
+    )
     axes.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     positions = [row * (height + gap) + height / 2 - 0.5 for row in range(rows)]
     axes.set_yticks(
@@ -59,6 +66,7 @@ def draw_grid(prompts: list[str], pictures: np.ndarray, inches: float = 0.62) ->
     )
     axes.set_xticks([])
     axes.tick_params(length=0)
+    axes.set_xlabel(f"not selected, seed {seed}", fontsize=9, color=GREY)
     for spine in axes.spines.values():
         spine.set_visible(False)
     return figure

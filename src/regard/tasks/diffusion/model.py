@@ -68,7 +68,7 @@ class ImageGenerator(LoadedModel):
             self.check(prompt)
         start = time.perf_counter()
         images = generate_images(self.model, self.tokenizer, prompts, options or self.options(), count, seed)
-        return GeneratedImages(list(prompts), images, time.perf_counter() - start)
+        return GeneratedImages(list(prompts), images, time.perf_counter() - start, seed)
 
     def check(self, prompt: str) -> None:
         """Refuse a prompt that is empty or has unknown words."""

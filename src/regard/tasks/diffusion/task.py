@@ -135,7 +135,7 @@ class DiffusionTask:
                 SAMPLES_PER_PROMPT,
                 self.settings.seed,
             )
-        save_picture(draw_grid(prompts, images), folder.path / "painted")
+        save_picture(draw_grid(prompts, images, self.settings.seed), folder.path / "painted")
         folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)
         return result

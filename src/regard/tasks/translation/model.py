@@ -3,7 +3,7 @@
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -31,6 +31,9 @@ from regard.tasks.translation.vocabulary import Vocabulary
 from regard.tokenization import Tokenizer
 from regard.training.devices import choose_device
 from regard.viz.attention_maps import AttentionMaps, Layer, TokenSequence
+
+PROGRESS_SENTENCES = 256
+"""Sentences between two lines of progress."""
 
 
 @dataclass(frozen=True)
@@ -158,13 +161,30 @@ class Translator(TextModel):
         return [self.vocabulary.target.normalize(target) for _, target in pairs]
 
     def evaluate(
-        self, pairs: Sequence[Pair], *, beam: int | None = None, batch_size: int | None = None
+        self,
+        pairs: Sequence[Pair],
+        *,
+        beam: int | None = None,
+        batch_size: int | None = None,
+        log: Callable[[str], object] | None = None,
     ) -> Evaluation:
-        """Scores and loss over the pairs, and BLEU by length; the loss of an ensemble is its members' mean."""
+        """Scores and loss over the pairs, and BLEU by length; the loss of an ensemble is its members' mean.
+
+        Args:
+            pairs: Sources and references.
+            beam: Beam size; None for the recipe's.
+            batch_size: Sentences per batch; None for the recipe's.
+            log: Receives a line of progress after every PROGRESS_SENTENCES sentences.
+        """
         sources = [source for source, _ in pairs]
         references = self.references(pairs)
         start = time.perf_counter()
-        translations = self.translate(sources, beam=beam, batch_size=batch_size)
+        chunk = PROGRESS_SENTENCES if log is not None else max(1, len(sources))
+        translations: list[str] = []
+        for first in range(0, len(sources), chunk):
+            translations += self.translate(sources[first : first + chunk], beam=beam, batch_size=batch_size)
+            if log is not None and len(translations) < len(sources):
+                log(f"  {len(translations):,} of {len(sources):,} sentences")
         seconds = time.perf_counter() - start
         tokenized = is_tokenized(self.recipe)
         return Evaluation(

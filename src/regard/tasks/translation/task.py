@@ -16,7 +16,7 @@ from regard.metrics import Quality, score_translations
 from regard.nn.build import build
 from regard.storage import cache_folder
 from regard.tasks import training
-from regard.tasks.metrics_log import MetricsLogger, PhaseProgress, ProgressListener, read_metrics
+from regard.tasks.metrics_log import MetricsLogger, PhaseProgress, ProgressListener, Sample, read_metrics
 from regard.tasks.model_card import translation_card
 from regard.tasks.results import Summary, saved_line, score_text
 from regard.tasks.run_folder import RunFolder
@@ -29,7 +29,8 @@ from regard.training.state import Scores, Training
 from regard.viz.charts import draw_training
 from regard.viz.figure import save as save_picture
 
-SAMPLES = 3
+SAMPLES, OTHER_SAMPLES = 4, 3
+"""Sentences whose translations are logged: the same ones at each validation, and others."""
 DIGEST_BYTES = 32
 
 
@@ -139,6 +140,9 @@ class Validation:
         self, recipe: TranslationRecipe, vocabulary: Vocabulary, pairs: Sequence[Pair], logger: MetricsLogger
     ) -> None:
         self.recipe, self.vocabulary, self.pairs, self.logger = recipe, vocabulary, pairs, logger
+        translated = min(len(pairs), recipe.train.validate_sentences)
+        samples = min(SAMPLES, translated)
+        self.sample_numbers = [index * translated // samples for index in range(samples)]
 
     def __call__(self, model: nn.Module, step: int) -> Scores:
         recipe, vocabulary, phase = self.recipe, self.vocabulary, self.logger.listener.phase
@@ -147,9 +151,10 @@ class Validation:
         pairs = self.pairs[: recipe.train.validate_sentences]
         with phase("valid", "greedy", total=len(pairs), unit="sentences", announce=False) as progress:
             quality, translations = translate_and_score(recipe, model, vocabulary, pairs, 1, progress)
-        first = step * SAMPLES  # other sentences at each validation
-        numbers = [(first + offset) % len(pairs) for offset in range(min(SAMPLES, len(pairs)))]
-        self.logger.samples = [(pairs[number][0], translations[number]) for number in numbers]
+        # the server's examples and the check of an export use the others too
+        others = [(step * OTHER_SAMPLES + offset) % len(pairs) for offset in range(OTHER_SAMPLES)]
+        numbers = dict.fromkeys([*self.sample_numbers, *others])
+        self.logger.samples = [Sample(*pairs[number], translations[number]) for number in numbers]
         return {"loss": loss, "bleu": quality.bleu, "chrf": quality.chrf}
 
 

@@ -12,9 +12,9 @@ function headColour(head) {
   return colour(`head-${head % 8}`);
 }
 
-/** Line dash: with more heads than colours, the second eight are dashed and the third dotted. */
+/** Line dash: neighbouring heads differ in colour and dash, and heads of the same colour in their dash. */
 function headDash(head) {
-  return [[], [5, 4], [1.5, 3]][Math.floor(head / 8) % 3];
+  return [[], [7, 3], [1.5, 3], [8, 3, 1.5, 3]][(head + Math.floor(head / 8)) % 4];
 }
 
 /** Colour map of 256 RGBA values from 0 to the largest weight, of monotonic lightness. */
