@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import torch
 
-from regard.cli.serve import address_of, bound_socket, served_names
-from regard.server.app import Application, application
+from regard.cli.serve import accepted_hosts, bound_socket, url_of
+from regard.server.app import Application, create_app
 from regard.server.http_server import ConnectionLimits, Server
-from regard.server.middleware import Rules
+from regard.server.middleware import AccessRules
 from regard.server.model_registry import open_registry
 from regard.server.served_translator import ServedTranslator
 
@@ -58,15 +58,15 @@ def run_server(
     registry = open_registry({name: str(run) for name, run in runs.items()}, queue, batch, timeout)
     torch.set_num_threads(default_threads)
     registry.log = log.append
-    app = application(registry, Rules(served_names("127.0.0.1", []), origins, token))
+    app = create_app(registry, AccessRules(accepted_hosts("127.0.0.1", []), origins, token))
     listening = threading.Event()
     with bound_socket("127.0.0.1", 0) as listener:
-        server = Server(app, listening=listening.set, limits=limits)
+        server = Server(app, on_listening=listening.set, limits=limits)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         assert listening.wait(10)
         try:
-            yield LiveServer(address_of(listener), app, server, log)
+            yield LiveServer(url_of(listener), app, server, log)
         finally:
             server.should_exit = True
             thread.join(20)
@@ -78,7 +78,7 @@ class PausedModel:
     """Pauses a model until `resume` is set, and records its batches."""
 
     def __init__(self, model: ServedTranslator) -> None:
-        self.model, self.work = model, model.batcher.work
+        self.model, self.work = model, model.queue.run_batch
         self.resume, self.started = threading.Event(), threading.Event()
         self.batches: list[list[str]] = []
 
@@ -89,12 +89,12 @@ class PausedModel:
             assert self.resume.wait(20)
             return self.work(way, items)
 
-        self.model.batcher.work = wait_and_work
+        self.model.queue.run_batch = wait_and_work
         return self
 
     def __exit__(self, *error: object) -> None:
         self.resume.set()
-        self.model.batcher.work = self.work
+        self.model.queue.run_batch = self.work
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
