@@ -31,6 +31,19 @@ def test_labels_have_no_subword_markers() -> None:
     assert pieces.labels == ["play", "·ing", "▁"]
 
 
+def test_unknown_tokens_are_labelled_as_they_are_spelled() -> None:
+    spelled = TokenSequence("s", "Trump's", ("▁<unk>", "##'", "s"), ("Trump's",), ((0, 1, 2),), ((0, "Trump"),))
+    assert spelled.labels == ["Trump", "·'", "·s"]
+    assert spelled.in_words().unknown == ((0, "Trump's"),)
+    maps = AttentionMaps(
+        spelled, spelled, {"encoder.0.self": Layer(spelled, spelled, np.full((1, 3, 3), 1 / 3))}
+    )
+    content = json.loads(json.dumps(maps.as_json()))
+    assert AttentionMaps.from_json(content).input == spelled
+    del content["sides"][0]["unknown"]  # as in files of older releases
+    assert AttentionMaps.from_json(content).input.unknown == ()
+
+
 def test_alignment_takes_the_last_cross_attention_but_one() -> None:
     read = attention_examples.SOURCE
     heads = {f"decoder.{n}.cross": Layer(read, read, np.full((2, 5, 5), n / 10)) for n in range(3)}
@@ -75,6 +88,8 @@ MALFORMED = [
     (broken(lambda c: c["sides"][0].update(tokens=[1, 2])), "is not a string"),
     (broken(lambda c: c["sides"][0].update(groups=[0, 1])), "lists of positions"),
     (broken(lambda c: c["sides"][1].update(text=None)), "name and text"),
+    (broken(lambda c: c["sides"][1].update(unknown=[[9, "x"]])), "pairs of a position and a spelling"),
+    (broken(lambda c: c["sides"][1].update(unknown=7)), "unknown is not a list"),
     (broken(lambda c: c["layers"].update({"x": 1})), r"layers\['x'\] is not an object"),
     (broken(lambda c: c["layers"]["encoder.0.self"].update(weights=[[1, 2], [3]])), "not an array"),
     (broken(lambda c: c["layers"]["encoder.0.self"].update(weights=[[[1.0]]])), r"\(heads, 5, 5\)"),
