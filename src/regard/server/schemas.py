@@ -363,7 +363,6 @@ class TranslatorInfo(BaseModel):
     target_language: OutText
     beam: int = Field(description="default beam size")
     max_length: int = Field(description="maximum length in tokens; longer texts are split, cut or refused")
-    vocabulary: int = Field(description="size of the source vocabulary")
     corpus: Literal["picturebook"] | None = Field(
         description="the embedded corpus that the model was trained on; null for other data"
     )

@@ -70,7 +70,6 @@ class ServedTranslator(ServedModel[Translator]):
             target_language=data.target_language,
             beam=self.loaded.recipe.decode.beam,
             max_length=self.loaded.recipe.model.max_length,
-            vocabulary=self.loaded.tokenizer.size,
             corpus="picturebook" if data.corpus == "picturebook" else None,
             attention=self.has_cross_attention,
             examples=self.examples,

@@ -30,6 +30,7 @@ const framed = /^#theme=(light|dark)$/.exec(location.hash);
 if (framed) {
   document.documentElement.dataset.theme = framed[1];
   document.querySelector(".top").hidden = true;
+  document.body.style.paddingTop = "0";
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

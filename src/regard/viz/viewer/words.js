@@ -126,4 +126,6 @@ function attentionSentence(selected, sides, list) {
   return `“${sides[selected.side].labels[selected.index]}” ${verb} ${list || none}`;
 }
 
+document.getElementById("unknown-hint").hidden = data.sides.every((side) => side.unknown.length === 0);
+
 views.push(showWords);
