@@ -144,7 +144,7 @@ def test_the_attention_page_is_of_the_line_last_pointed_at(opened: Opened) -> No
     expect(button).to_have_text("Show attention")
 
 
-STRANGERS = {
+VISITORS = {
     "Donald Trump zählt eins zwei drei": ["Donald", "Trump", "zählt"],
     "How many are sieben and vier?": ["How", "many", "are", "and", "?"],
     "שלום עולם, vier": ["שלום", "עולם", ","],
@@ -156,20 +156,20 @@ STRANGERS = {
     "www.example.de/eins vier@fünf.de (zwei)": ["www.example.de/eins", "vier@fünf.de", "(", ")"],
     "<b>drei</b> & 'vier'": ["<", "b", ">", "</", "b", ">", "&", "'", "'"],
 }
-"""Sentences that strangers type, and their words that the model of numbers does not know."""
+"""Sentences that visitors type, and their words that are not in the vocabulary of number words."""
 
 
-def test_unknown_words_of_sentences_typed_by_strangers(opened: Opened) -> None:
+def test_unknown_words_of_sentences_typed_by_visitors(opened: Opened) -> None:
     page = opened.page
-    for sentence, unknown in STRANGERS.items():
+    for sentence, unknown in VISITORS.items():
         page.fill("#source-text", sentence)
         listed = ", ".join(list(dict.fromkeys(unknown))[:8])
         expect(page.locator("#unknown-words")).to_contain_text(f"in this model's vocabulary: {listed}")
         # an emoji may be several tokens, each underlined
         underlined = page.locator("#source-words .unknown").all_text_contents()
         assert "".join(underlined) == "".join(unknown)
-    page.fill("#source-text", "\n".join(STRANGERS))
-    everything = "".join(word for unknown in STRANGERS.values() for word in unknown)
+    page.fill("#source-text", "\n".join(VISITORS))
+    everything = "".join(word for unknown in VISITORS.values() for word in unknown)
     expect(page.locator("#unknown-words")).to_contain_text("vocabulary: Donald, Trump, zählt, How")
     assert "".join(page.locator("#source-words .unknown").all_text_contents()) == everything
     underline = "getComputedStyle(document.querySelector('#source-words .unknown')).textDecorationStyle"
@@ -296,6 +296,30 @@ def test_card_and_examples_of_an_untrusted_run_are_text(browser: Browser, run: P
         page.locator("#examples button").first.click()
         expect(page.locator("#translation .line")).to_have_count(1)
         assert page.evaluate("window.hit") is None
+        assert opened.console == []
+        page.close()
+
+
+def test_a_model_of_the_picture_book_says_what_it_was_trained_on(
+    browser: Browser, run: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    config = json.loads((copy / "config.json").read_text("utf-8"))
+    config["data"].update(corpus="picturebook", source=None, target=None)
+    (copy / "config.json").write_text(json.dumps(config), "utf-8")
+    with run_server({"book": copy}) as server:
+        opened = Opened(browser, server)
+        page = opened.page
+        expect(page.locator("#model option")).to_have_text("German → English (book)")
+        page.click("#clear")
+        placeholder = page.get_attribute("#source-text", "placeholder")
+        assert placeholder.startswith("Trained on picture-book German; type a sentence or try an example.")
+        page.fill("#source-text", "drei Trump")
+        expect(page.locator("#unknown-words")).to_have_text(
+            "1 of 2 words is not in this model's vocabulary: Trump. "
+            "It was trained on picture-book sentences; try an example."
+        )
         assert opened.console == []
         page.close()
 

@@ -8,7 +8,7 @@ import pytest
 from support import attention_examples
 
 from regard.errors import RegardError
-from regard.viz.analysis import distance, entropy, rollout
+from regard.viz.analysis import distance, entropy, layer_title, rollout
 from regard.viz.attention_maps import AttentionMaps, Layer, TokenSequence
 from regard.viz.html_page import attention_page
 
@@ -143,3 +143,17 @@ def test_notebook_shows_the_page_in_an_iframe() -> None:
     assert shown.startswith("<iframe srcdoc=")
     assert "<script>" not in shown  # escaped within the attribute
     assert "&lt;script&gt;" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("decoder.0.cross", "Decoder layer 1 · cross-attention"),
+        ("encoder.11.self", "Encoder layer 12 · self-attention"),
+        ("decoder.cross", "Decoder · cross-attention"),
+        ("encoder.rollout", "Encoder · rollout over all layers"),
+        ("down.1.0.self", "down.1.0.self"),
+    ],
+)
+def test_titles_of_layers(name: str, title: str) -> None:
+    assert layer_title(name) == title

@@ -28,7 +28,7 @@ export class TranslationPanel {
     this.controller = new AbortController();
     this.current = null; // the lines on display and their translations
     this.area.addEventListener("input", () => this.changed());
-    for (const type of ["focus", "click"]) this.area.addEventListener(type, () => this.selectExample());
+    for (const type of ["focus", "click"]) this.area.addEventListener(type, () => this.selectExample(type));
     this.area.addEventListener("pointermove", (event) => this.highlight.selectAtPoint(event.clientX, event.clientY));
     this.area.addEventListener("pointerleave", () => this.highlight.clear());
     for (const type of ["click", "keyup"]) {
@@ -51,10 +51,10 @@ export class TranslationPanel {
     this.example = text;
   }
 
-  // The first time that the text area is entered, typing replaces the example.
-  selectExample() {
-    if (this.example !== null && this.area.value === this.example) this.area.select();
-    this.example = null;
+  // The first time that the text area is entered, typing replaces the example; a click would undo the selection of the focus.
+  selectExample(type) {
+    if (this.example !== null) this.area.select();
+    if (type === "click") this.example = null;
   }
 
   setSource(text) {
