@@ -24,10 +24,18 @@ WORKER = r"""
 import contextlib, json, sys, time
 from types import SimpleNamespace
 import torch
-from regard.config import BertModel, GptModel, RnnModel, TransformerModel, VitModel
 from regard.data.batches import Batches
 from regard.data.examples import TextBatch
-from regard.training.objective import PairObjective
+
+try:
+    from regard.config.models import BertConfig, GptConfig, RnnConfig, TransformerConfig, VitConfig
+except ImportError:  # before model sections were called Config
+    from regard.config import (BertModel as BertConfig, GptModel as GptConfig, RnnModel as RnnConfig,
+                               TransformerModel as TransformerConfig, VitModel as VitConfig)
+try:
+    from regard.training.objectives import Seq2SeqObjective
+except ImportError:
+    from regard.training.objective import PairObjective as Seq2SeqObjective
 
 try:
     from regard.decoding import BeamSearchConfig, TranslationPipeline
@@ -65,7 +73,7 @@ except ImportError:
     torch.set_flush_denormal(True)
 process.__enter__()
 torch.manual_seed(0)
-MAX_LENGTH = "max_length" if hasattr(GptModel, "max_length") else "longest"  # the recipe key's name
+MAX_LENGTH = "max_length" if hasattr(GptConfig, "max_length") else "longest"  # the recipe key's name
 
 
 def pairs(config, tokens=4096, words=8000):
@@ -74,7 +82,7 @@ def pairs(config, tokens=4096, words=8000):
     made = [[torch.randint(4, words, (int(torch.randint(6, 22, (), generator=generator)),), generator=generator).tolist()
              for _ in range(2)] for _ in range(3000)]
     batches = list(Batches.of_pairs(made, tokens, 256))[:4]
-    objective = PairObjective(model, 2, 0.1)
+    objective = Seq2SeqObjective(model, 2, 0.1)
     return stepper(model, lambda number: objective(batches[number % len(batches)]))
 
 
@@ -93,7 +101,7 @@ def stepper(model, loss_of):
 
 
 def gpt(layers, d_model, heads, d_ff, window, words, batch, dropout=0.1):
-    config = GptModel(layers=layers, d_model=d_model, heads=heads, d_ff=d_ff, dropout=dropout, **{MAX_LENGTH: window},
+    config = GptConfig(layers=layers, d_model=d_model, heads=heads, d_ff=d_ff, dropout=dropout, **{MAX_LENGTH: window},
                       attention_dropout=dropout)
     model = attach(build_gpt(config, "language", words)).train()
     ids, marks = torch.randint(words, (2, batch, window))
@@ -113,7 +121,7 @@ def batch_of(**tensors):
 
 
 def bert():
-    config = BertModel(layers=4, d_model=256, heads=4, d_ff=1024, **{MAX_LENGTH: 128})
+    config = BertConfig(layers=4, d_model=256, heads=4, d_ff=1024, **{MAX_LENGTH: 128})
     model = attach(build_bert(config, "classes", 8000, 0, 3)).train()
     ids = torch.randint(1, 8000, (32, 48)).masked_fill(torch.arange(48) >= torch.randint(12, 49, (32, 1)), 0)
     labels = torch.randint(3, (32, 1))
@@ -126,7 +134,7 @@ def bert():
 
 
 def vit():
-    config = VitModel(height=28, width=28, channels=1, patch=4, layers=6, d_model=128, heads=4, d_ff=512)
+    config = VitConfig(height=28, width=28, channels=1, patch=4, layers=6, d_model=128, heads=4, d_ff=512)
     model = attach(build_vit(config, 10)).train()
     labels = torch.randint(10, (64,))
     batch = batch_of(pixels=torch.rand(64, 1, 28, 28), gold=labels, labels=labels)
@@ -139,7 +147,7 @@ class IdsOnly:
 
 
 def searching(batch, beam, frozen=True, **changes):
-    model = build(TransformerModel(size="tiny", **changes), 8000, 8000, Tokenizer.padding).eval()
+    model = build(TransformerConfig(size="tiny", **changes), 8000, 8000, Tokenizer.padding).eval()
     with torch.no_grad():
         model.output_bias[Tokenizer.end] = -1e4
     translator = TranslationPipeline(model, IdsOnly(), IdsOnly())
@@ -163,15 +171,15 @@ SIZES = {"128/256": dict(encoder_layers=4, decoder_layers=4, d_model=128, d_ff=2
          "256/1024": dict(encoder_layers=3, decoder_layers=3, d_model=256, d_ff=1024, heads=8),
          "base": dict(encoder_layers=6, decoder_layers=6, d_model=512, d_ff=2048, heads=8)}
 WORKS = {
-    "training 128/256": lambda: pairs(TransformerModel(dropout=0.1, **SIZES["128/256"])),
-    "training 256/1024": lambda: pairs(TransformerModel(dropout=0.1, **SIZES["256/1024"])),
-    "training base": lambda: pairs(TransformerModel(dropout=0.1, **SIZES["base"]), tokens=1024),
-    "training 128/256, post-norm": lambda: pairs(TransformerModel(dropout=0.1, norm="post", **SIZES["128/256"])),
-    "training 128/256, gelu": lambda: pairs(TransformerModel(dropout=0.1, activation="gelu", **SIZES["128/256"])),
-    "training 128/256, rotary": lambda: pairs(TransformerModel(dropout=0.1, position="rotary", **SIZES["128/256"])),
-    "training 128/256, swiglu": lambda: pairs(TransformerModel(dropout=0.1, activation="swiglu", **SIZES["128/256"])),
-    "training 128/256, alibi": lambda: pairs(TransformerModel(dropout=0.1, position="alibi", **SIZES["128/256"])),
-    "training RNN, Luong": lambda: pairs(RnnModel("rnn", hidden=128, embedding=128, attention="luong", dropout=0.1), 2048),
+    "training 128/256": lambda: pairs(TransformerConfig(dropout=0.1, **SIZES["128/256"])),
+    "training 256/1024": lambda: pairs(TransformerConfig(dropout=0.1, **SIZES["256/1024"])),
+    "training base": lambda: pairs(TransformerConfig(dropout=0.1, **SIZES["base"]), tokens=1024),
+    "training 128/256, post-norm": lambda: pairs(TransformerConfig(dropout=0.1, norm="post", **SIZES["128/256"])),
+    "training 128/256, gelu": lambda: pairs(TransformerConfig(dropout=0.1, activation="gelu", **SIZES["128/256"])),
+    "training 128/256, rotary": lambda: pairs(TransformerConfig(dropout=0.1, position="rotary", **SIZES["128/256"])),
+    "training 128/256, swiglu": lambda: pairs(TransformerConfig(dropout=0.1, activation="swiglu", **SIZES["128/256"])),
+    "training 128/256, alibi": lambda: pairs(TransformerConfig(dropout=0.1, position="alibi", **SIZES["128/256"])),
+    "training RNN, Luong": lambda: pairs(RnnConfig("rnn", hidden=128, embedding=128, attention="luong", dropout=0.1), 2048),
     "training GPT letters 4x128": lambda: gpt(4, 128, 4, 512, 64, 69, 12, 0.0),
     "training GPT mini 6x192": lambda: gpt(6, 192, 6, 768, 256, 8000, 8),
     "training GPT small 6x384": lambda: gpt(6, 384, 6, 1536, 256, 8000, 4),

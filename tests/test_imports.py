@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "interop": {"decoding"},
     "tasks": {"training", "metrics", "viz", "interop"},
     "server": {"tasks"},
-    "cli": {"mkl", "bench", "lessons", "server", "tasks"},
+    "cli": {"mkl", "lessons", "server", "tasks"},
     "__init__": {"mkl", "tasks"},
     "__main__": {"cli"},
 }

@@ -15,6 +15,22 @@ def write(folder: Path, pairs: list[tuple[str, str]]) -> PairDataConfig:
     return PairDataConfig(path=str(folder), source="a.de", target="a.en")
 
 
+@pytest.mark.parametrize(
+    ("settings", "direction"),
+    [
+        ({"source": "mine.de", "target": "mine.en.gz"}, ("de", "en")),
+        ({"source": "mine.de", "target": "mine.txt"}, ("de", "target")),
+        ({"source": "mine.de", "target": "mine.en", "source_language": "nds"}, ("nds", "en")),
+        ({"source": "all.tsv.gz"}, ("source", "target")),
+        ({"source": "all.gz"}, ("source", "target")),
+        ({"corpus": "multi30k"}, ("de", "en")),
+        ({"corpus": "multi30k", "target_language": "fr"}, ("de", "fr")),
+    ],
+)
+def test_languages_follow_from_the_files(settings: dict[str, str], direction: tuple[str, str]) -> None:
+    assert PairDataConfig(**settings).direction == direction  # type: ignore[arg-type]
+
+
 def test_held_out_pairs_share_no_source_sentence_with_training(tmp_path: Path) -> None:
     pairs = [(f"Satz {number % 900}", f"sentence {number}") for number in range(3000)]
     corpus = ParallelCorpus(write(tmp_path, pairs))

@@ -33,7 +33,7 @@ def test_build_use_and_remove_the_memory(story: Path, run: Path, here: Command) 
     done = here("remember", "mine", cwd=story)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3)
     assert done.stdout.startswith("datastore: ")
-    assert "with them" in done.stdout
+    assert "with the datastore" in done.stdout
     with_memory = scores()
     assert with_memory != without_memory
     assert here("translate", "mine", cwd=story, input="drei\n").stdout == "three\n"
@@ -123,13 +123,13 @@ def symlink_out(path: Path) -> None:
     ("damage", "sentence"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:5000]), "is damaged"),
-        (damaged("words", torch.full((7,), 99_999, dtype=torch.int32)), "with a word each"),
-        (damaged("keys", torch.zeros(3, 16, dtype=torch.float16)), "no vectors of 32 numbers"),
-        (damaged("numbers", torch.tensor([8.0, 1.5, 1.0])), "a say between 0 and 1, not 1.5"),
-        (damaged("numbers", torch.tensor([9e9, 0.5, 1.0])), "cannot give"),
+        (damaged("words", torch.full((7,), 99_999, dtype=torch.int32)), "with one int32 token each"),
+        (damaged("keys", torch.zeros(3, 16, dtype=torch.float16)), "keys of width 32"),
+        (damaged("numbers", torch.tensor([8.0, 1.5, 1.0])), "its weight 1.5 is not between 0 and 1"),
+        (damaged("numbers", torch.tensor([9e9, 0.5, 1.0])), "cannot return"),
         (damaged("numbers", torch.tensor([float("inf"), 0.5, 1.0])), "is damaged"),
-        (damaged("words", torch.zeros(7, 2, dtype=torch.int32)), "with a word each"),
-        (damaged("made_with", torch.zeros(32, dtype=torch.uint8)), "it was made with another model"),
+        (damaged("words", torch.zeros(7, 2, dtype=torch.int32)), "with one int32 token each"),
+        (damaged("made_with", torch.zeros(32, dtype=torch.uint8)), "it was built with another model"),
         (symlink_out, "leads out of"),
     ],
     ids=range(9),
@@ -155,7 +155,7 @@ def test_token_ids_out_of_range_are_refused(story: Path, run: Path, here: Comman
         words[5] = wrong
         save_file({**tensors, "words": words}, path)
         done = here("translate", "mine", cwd=story, input="drei\n")
-        assert (done.returncode, "words that the model does not know" in done.stderr) == (2, True)
+        assert (done.returncode, "token ids outside the vocabulary" in done.stderr) == (2, True)
 
 
 def test_tuned_weight_follows_the_accuracy_of_the_neighbours() -> None:

@@ -20,7 +20,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def test_training_logs_progress_and_prints_the_result(story: Path) -> None:
     log, output = (story / "train.err").read_text(), (story / "train.out").read_text()
     assert re.search(r"pairs: 1,\d\d\d read, 1,\d\d\d kept; \d+ for validation, \d+ for the test", log)
-    assert "validation at step 400" in log
+    assert "valid  step    400  loss " in log
     assert "tokens/s" in log
     assert output.startswith("BLEU ")
     assert "signature: nrefs:1" in output
@@ -163,7 +163,7 @@ MISTAKES = [
     ((*TRAIN, "data.source=three.de", "data.target=short.en"), ["three.de", "3", "short.en", "2"]),
     ((*TRAIN, "data.source=latin.de", "data.target=short.en"), ["latin.de", "line 2", "UTF-8"]),
     ((*TRAIN, "data.source=empty.de", "data.target=short.en"), ["empty.de", "empty"]),
-    ((*TRAIN, "data.source=nowhere.de", "data.target=short.en"), ["nowhere.de", "there is no file"]),
+    ((*TRAIN, "data.source=nowhere.de", "data.target=short.en"), ["nowhere.de", "no such file"]),
     ((*TRAIN, "data.source=table.tsv", "data.source_column=germn", "data.target_column=english"), ["table.tsv", "germn", "german"]),
     ((*TRAIN, "data.source=three.de"), ["three.de", "target"]),
     ((*TRAIN, "data.corpus=multi30k", "data.path=nowhere"), ["nowhere"]),
@@ -172,13 +172,13 @@ MISTAKES = [
     (("translate", "nowhere"), ["there is no run folder nowhere"]),
     (("translate", "file"), ["there is no run folder file"]),
     (("translate", "run", "latin.de"), ["latin.de", "line 2", "UTF-8"]),
-    (("translate", "run", "nowhere.de"), ["nowhere.de", "there is no file"]),
+    (("translate", "run", "nowhere.de"), ["nowhere.de", "no such file"]),
     (("translate", "run", "three.de", "-o", "file/out"), ["file/out", "not a directory"]),
-    (("evaluate", "run", "--source", "three.de"), ["--source and --target go together"]),
+    (("evaluate", "run", "--source", "three.de"), ["--source and --target belong together"]),
     (("evaluate", "run", "--source", "three.de", "--target", "short.en"), ["three.de", "3", "short.en", "2"]),
     (("compare", "run"), ["at least two runs, not 1"]),
     (("look", "run", "eins", "-o", "picture.gif"), ["picture.gif", ".png or .svg"]),
-    (("look", "run", " "), ["there is no text"]),
+    (("look", "run", " "), ["the text is empty"]),
 ]  # fmt: skip
 
 

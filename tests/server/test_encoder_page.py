@@ -145,10 +145,10 @@ def write_encoder(run: Path, out: Path) -> None:
     """The BERT of a run, without its head."""
     from regard.nn.build import build_bert
     from regard.tasks.encoder.config import EncoderRecipe
-    from regard.tasks.encoder.run_folder import open_text_run, write_texts
+    from regard.tasks.encoder.run_folder import open_text_run, write_text_run
 
     opened = open_text_run(run)
     tokenizer = opened.tokenizer()
     bare = build_bert(opened.recipe.model, "none", tokenizer.size, tokenizer.padding)
     bare.bert.load_state_dict(opened.model().bert.state_dict())
-    write_texts(out, EncoderRecipe("encoder", opened.recipe.model), bare, tokenizer, [], "# Encoder\n")
+    write_text_run(out, EncoderRecipe("encoder", opened.recipe.model), bare, tokenizer, [], "# Encoder\n")

@@ -15,7 +15,7 @@ from regard import tokenization
 from regard.config.models import BertConfig, EmbedConfig
 from regard.nn.build import build_bert
 from regard.tasks.encoder.config import EncoderRecipe
-from regard.tasks.encoder.run_folder import write_texts
+from regard.tasks.encoder.run_folder import write_text_run
 from regard.viz.attention_maps import AttentionMaps
 
 TEXTS = ["a very green house", "grey tree", "a tall old black house is very old"]
@@ -91,7 +91,7 @@ def test_embed_uses_the_pooling_of_the_run(tmp_path: Path) -> None:
     config = BertConfig(layers=1, d_model=16, heads=2, d_ff=24, max_length=24)
     recipe = EncoderRecipe("encoder", config, EmbedConfig("cls", normalize=False))
     model = build_bert(config, "none", tokenizer.size, tokenizer.padding)
-    write_texts(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
+    write_text_run(tmp_path / "run", recipe, model, tokenizer, (), "made by hand")
     with run_server({"encoder": tmp_path / "run"}) as server, server.client() as client:
         embeddings = post(client, "/embed", text=TEXTS)["embeddings"]
     example = torch.tensor([tokenizer.with_special_tokens(tokenizer.encode(TEXTS[1]))])

@@ -12,7 +12,7 @@ from regard.tokenization import Tokenizer
 
 
 @pytest.fixture(scope="module")
-def run_server(tmp_path_factory: pytest.TempPathFactory) -> ServedTranslator:
+def served(tmp_path_factory: pytest.TempPathFactory) -> ServedTranslator:
     run = write_run(tmp_path_factory.mktemp("runs") / "run", transformer())
     return ServedTranslator("run", regard.Translator.load(run), Metrics(dict), queue_size=64, max_batch=8)
 

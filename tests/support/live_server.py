@@ -78,23 +78,23 @@ class PausedModel:
     """Pauses a model until `resume` is set, and records its batches."""
 
     def __init__(self, model: ServedTranslator) -> None:
-        self.model, self.work = model, model.queue.run_batch
+        self.model, self.run_batch = model, model.queue.run_batch
         self.resume, self.started = threading.Event(), threading.Event()
         self.batches: list[list[str]] = []
 
     def __enter__(self) -> "PausedModel":
-        def wait_and_work(way, items):
+        def wait_and_run(batch_key, items):
             self.batches.append(list(items))
             self.started.set()
             assert self.resume.wait(20)
-            return self.work(way, items)
+            return self.run_batch(batch_key, items)
 
-        self.model.queue.run_batch = wait_and_work
+        self.model.queue.run_batch = wait_and_run
         return self
 
     def __exit__(self, *error: object) -> None:
         self.resume.set()
-        self.model.queue.run_batch = self.work
+        self.model.queue.run_batch = self.run_batch
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

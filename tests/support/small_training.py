@@ -59,6 +59,9 @@ class RecordingListener:
         self.validations: list[tuple[int, bool]] = []
         self.skipped_steps: list[tuple[int, str]] = []
 
+    def stepped(self, training, lr) -> None:
+        pass
+
     def progress(self, progress) -> None:
         self.steps.append((progress.step, progress.loss))
 
@@ -70,9 +73,13 @@ class RecordingListener:
 
 
 def run_training(
-    training: Training, folder: Path | None = None, r_drop: float = 0.0, stop=lambda: None
+    training: Training,
+    folder: Path | None = None,
+    r_drop: float = 0.0,
+    stop=lambda: None,
+    listener: RecordingListener | None = None,
 ) -> RecordingListener:
-    notes = RecordingListener()
+    notes = listener or RecordingListener()
     training.model.train()
     objective = Seq2SeqObjective(training.model, PAD, 0.1, r_drop)
 

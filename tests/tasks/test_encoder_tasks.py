@@ -18,6 +18,7 @@ from regard.cli.tag import tag
 from regard.config.schema import parse_assignments
 from regard.errors import RegardError
 from regard.tasks.classification.model import Classifier
+from regard.tasks.metrics_log import NullListener
 from regard.tasks.tagging.model import Tagger
 from regard.viz.attention_maps import AttentionMaps
 
@@ -194,12 +195,9 @@ def test_answers_are_found_also_in_long_paragraphs(files: Path, tmp_path: Path) 
 def test_pretraining_learns_words_and_next_sentences_and_is_fine_tuned(files: Path, tmp_path: Path) -> None:
     messages: list[str] = []
 
-    class ProgressListener:
+    class LogListener(NullListener):
         def log(self, message: str) -> None:
             messages.append(message)
-
-        def progress(self, line: str, done: float) -> None:
-            pass
 
     common = [
         "data.train=text.txt",
@@ -222,7 +220,7 @@ def test_pretraining_learns_words_and_next_sentences_and_is_fine_tuned(files: Pa
     assert all("next_accuracy" in row for row in rows if row["kind"] == "valid")
     out = tmp_path / "tuned"
     overrides = {"data.path": files, "data.train": "train.tsv", "model.start": run.folder, "train.epochs": 1}
-    regard.train("sentiment", out, overrides=overrides, listener=ProgressListener())
+    regard.train("sentiment", out, overrides=overrides, listener=LogListener())
     assert any(line.startswith("weights: from") and line.endswith("fresh: labels") for line in messages)
     assert any(line.startswith("labels: 1") for line in messages)
     tuned = regard.load(out)

@@ -8,6 +8,7 @@ import pytest
 import regard
 from regard.config.recipes import shipped_recipes
 from regard.config.schema import parse_assignments
+from regard.tasks.metrics_log import NullListener
 from regard.tasks.registry import load_recipe
 from regard.tasks.translation.model import Translator
 from regard.viz.attention_maps import AttentionMaps
@@ -94,11 +95,8 @@ class Stop(Exception):
     pass
 
 
-class StoppingListener:
+class StoppingListener(NullListener):
     """A listener that stops the training run at the first report."""
-
-    def log(self, message: str) -> None:
-        pass
 
     def progress(self, line: str, done: float) -> None:
         raise Stop

@@ -1,11 +1,16 @@
-"""The history of a training run read from metrics.jsonl; none from a damaged file."""
+"""The history of a training run read from metrics.jsonl; none from a damaged file. TensorBoard gets the same numbers."""
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from regard.tasks.metrics_log import mean_speed, read_history
+from regard.config.training import TrainConfig
+from regard.errors import RegardError
+from regard.tasks.metrics_log import MetricsLogger, NullListener, mean_speed, read_history
+from regard.training.state import Progress
 
 TRAIN = {"kind": "train", "step": 50, "tokens_per_second": 100.0, "minutes": 1.0}
 VALID = {"kind": "valid", "step": 50, "minutes": 1.5, "bleu": 12.0}
@@ -56,3 +61,48 @@ def test_a_damaged_file_has_no_history(tmp_path: Path, content: bytes) -> None:
 
 def test_a_missing_file_has_no_history(tmp_path: Path) -> None:
     assert read_history(tmp_path / "metrics.jsonl") is None
+
+
+class Board:
+    """In place of TensorBoard's writer."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.scalars, self.closed = folder, list[tuple[str, float, int]](), False
+        boards.append(self)
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.scalars.append((name, value, step))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+boards: list[Board] = []
+
+
+def test_tensorboard_gets_the_numbers_of_metrics_jsonl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("torch.utils.tensorboard")
+    module.SummaryWriter = Board  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    settings = TrainConfig(steps=10, tensorboard=True)
+    logger = MetricsLogger(tmp_path, NullListener(), settings)
+    [board] = boards
+    assert board.folder == str(tmp_path / "tensorboard")
+    with logger.training_phase():
+        logger.progress(Progress(5, 1, 0.5, 1e-3, 100.0, 0.1, 0.5))
+        logger.validated(10, 0.2, {"loss": 0.25, "bleu": 90.0}, True)
+        assert not board.closed
+    assert board.closed
+    assert ("train/loss", 0.5, 5) in board.scalars
+    assert ("train/lr", 1e-3, 5) in board.scalars
+    assert [scalar for scalar in board.scalars if scalar[0].startswith("valid")] == [
+        ("valid/minutes", 0.2, 10), ("valid/loss", 0.25, 10), ("valid/bleu", 90.0, 10),
+    ]  # fmt: skip
+
+
+def test_tensorboard_that_is_missing_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(
+        RegardError, match=r"train\.tensorboard needs the extra: pip install 'regard\[tensorboard\]'"
+    ):
+        MetricsLogger(tmp_path, NullListener(), TrainConfig(steps=10, tensorboard=True))

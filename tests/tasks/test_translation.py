@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from support.small_translation import train
+from support.without_figures import without_figures
 
 import regard
 from regard.decoding import BeamSearchConfig, SamplingConfig
+from regard.tasks.metrics_log import NullListener
 from regard.tasks.translation.model import Translator
 
 
@@ -40,6 +42,27 @@ def test_the_run_folder_is_complete(run) -> None:
     assert [row["step"] for row in rows if row["kind"] == "train"] == [50, 100, 150, 200, 250, 300]
     assert [row["step"] for row in rows if row["kind"] == "valid"] == [100, 200, 300]
     assert {"loss", "lr", "tokens_per_second", "minutes"} <= rows[0].keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "settings", "title"),
+    [
+        ("n.de", "n.en", [], "de to en"),
+        ("mine.txt", "theirs.txt", [], "source to target"),
+        ("mine.txt", "theirs.txt", ["data.source_language=cs", "data.target_language=fr"], "cs to fr"),
+        ("mine.txt", "theirs.txt", ["data.target_language=fr"], "source to fr"),
+    ],
+)
+def test_the_card_names_the_languages_of_the_files(
+    corpus: Path, tmp_path: Path, source: str, target: str, settings: list[str], title: str
+) -> None:
+    shutil.copy(corpus / "n.de", tmp_path / source)
+    shutil.copy(corpus / "n.en", tmp_path / target)
+    files = [f"data.source={source}", f"data.target={target}", "train.steps=1", "train.validate_every=1"]
+    with without_figures():
+        train(tmp_path, tmp_path / "run", *files, *settings)
+    card = (tmp_path / "run" / "README.md").read_text("utf-8")
+    assert card.startswith(f"# Translation from {title}\n")
 
 
 def test_it_opens_elsewhere_without_the_training_data(run, tmp_path: Path, model: Translator) -> None:
@@ -150,8 +173,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(corpus: Path, tmp_path: Path)
     class Interrupt(Exception):
         pass
 
-    class InterruptingListener:
-        def log(self, message): ...
+    class InterruptingListener(NullListener):
         def progress(self, line, done):
             if "step     25" in line:
                 raise Interrupt

@@ -101,6 +101,33 @@ def test_a_report_window_continues_after_an_interruption(store: TokenStore, tmp_
     assert run_training(resumed).steps == [row for row in whole.steps if row[0] > 7]
 
 
+def test_progress_between_reports_moves_from_the_last_one_to_the_current_window(store: TokenStore) -> None:
+    run = training(store, steps=3)
+    window = run.window
+    window.add(torch.tensor(8.0), 4, 4)
+    assert window.current(run, 0.1).loss == 2.0
+    assert window.report(run, 0.1).loss == 2.0
+    assert window.current(run, 0.1).loss == 2.0  # the new window is empty
+    window.add(torch.tensor(1.0), 1, 1)
+    assert window.current(run, 0.1).loss == pytest.approx(0.25 * 1.0 + 0.75 * 2.0)
+    window.add(torch.tensor(7.0), 7, 7)
+    assert window.current(run, 0.1).loss == window.current(run, 0.1).loss == 1.0
+    assert window.report(run, 0.1).loss == 1.0
+
+
+def test_every_step_is_shown_before_its_report(store: TokenStore) -> None:
+    class Events(RecordingListener):
+        def stepped(self, training, lr) -> None:
+            events.append(("step", training.step))
+
+        def progress(self, progress) -> None:
+            events.append(("report", progress.step))
+
+    events: list[tuple[str, int]] = []
+    run_training(training(store, steps=4, log_every=2), listener=Events())
+    assert events == [("step", 1), ("step", 2), ("report", 2), ("step", 3), ("step", 4), ("report", 4)]
+
+
 def test_a_stop_signal_saves_the_state_first(store: TokenStore, tmp_path: Path) -> None:
     state = training(store)
     with pytest.raises(

@@ -26,6 +26,7 @@ def import_folder(
 
     Example:  regard import all-MiniLM-L6-v2 --out runs/minilm
     """
+    from regard.cli.terminal import log_next_commands
     from regard.tasks.import_run import import_run
 
     imported = import_run(folder, out)
@@ -42,3 +43,4 @@ def import_folder(
     )
     print(f"{imported.task}: {imported.model}, {imported.parameters:,} parameters{labels}{fresh}")
     print(f"run:     {out}")
+    log_next_commands(out)

@@ -1,56 +1,163 @@
 """Results and tables on standard output; progress and messages on standard error."""
 
 import sys
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
 if TYPE_CHECKING:
     from regard.lessons import Table
+    from regard.tasks.metrics_log import PhaseProgress, TrainingStatus
     from regard.tasks.results import Summary
+
+FRAMES_PER_SECOND = 4
+LABEL_WIDTH = 7
+"""Columns of the name of a phase, and of the lines below it."""
+SEPARATOR = " · "
+ASCII = str.maketrans({"★": "*", "·": "|", "━": "=", "╸": ">", "─": "-"})
+"""For a terminal whose encoding does not have these characters."""
 
 
 class Terminal:
-    """A listener that shows a progress bar in a terminal, and plain lines in a file or a pipe."""
+    """A listener with a live display in a terminal, and plain lines in a file or a pipe.
 
-    def __init__(self) -> None:
-        self.console = Console(stderr=True, highlight=False)
-        self.live = self.console.is_terminal
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+    Args:
+        console: Default: standard error.
+        clock: Seconds since any moment.
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self.clock = clock
+        self.status: TrainingStatus | None = None
+        self.status_time = 0.0
+        self.phases: list[Phase] = []
+        self.display = Live(
             console=self.console,
+            get_renderable=self.render,
+            refresh_per_second=FRAMES_PER_SECOND,
             transient=True,
         )
-        self.task = self.bar.add_task("training", total=1.0)
 
     def __enter__(self) -> "Terminal":
-        if self.live:
-            self.bar.start()
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
+            self.display.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self.live:
-            self.bar.stop()
+        self.display.stop()
+
+    @property
+    def is_live(self) -> bool:
+        return self.display.is_started
 
     def log(self, message: str) -> None:
-        self.console.print(message, soft_wrap=True, markup=False)
+        self.console.print(self.printable(message), soft_wrap=True, markup=False)
 
     def progress(self, line: str, done: float) -> None:
-        line = f"{line}  {memory()}"
-        if self.live:
-            self.bar.update(self.task, completed=done, description=line)
+        if not self.is_live:
+            self.log(f"{line}  {memory()}  {done:.0%} done")
+
+    def update(self, status: "TrainingStatus | None") -> None:
+        self.status, self.status_time = status, self.clock()
+
+    @contextmanager
+    def phase(
+        self, name: str, detail: str = "", *, total: int = 0, unit: str = "", announce: bool = True
+    ) -> Iterator["PhaseProgress"]:
+        from regard.tasks.metrics_log import PhaseProgress
+
+        phase = Phase(name, detail, PhaseProgress(total, unit), self.clock())
+        if announce and not self.is_live:
+            self.log(phase.announcement())
+        self.phases.append(phase)
+        try:
+            yield phase.progress
+        finally:
+            self.phases.remove(phase)
+
+    def render(self) -> Text:
+        """The lines of the display: the training run, then the phase within it."""
+        lines = [] if self.status is None else self.training_lines(self.status)
+        if self.phases:
+            lines.append(self.phase_line(self.phases[-1]))
+        text = Text(self.printable("\n".join(lines)), no_wrap=True, overflow="ellipsis")
+        text.highlight_regex(r"(?m)^\w+", "bold")
+        text.highlight_regex(r"━+╸?", "green")
+        text.highlight_regex(r"─+", "dim")
+        return text
+
+    def training_lines(self, status: "TrainingStatus") -> list[str]:
+        """Bar, percentage and numbers, in as many lines as the width of the terminal needs."""
+        seconds = status.seconds + self.clock() - self.status_time
+        times = duration(seconds)
+        if status.done > 0:
+            times += f" / ETA {duration(max(0.0, status.seconds / status.done - seconds))}"
+        first = f"{'train':{LABEL_WIDTH}}{self.bar(status.done)}  {int(100 * status.done):>3}%  "
+        return wrapped(first, [*status.parts, memory(), times], self.console.width)
+
+    def phase_line(self, phase: "Phase") -> str:
+        progress, parts = phase.progress, [phase.detail] if phase.detail else []
+        line = f"{phase.name:{LABEL_WIDTH - 1}} "
+        if progress.total:
+            line += f"{self.bar(progress.done / progress.total)}  "
+            parts.insert(0, f"{progress.done:,}/{progress.total:,} {progress.unit}")
+        return line + SEPARATOR.join([*parts, duration(self.clock() - phase.start)])
+
+    def bar(self, done: float) -> str:
+        width = max(10, min(30, self.console.width // 5))
+        halves = int(2 * width * min(1.0, done))
+        return ("━" * (halves // 2) + "╸" * (halves % 2)).ljust(width, "─")
+
+    def printable(self, text: str) -> str:
+        return text if self.console.encoding.startswith("utf") else text.translate(ASCII)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a command that has begun."""
+
+    name: str
+    detail: str
+    progress: "PhaseProgress"
+    start: float
+
+    def announcement(self) -> str:
+        """A line for a log file, such as `test: 1,000 sentences, beam 5 ...`."""
+        count = f"{self.progress.total:,} {self.progress.unit}" if self.progress.total else ""
+        parts = ", ".join(part for part in (count, self.detail) if part)
+        return f"{self.name}: {parts} ..." if parts else f"{self.name} ..."
+
+
+def wrapped(line: str, parts: Sequence[str], width: int) -> list[str]:
+    """Parts after the beginning of a line; where the width is used up, they continue in a new line."""
+    lines, separator = [line], ""
+    for part in parts:
+        if separator and len(lines[-1] + separator + part) >= width:
+            lines.append(" " * LABEL_WIDTH + part)
         else:
-            self.log(f"{line}  {done:.0%} done")
+            lines[-1] += separator + part
+        separator = SEPARATOR
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any: 1:44, 2:03:10."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 @contextmanager
@@ -90,6 +197,17 @@ def print_summary(summary: "Summary") -> None:
         console.print(grid)
     for line in summary.last_lines:
         console.print(line, soft_wrap=True)
+
+
+def log_next_commands(run: Path) -> None:
+    """Name on standard error the commands that fit a new run folder."""
+    from regard.tasks.registry import spec_of
+    from regard.tasks.run_folder import RunFolder
+
+    recipe = RunFolder.open(run).read_recipe()
+    commands = spec_of(recipe).next_commands(run, recipe)
+    if commands:
+        log(f"next   {SEPARATOR.join(commands)}")
 
 
 def print_table(table: "Table") -> None:

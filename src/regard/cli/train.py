@@ -36,7 +36,7 @@ def train(
 
     regard train translation data.source=mine.de data.target=mine.en train.minutes=30 --out runs/mine
     """
-    from regard.cli.terminal import Terminal, print_summary
+    from regard.cli.terminal import Terminal, log_next_commands, print_summary
     from regard.config.schema import parse_assignments
     from regard.tasks import train as train_recipe
 
@@ -49,3 +49,4 @@ def train(
         print(json.dumps(run.as_json()))
     else:
         print_summary(run.summary())
+        log_next_commands(run.folder)

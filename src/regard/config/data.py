@@ -1,5 +1,6 @@
 """Data sections of recipes that several tasks, or `regard.data`, use."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -46,10 +47,11 @@ class PairDataConfig:
     """Column of a table with the source sentences."""
     target_column: str | None = None
     """Column of a table with the target sentences."""
-    source_language: str = "de"
-    """Source language code."""
-    target_language: str = "en"
-    """Target language code."""
+    source_language: str = ""
+    """Source language code; default: the ending of the source file where it has two letters, as in mine.de,
+    de for a named corpus."""
+    target_language: str = ""
+    """Target language code; default: the ending of the target file, en for a named corpus."""
     form: Literal["raw", "tok"] = "raw"
     """multi30k: raw sentences, or lowercased and tokenized as in the literature."""
     held_out: Count = 1000
@@ -69,6 +71,23 @@ class PairDataConfig:
         for name in ("valid", "test"):
             if getattr(self, f"{name}_target") and not getattr(self, f"{name}_source"):
                 raise ValueError(f"{name}_source: this key is missing; {name}_target is given")
+        named = self.corpus != "files"
+        for key, code in (
+            ("source_language", "de" if named else language_ending(self.source)),
+            ("target_language", "en" if named else language_ending(self.target)),
+        ):
+            object.__setattr__(self, key, getattr(self, key) or code)
+
+    @property
+    def direction(self) -> tuple[str, str]:
+        """The language codes, for people; "source" and "target" where they are not known."""
+        return self.source_language or "source", self.target_language or "target"
+
+
+def language_ending(file: str | None) -> str:
+    """The ending of a file name with two letters, as in corpus.de or corpus.de.gz; "" if it has another one."""
+    ending = re.search(r"\.([a-z]{2})(\.gz)?$", file or "")
+    return ending[1] if ending and ending[1] != "gz" else ""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,11 @@ class SingleStackConfig(TransformerBaseConfig):
 class Seq2SeqConfig(ModelConfig):
     """Keys of all encoder-decoder models."""
 
+    @property
+    def has_attention(self) -> bool:
+        """Whether the decoder has attention over the source."""
+        return True
+
     tie_embeddings: Literal["all", "output", "none"] = "all"
     """Weight tying: source, target and output embeddings share one table; target and output do; or none."""
     max_length: Annotated[Count, Range(at_most=1 << 20)] = 256
@@ -240,6 +245,11 @@ class RnnConfig(Seq2SeqConfig):
         return f" (2 x {self.encoder_hidden})" if self.bidirectional else ""
 
     @property
+    def has_attention(self) -> bool:
+        """Whether the decoder has attention over the source."""
+        return self.attention != "none"
+
+    @property
     def encoder_size(self) -> int:
         """Size of an encoder state, all directions together."""
         return self.encoder_hidden * (2 if self.bidirectional else 1)
@@ -255,6 +265,10 @@ class RnnConfig(Seq2SeqConfig):
         attention = "no attention" if self.attention == "none" else f"{self.attention} attention ({self.score})"
         feeding = ", input feeding" if self.input_feeding else ""
         return f"{direction}{self.cell.upper()}, {layers}, {attention}{feeding}"
+
+
+Seq2SeqModelConfig = TransformerConfig | RnnConfig | ConvS2SConfig
+"""The model section of a translation recipe; `kind` chooses."""
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,7 @@ class TranslationPipeline:
         long: LengthPolicy = "split",
         warn: Callable[[str], object] = warnings.warn,
         first_line: int = 1,
+        advance: Callable[[int], object] | None = None,
     ) -> list[Translation]:
         """One translation per text.
 
@@ -129,6 +130,7 @@ class TranslationPipeline:
             long: What to do with a text longer than the model allows.
             warn: Called with a message for every text that is split or truncated.
             first_line: Line number of the first text, for messages and seeds.
+            advance: Called with the number of sentences in each batch that is translated, by any thread.
         """
         parts = [self.split(text, long, warn, line) for line, text in enumerate(texts, start=first_line)]
         # A prefix belongs to the first part of its text.
@@ -141,7 +143,12 @@ class TranslationPipeline:
             sampling = replace(sampling, seed=sampling.seed + first_line - 1)
         flat = [part for pieces in parts for part in pieces]
         translated = self.translate_parts(
-            flat, options, batch_size=batch_size, prefixes=part_prefixes, sampling=sampling
+            flat,
+            options,
+            batch_size=batch_size,
+            prefixes=part_prefixes,
+            sampling=sampling,
+            advance=advance,
         )
         translations = iter([part.translation for part in translated])
         return [
@@ -201,12 +208,18 @@ class TranslationPipeline:
         batch_size: int = 64,
         prefixes: Sequence[str] = (),
         sampling: SamplingConfig | None = None,
+        advance: Callable[[int], object] | None = None,
     ) -> list[TranslatedPart]:
         """Translations of texts that fit, with source ids and hypotheses."""
         encoded = self.source.encode_batch(list(texts))
         prefix_ids = self.target.encode_batch(list(prefixes)) if any(prefixes) else None
         results = self.search_ids(
-            encoded, options, batch_size=batch_size, prefixes=prefix_ids, sampling=sampling
+            encoded,
+            options,
+            batch_size=batch_size,
+            prefixes=prefix_ids,
+            sampling=sampling,
+            advance=advance,
         )
         return [
             TranslatedPart(ids, hypotheses, self.detokenize(text, hypotheses, ids))
@@ -221,6 +234,7 @@ class TranslationPipeline:
         batch_size: int = 64,
         prefixes: list[list[int]] | None = None,
         sampling: SamplingConfig | None = None,
+        advance: Callable[[int], object] | None = None,
     ) -> list[list[Hypothesis]]:
         """Hypotheses for sentences of ids (without `</s>`), best first; none for an empty sentence.
 
@@ -230,6 +244,7 @@ class TranslationPipeline:
             batch_size: Sentences per batch.
             prefixes: For each sentence the target ids that its translations start with.
             sampling: Sample with these settings instead of beam search.
+            advance: Called with the number of sentences in each finished batch, by any thread.
 
         Raises:
             RegardError: The engine does not support prefixes or sampling.
@@ -247,7 +262,7 @@ class TranslationPipeline:
         if sampling is None and prefixes is None and not options.coverage and not options.no_repeat:
             native = self.native_search()
         if native is not None:
-            results = self._search_natively(native, encoded, constraints, options, batch_size)
+            results = self._search_natively(native, encoded, constraints, options, batch_size, advance)
             return [results.get(number, []) for number in range(len(encoded))]
         results = {}
         for numbers in batches_of_equal_length(encoded, batch_size):
@@ -259,6 +274,8 @@ class TranslationPipeline:
                 samples = sample(self.model, source, constraints, sampling, numbers)
                 hypotheses = [[hypothesis] for hypothesis in samples]
             results.update(zip(numbers, hypotheses, strict=True))
+            if advance is not None:
+                advance(len(numbers))
         return [results.get(number, []) for number in range(len(encoded))]
 
     def _search_by_engine(
@@ -283,6 +300,7 @@ class TranslationPipeline:
         constraints: DecodingConstraints,
         options: BeamSearchConfig,
         batch_size: int,
+        advance: Callable[[int], object] | None,
     ) -> dict[int, list[Hypothesis]]:
         """Batches of similar length, one thread each; the longest first, so that all threads end together."""
         order = sorted((number for number, ids in enumerate(encoded) if ids), key=lambda n: -len(encoded[n]))
@@ -304,7 +322,10 @@ class TranslationPipeline:
         # each of its many barriers; there, one thread alone is seven times as fast.
         def translate_batch(numbers: list[int]) -> list[list[Hypothesis]]:
             with native_threads(count if current_thread() is main_thread() else 1):
-                return native.translate([rows[number] for number in numbers], settings)
+                hypotheses = native.translate([rows[number] for number in numbers], settings)
+            if advance is not None:
+                advance(len(numbers))
+            return hypotheses
 
         if len(batches) > 1 and count > 1:
             with ThreadPoolExecutor(min(count, len(batches))) as pool:

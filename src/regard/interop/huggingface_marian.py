@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from regard import storage, tokenization
 from regard.config.decoding import SearchConfig
-from regard.config.models import ConvS2SConfig, RnnConfig, TransformerConfig
+from regard.config.models import Seq2SeqModelConfig, TransformerConfig
 from regard.config.schema import coerce_union
 from regard.decoding import BeamSearchConfig
 from regard.errors import RegardError
@@ -148,7 +148,7 @@ def read(folder: Path) -> MarianCheckpoint:
     hf_config = read_config(folder)
     recipe = recipe_of(hf_config, folder)
     try:
-        section = coerce_union((TransformerConfig, RnnConfig, ConvS2SConfig), recipe.get("model", {}), "model")
+        section = coerce_union(get_args(Seq2SeqModelConfig), recipe.get("model", {}), "model")
     except RegardError as problem:
         raise damaged_recipe(folder, problem) from None
     config = check(section)

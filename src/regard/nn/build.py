@@ -10,6 +10,7 @@ from regard.config.models import (
     GptConfig,
     Pooling,
     RnnConfig,
+    Seq2SeqModelConfig,
     TokenReductionConfig,
     TransformerConfig,
     VitConfig,
@@ -25,7 +26,7 @@ from regard.nn.vit import Vit, VitClassifier
 
 
 def build(
-    config: TransformerConfig | RnnConfig | ConvS2SConfig,
+    config: Seq2SeqModelConfig,
     source_vocabulary: int,
     target_vocabulary: int,
     padding: int,

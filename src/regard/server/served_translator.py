@@ -62,12 +62,12 @@ class ServedTranslator(ServedModel[Translator]):
         return self.loaded.pipeline.search_threads
 
     def info(self) -> TranslatorInfo:
-        data = self.loaded.recipe.data
+        source_language, target_language = self.loaded.recipe.data.direction
         return TranslatorInfo(
             name=self.name,
             task=self.task,
-            source_language=data.source_language,
-            target_language=data.target_language,
+            source_language=source_language,
+            target_language=target_language,
             beam=self.loaded.recipe.decode.beam,
             max_length=self.loaded.recipe.model.max_length,
             corpus="picturebook" if data.corpus == "picturebook" else None,

@@ -195,7 +195,7 @@ def split_name(recipe: TranslationRecipe) -> str:
 
 
 def direction(recipe: TranslationRecipe) -> str:
-    return f"{recipe.data.source_language} to {recipe.data.target_language}"
+    return " to ".join(recipe.data.direction)
 
 
 def shared_test_split(opened: dict[str, Translator]) -> list[Pair]:

@@ -333,6 +333,9 @@ def equal_weights(model: nn.Module, other: nn.Module) -> bool:
 class FailingWatcher:
     """Ignores progress; a skipped update is an error."""
 
+    def stepped(self, training: Training, lr: float) -> None:
+        pass
+
     def progress(self, progress: Progress) -> None:
         pass
 

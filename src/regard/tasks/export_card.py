@@ -38,7 +38,7 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 
 def translation_export_card(recipe: TranslationRecipe, to: Format, check: ExportCheck) -> str:
     """The README.md of an exported translation model."""
-    languages = f"{escape(recipe.data.source_language)} to {escape(recipe.data.target_language)}"
+    languages = " to ".join(map(escape, recipe.data.direction))
     return f"""# Translation from {languages}, for {TITLES[to]}
 
 {recipe.model}. Exported by regard.

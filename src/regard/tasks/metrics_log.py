@@ -2,15 +2,19 @@
 
 import json
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regard import storage
 from regard.config.training import TrainConfig
 from regard.errors import DiskError, RegardError
-from regard.training.state import Progress, Scores
+from regard.tasks.results import score_text
+from regard.training.state import Progress, Scores, Training
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -19,12 +23,64 @@ Row = dict[str, Any]
 """A row of metrics.jsonl: `kind` is train, valid or skipped, `step` the number of updates."""
 
 
+STATUS_SECONDS = 0.5
+"""Seconds between two updates of a live display."""
+
+
+class PhaseProgress:
+    """How many examples of a phase are done; `add` may be called by several threads."""
+
+    def __init__(self, total: int = 0, unit: str = "") -> None:
+        self.done = 0
+        self.total, self.unit = total, unit
+        self.lock = Lock()
+
+    def expect(self, total: int, unit: str) -> None:
+        """Set the number of examples, where it was not known when the phase began."""
+        self.total, self.unit = total, unit
+
+    def add(self, count: int) -> None:
+        with self.lock:
+            self.done += count
+
+
+@dataclass(frozen=True)
+class TrainingStatus:
+    """The state of a training run for a live display."""
+
+    done: float
+    """Fraction of the budget used."""
+    seconds: float
+    parts: tuple[str, ...]
+    """Position in the budget, loss, best validation, speed and learning rate, as texts."""
+
+
 class ProgressListener(Protocol):
-    """Receives the progress of a training run, such as a terminal."""
+    """Receives the progress of a training run, such as a terminal.
+
+    A subclass of `NullListener` needs only the methods that it uses.
+    """
 
     def log(self, message: str) -> None: ...
 
-    def progress(self, line: str, done: float) -> None: ...
+    def progress(self, line: str, done: float) -> None:
+        """A report, every `train.log_every` updates."""
+
+    def update(self, status: TrainingStatus | None) -> None:
+        """The state of the training run, about twice a second; None when its updates are over."""
+
+    def phase(
+        self, name: str, detail: str = "", *, total: int = 0, unit: str = "", announce: bool = True
+    ) -> AbstractContextManager[PhaseProgress]:
+        """A phase, such as reading the data, for as long as the context is entered.
+
+        Args:
+            name: Its name.
+            detail: What is done in it.
+            total: Number of examples, which the yielded object counts; 0: not known yet.
+            unit: What the examples are, such as sentences.
+            announce: Whether a listener without a display logs the phase.
+        """
 
 
 class NullListener:
@@ -35,6 +91,14 @@ class NullListener:
 
     def progress(self, line: str, done: float) -> None:
         pass
+
+    def update(self, status: TrainingStatus | None) -> None:
+        pass
+
+    def phase(
+        self, name: str, detail: str = "", *, total: int = 0, unit: str = "", announce: bool = True
+    ) -> AbstractContextManager[PhaseProgress]:
+        return nullcontext(PhaseProgress(total, unit))
 
 
 class MetricsLogger:
@@ -48,9 +112,56 @@ class MetricsLogger:
         self.samples: list[tuple[str, str]] = []
         """Source and translation of a few validation sentences, set by the validation."""
         self.board = open_tensorboard(folder / "tensorboard") if train.tensorboard else None
+        self.best = ""
+        """Step and score of the best validation so far."""
+        self.shown = -math.inf
+        """When the listener was last updated."""
+        self.first_step = ExitStack()
+        """The phase of the first batch; closed after the first update."""
         if self.path.exists():
             kept = [row for row in read_complete_rows(self.path) if row["step"] <= step]
             storage.write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+            for row in kept:
+                if row.get("best") is True:
+                    self.best = self.best_text(row["step"], row)
+
+    @contextmanager
+    def training_phase(self) -> Iterator[None]:
+        """Shows that the first batch is prepared, then the updates that `stepped` reports."""
+        try:
+            with self.first_step:
+                self.first_step.enter_context(self.listener.phase("first batch"))
+                yield
+        finally:
+            self.listener.update(None)
+            if self.board is not None:
+                self.board.close()
+
+    def stepped(self, training: Training, lr: float) -> None:
+        self.first_step.close()
+        now = time.perf_counter()
+        if now - self.shown >= STATUS_SECONDS or training.done() >= 1.0:
+            self.shown = now
+            self.listener.update(self.status(training.window.current(training, lr)))
+
+    def status(self, progress: Progress) -> TrainingStatus:
+        if self.train.log_style == "report":
+            parts = tuple(report_line(progress, self.train).split(" | "))
+        else:
+            parts = (
+                *budget_position(progress, self.train),
+                f"loss {progress.loss:.3f}",
+                *([self.best] if self.best else []),
+                f"{progress.tokens_per_second:,.0f} tokens/s",
+                f"lr {progress.lr:.1e}",
+            )
+        return TrainingStatus(progress.done, 60 * progress.minutes, parts)
+
+    def best_text(self, step: int, scores: Mapping[str, Any]) -> str:
+        """Step and score of the best validation: BLEU where there is one, else the metric that selects it."""
+        name = "bleu" if "bleu" in scores else self.train.best_by
+        score = scores.get(name)  # a row may be from a damaged file
+        return f"best {score_text(name, score)} at step {step:,}" if isinstance(score, float) else ""
 
     def progress(self, progress: Progress) -> None:
         self._write({"kind": "train", **asdict(progress)})
@@ -62,9 +173,11 @@ class MetricsLogger:
         self._write(
             {"kind": "valid", "step": step, "minutes": minutes, **scores, "best": best, "samples": samples}
         )
-        numbers = "  ".join(f"{name} {score:.3f}" for name, score in scores.items())
-        mark = "  best so far" if best else ""
-        self.listener.log(f"validation at step {step} ({minutes:.1f} min)  {numbers}{mark}")
+        if best:
+            self.best = self.best_text(step, scores)
+        numbers = "  ".join(score_text(name, score) for name, score in scores.items())
+        mark = "  ★ best so far" if best else ""
+        self.listener.log(f"valid  step {step:>6}  {numbers}{mark}")
         for source, translation in self.samples[:1]:
             self.listener.log(f"    {source}\n    -> {translation}")
 
@@ -91,7 +204,10 @@ class NullLogger(MetricsLogger):
     """Logs nothing: of several processes only the first logs."""
 
     def __init__(self) -> None:
-        self.samples = []
+        self.listener, self.first_step, self.board, self.samples = NullListener(), ExitStack(), None, []
+
+    def stepped(self, training: Training, lr: float) -> None:
+        pass
 
     def progress(self, progress: Progress) -> None:
         pass
@@ -108,6 +224,19 @@ def short_line(progress: Progress) -> str:
     return (
         f"step {progress.step:>6}  epoch {progress.epoch}  loss {progress.loss:.3f}  "
         f"{progress.tokens_per_second:,.0f} tokens/s  lr {progress.lr:.1e}  {remaining:.1f} min left"
+    )
+
+
+def budget_position(progress: Progress, train: TrainConfig) -> tuple[str, ...]:
+    """Step and epoch, of how many; the time, where it is the budget that is used up first."""
+    by_steps = train.steps is not None and progress.step / train.steps >= progress.done
+    by_time = not by_steps and train.minutes is not None and progress.minutes / train.minutes >= progress.done
+    return (
+        *([f"{progress.minutes:.1f}/{train.minutes:g} minutes"] if by_time else []),
+        f"{progress.step:,}/{train.steps:,} steps" if train.steps is not None else f"step {progress.step:,}",
+        f"epoch {progress.epoch}"
+        if train.epochs is None
+        else f"epoch {min(progress.epoch, train.epochs)}/{train.epochs}",
     )
 
 

@@ -22,7 +22,7 @@ def translation_card(
     """The README.md of a translation run."""
     data, model = recipe.data, recipe.model
     corpus = f"{data.corpus} ({data.form})" if data.corpus != "files" else f"{data.source}, {data.target}"
-    languages = f"{escape(data.source_language)} to {escape(data.target_language)}"
+    languages = " to ".join(map(escape, data.direction))
     parameters = sum(parameter.numel() for parameter in training.model.parameters())
     return f"""# Translation from {languages}
 

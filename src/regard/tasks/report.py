@@ -53,8 +53,7 @@ def report(run: str | Path, version: str, listener: ProgressListener | None = No
     recipe = loaded.recipe
     page = HtmlReport(f"Training report: {name}")
     page.paragraph(
-        f"{recipe.data.source_language} to {recipe.data.target_language}; {recipe.model}, "
-        f"{count_parameters(loaded.model):,} parameters."
+        f"{' to '.join(recipe.data.direction)}; {recipe.model}, {count_parameters(loaded.model):,} parameters."
     )
     add_scores(page, loaded, result)
     add_curves(page, rows)

@@ -12,6 +12,21 @@ if TYPE_CHECKING:
     from regard.training.state import Scores, Training
 
 
+SCORE_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "f1": "F1"}
+"""Names of scores that are not written as in metrics.jsonl."""
+
+
+def score_text(name: str, score: float) -> str:
+    """A score with its name; percentages and perplexity have two decimals, losses three, shares four."""
+    decimals = 2 if name in ("bleu", "chrf", "ter", "perplexity") else 3 if name.endswith("loss") else 4
+    return f"{SCORE_NAMES.get(name, name.replace('_', ' '))} {score:.{decimals}f}"
+
+
+def saved_line(folder: Path, score: str = "") -> str:
+    """The last line of a training run's summary."""
+    return f"done   {f'{score} · ' if score else ''}run saved in {folder}"
+
+
 @dataclass(frozen=True)
 class ResultTable:
     """Rows of text below a row of headings."""
@@ -109,4 +124,5 @@ class TaskRun:
         measured = self.measured.summary(
             f"{self.on} examples, {self.steps:,} steps, {self.minutes:.1f} minutes"
         )
-        return replace(measured, last_lines=(f"run:     {self.folder}",))
+        score = score_text(*next(iter(self.measured.scores.items())))
+        return replace(measured, last_lines=(saved_line(self.folder, score),))

@@ -1,5 +1,6 @@
 """`TaskSpec`: what a task declares, so that no other code depends on the kind of model in a run."""
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,17 @@ if TYPE_CHECKING:  # a spec is cheap to import: its methods import what they nee
 
 RecipeType = TypeVar("RecipeType", bound=Recipe)
 ModelType = TypeVar("ModelType", bound="LoadedModel")
+
+COMMAND_INPUT = {
+    "translate": "FILE",
+    "generate": '"PROMPT"',
+    "classify": "FILE",
+    "tag": "FILE",
+    "answer": "--question TEXT --paragraph FILE",
+    "embed": "FILE",
+    "paint": '"PROMPT" -o grid.png',
+}
+"""What follows the run folder in the commands that run a model."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,21 @@ class TaskSpec(ABC, Generic[RecipeType, ModelType]):
         *others, last = [f"`regard {command}`" for command in self.commands] or [""]
         hint = f"; use {', '.join(others)} or {last}" if others else f"; use {last}" if last else ""
         return RegardError(f"{path} holds a model for {self.name}, {expected}{hint}")
+
+    def next_commands(self, run: Path, recipe: RecipeType) -> list[str]:
+        """Commands to continue with after training or import."""
+        folder = shlex.quote(str(run))
+        commands = [f"regard {name} {folder} {COMMAND_INPUT[name]}" for name in self.commands[:1]]
+        if self.has_attention(recipe):
+            look_input = "IMAGE" if self.reads == "image" else '"TEXT"'
+            commands.append(f"regard look {folder} {look_input} -o attention.html")
+        if self.routes:
+            commands.append(f"regard serve {folder}")
+        return commands
+
+    def has_attention(self, recipe: RecipeType) -> bool:
+        """Whether `regard look` can show the model of a recipe."""
+        return self.reads is not None
 
     @abstractmethod
     def train(

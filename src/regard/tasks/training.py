@@ -1,6 +1,7 @@
 """A training run of any task: lock the folder, prepare the task, run the loop, measure the best weights."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -16,7 +17,7 @@ from regard.tasks.run_folder import RunFolder
 from regard.tasks.signals import stop_on_signals
 from regard.training import checkpoint
 from regard.training.devices import choose_device, choose_precision
-from regard.training.distributed import World, is_restart, process_group
+from regard.training.distributed import World, is_restart, process_group, world_size
 from regard.training.loop import training_loop
 from regard.training.process import training_process
 from regard.training.sharding import is_sharded, local_tensor, shard
@@ -48,7 +49,9 @@ class TrainingTask(Protocol[Result]):
 
     def validation(self, logger: MetricsLogger) -> Validate: ...
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> Result:
+    def finish(
+        self, folder: RunFolder, model: nn.Module, training: Training, listener: ProgressListener
+    ) -> Result:
         """Measure the model, which has the best weights, and complete the folder."""
 
 
@@ -76,6 +79,11 @@ def train(
         folder = RunFolder.to_resume(out, task.recipe) if resume else RunFolder.create(out)
         with folder.locked():
             return train_into(folder, task, listener, resume=resume, world=world)
+
+
+def reading_phase(listener: ProgressListener | None) -> AbstractContextManager[object]:
+    """The phase of reading data before `train`; several processes do not know yet which of them logs."""
+    return listener.phase("reading") if listener and world_size() == 1 else nullcontext()
 
 
 def train_into(
@@ -106,7 +114,7 @@ def train_into(
         else f"PyTorch (train.precision is {str(precision).removeprefix('torch.')})"
     )
     listener.log(f"engine: {training.engine}")
-    with stop_on_signals() as stop_request:
+    with stop_on_signals() as stop_request, logger.training_phase():
         training_loop(
             training,
             task.objective(model, precision),
@@ -121,7 +129,8 @@ def train_into(
     best = kept or model
     folder.load_weights(best)
     best.eval()
-    return task.finish(folder, best, training)
+    with listener.phase("saving", announce=False):  # shown after the phases of the test
+        return task.finish(folder, best, training, listener)
 
 
 class Checkpoints:

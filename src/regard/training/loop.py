@@ -54,6 +54,7 @@ def training_loop(
             training.seconds, signal = training.world.all_reduce_max(
                 training.seconds if training.world.is_first else 0.0, stop_signal() or 0
             )
+            listener.stepped(training, lr)
             if training.step % settings.log_every == 0 or training.done() >= 1.0:
                 listener.progress(window.report(training, lr))
             if training.validation_due() or training.done() >= 1.0:

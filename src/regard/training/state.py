@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import torch
@@ -78,6 +78,9 @@ class Progress:
 class TrainingListener(Protocol):
     """Receives the events of the training loop."""
 
+    def stepped(self, training: "Training", lr: float) -> None:
+        """After each update, before its report."""
+
     def progress(self, progress: Progress) -> None: ...
 
     def validated(self, step: int, minutes: float, scores: Scores, best: bool) -> None: ...
@@ -94,6 +97,8 @@ class ReportWindow:
         self.timed_tokens = 0
         """Tokens since `since`; those before an interruption are not included."""
         self.since = time.perf_counter()
+        self.last: tuple[Progress, int] | None = None
+        """The last report and the number of its targets; None before the first one, also after a resume."""
 
     def add(self, loss: Tensor, num_targets: int, tokens: int) -> None:
         self.loss = self.loss.to(loss.device) + loss
@@ -102,8 +107,29 @@ class ReportWindow:
 
     def report(self, training: "Training", lr: float) -> Progress:
         """Progress of the training run; starts a new window."""
+        progress = self.averages(training, lr)
+        self.last = progress, self.num_targets
+        self.loss, self.num_targets = torch.tensor(0.0), 0
+        self.timed_tokens, self.since = 0, time.perf_counter()
+        return progress
+
+    def current(self, training: "Training", lr: float) -> Progress:
+        """Progress between two reports; loss and speed move from the last report's to those of this window."""
+        progress = self.averages(training, lr)
+        if self.last is None:
+            return progress
+        last, last_targets = self.last
+        weight = min(1.0, self.num_targets / max(1, last_targets))
+        return replace(
+            progress,
+            loss=weight * progress.loss + (1 - weight) * last.loss,
+            tokens_per_second=weight * progress.tokens_per_second + (1 - weight) * last.tokens_per_second,
+        )
+
+    def averages(self, training: "Training", lr: float) -> Progress:
+        """Progress with the averages over this window."""
         speed = self.timed_tokens / max(1e-9, time.perf_counter() - self.since)
-        progress = Progress(
+        return Progress(
             step=training.step,
             epoch=training.cursor.epoch + 1,
             loss=float(self.loss) / max(1, self.num_targets),
@@ -112,9 +138,6 @@ class ReportWindow:
             minutes=training.seconds / 60,
             done=min(1.0, training.done()),
         )
-        self.loss, self.num_targets = torch.tensor(0.0), 0
-        self.timed_tokens, self.since = 0, time.perf_counter()
-        return progress
 
     def exclude(self, seconds: float) -> None:
         """Exclude time that was not spent on training steps."""

@@ -24,7 +24,7 @@ from regard.tasks.classification.config import ClassificationRecipe
 from regard.tasks.encoder import training as text_training
 from regard.tasks.encoder.examples import batched_outputs, encode_texts
 from regard.tasks.encoder.training import MakeObjective
-from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.metrics_log import PhaseProgress, ProgressListener
 from regard.tasks.results import TaskRun, TaskScores
 from regard.tokenization import BertTokenizer, GptTaskTokenizer
 from regard.training.objectives import ClassObjective, GptClassObjective
@@ -95,10 +95,16 @@ class ClassificationTask:
             numbers,
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer | GptTaskTokenizer, split: str) -> TaskScores:
+    def measure(
+        self,
+        model: nn.Module,
+        tokenizer: BertTokenizer | GptTaskTokenizer,
+        split: str,
+        progress: PhaseProgress | None = None,
+    ) -> TaskScores:
         targets = [example.label for example in self.splits[split]]
         examples, _ = self.examples(tokenizer, split)
-        probabilities = label_probabilities(model, examples)
+        probabilities = label_probabilities(model, examples, progress)
         predictions = [self.labels[index] for index in probabilities.argmax(1)]
         target_numbers = [self.labels.index(label) for label in targets]
         target_probabilities = probabilities[np.arange(len(targets)), target_numbers]
@@ -108,10 +114,12 @@ class ClassificationTask:
         return TaskScores({**scores.headline(), "loss": loss}, len(targets), rows)
 
 
-def label_probabilities(model: nn.Module, examples: Sequence[Example]) -> np.ndarray:
+def label_probabilities(
+    model: nn.Module, examples: Sequence[Example], progress: PhaseProgress | None = None
+) -> np.ndarray:
     """The probability of each label for each example: (examples, labels)."""
     by_number: dict[int, np.ndarray] = {}
-    for batch, logits in batched_outputs(model, examples):
+    for batch, logits in batched_outputs(model, examples, progress=progress):
         by_number.update(zip(batch.sentences, logits.softmax(-1).cpu().numpy(), strict=True))
     return np.stack([by_number[example.number] for example in examples])
 

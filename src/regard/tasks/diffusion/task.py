@@ -17,7 +17,7 @@ from regard.nn import Packed
 from regard.nn.unet import Unet
 from regard.tasks import training
 from regard.tasks.diffusion.config import DiffusionRecipe
-from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
+from regard.tasks.metrics_log import MetricsLogger, PhaseProgress, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.run_folder import RunFolder
@@ -44,7 +44,9 @@ def train(
     """Train into the folder `out`, and evaluate on the test images, or on the held-out ones."""
     if recipe.data.path is None:
         raise RecipeError("data.path: this key is missing; set it to the folder with the images")
-    return training.train(DiffusionTask(recipe), out, listener, resume=resume)
+    with training.reading_phase(listener):
+        task = DiffusionTask(recipe)
+    return training.train(task, out, listener, resume=resume)
 
 
 class DiffusionTask:
@@ -96,33 +98,43 @@ class DiffusionTask:
         return NoiseObjective(model, self.recipe.train.max_snr, precision)
 
     def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
-        return lambda model, step: self.measure(model, "valid").scores
+        def validate(model: nn.Module, step: int) -> Scores:
+            with logger.listener.phase("valid", announce=False) as progress:
+                return self.measure(model, "valid", progress).scores
 
-    def measure(self, model: nn.Module, split: str) -> TaskScores:
+        return validate
+
+    def measure(self, model: nn.Module, split: str, progress: PhaseProgress) -> TaskScores:
         """The loss, with the same noise for the same images each time."""
+        progress.expect(len(self.splits[split].labels), "images")
         objective = self.objective(model, torch.float32)
         total, count = 0.0, 0
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.settings.seed)
             for batch in self.split_batches(split, EVALUATION_BATCH).once():
                 total, count = total + float(objective(batch)), count + batch.rows
+                progress.add(batch.rows)
         return TaskScores({"loss": total / count}, count, [])
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
+    def finish(
+        self, folder: RunFolder, model: nn.Module, training: Training, listener: ProgressListener
+    ) -> TaskRun:
         on = "test" if "test" in self.splits else "validation"
-        measured = self.measure(model, "test" if on == "test" else "valid")
+        with listener.phase("test", "" if on == "test" else "on the validation data") as progress:
+            measured = self.measure(model, "test" if on == "test" else "valid", progress)
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         assert isinstance(model, Unet)
         save_picture(draw_training(read_metrics(folder.path / "metrics.jsonl"), "loss"), folder.path / "curves")
         prompts = [usual_prompt(label) for label in self.labels[:10]]
-        images = generate_images(
-            model,
-            self.tokenizer,
-            prompts,
-            sampling_options(self.recipe),
-            SAMPLES_PER_PROMPT,
-            self.settings.seed,
-        )
+        with listener.phase("sampling", f"{SAMPLES_PER_PROMPT} images of each prompt"):
+            images = generate_images(
+                model,
+                self.tokenizer,
+                prompts,
+                sampling_options(self.recipe),
+                SAMPLES_PER_PROMPT,
+                self.settings.seed,
+            )
         save_picture(draw_grid(prompts, images), folder.path / "painted")
         folder.write("README.md", self.card(result, training.engine))
         folder.write_config(self.recipe)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.data.examples import Example, TextBatch, all_batches
 from regard.engine import run
+from regard.tasks.metrics_log import PhaseProgress
 from regard.tokenization import BertTokenizer, GptTaskTokenizer
 
 Texts = Sequence[str | tuple[str, str]]
@@ -68,15 +69,21 @@ def truncate_pair(first: list[int], second: list[int], max_length: int) -> tuple
 
 
 def batched_outputs(
-    model: nn.Module, examples: Sequence[Example], tokens: int = 8192
+    model: nn.Module, examples: Sequence[Example], tokens: int = 8192, progress: PhaseProgress | None = None
 ) -> Iterator[tuple[TextBatch, Tensor]]:
     """The model's outputs for each batch of examples, shortest first; `batch.sentences` has their numbers."""
-    for batch in batches_for(model, examples, tokens):
+    for batch in batches_for(model, examples, tokens, progress):
         with torch.no_grad():
             yield batch, run(model, batch.ids, batch.segments).float()
 
 
-def batches_for(model: nn.Module, examples: Sequence[Example], tokens: int = 8192) -> Iterator[TextBatch]:
-    """Every example once, shortest first, on the model's device."""
+def batches_for(
+    model: nn.Module, examples: Sequence[Example], tokens: int = 8192, progress: PhaseProgress | None = None
+) -> Iterator[TextBatch]:
+    """Every example once, shortest first, on the model's device; `progress` counts those that are done."""
     device = next(model.parameters()).device
-    return (batch.to(device) for batch in all_batches(examples, tokens))
+    progress = progress or PhaseProgress()
+    progress.expect(len(examples), "examples")
+    for batch in all_batches(examples, tokens):
+        yield batch.to(device)
+        progress.add(batch.rows)

@@ -39,7 +39,7 @@ from regard.tasks.encoder.run_folder import (
 )
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
 from regard.tasks.masked_lm.config import MaskedLmRecipe
-from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
+from regard.tasks.metrics_log import MetricsLogger, PhaseProgress, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.question_answering.config import QuestionAnsweringRecipe
 from regard.tasks.results import TaskRun, TaskScores
@@ -97,7 +97,9 @@ class TextTask(Protocol):
     def encode(self, tokenizer: Any, log: Callable[[str], object]) -> ExampleSource:
         """The training examples; logs what was truncated or split."""
 
-    def measure(self, model: nn.Module, tokenizer: Any, split: str) -> TaskScores:
+    def measure(
+        self, model: nn.Module, tokenizer: Any, split: str, progress: PhaseProgress | None = None
+    ) -> TaskScores:
         """Scores on the validation or test split; `loss` is among them."""
 
 
@@ -115,21 +117,24 @@ class TextTraining:
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         if (folder.path / LABELS).exists():
             self.task.labels = read_labels(folder.path)
-        read_splits(self.task, self.recipe.data)
+        with listener.phase("reading"):
+            read_splits(self.task, self.recipe.data)
         for line in self.task.data_summary():
             listener.log(line)
         if world.is_first:
             folder.write_recipe(self.recipe)
-            self.tokenizer = make_tokenizer(
-                self.model, self.recipe.tokenizer, self.task.vocabulary_texts, folder, self.recipe.task
-            )
+            with listener.phase("vocabulary"):
+                self.tokenizer = make_tokenizer(
+                    self.model, self.recipe.tokenizer, self.task.vocabulary_texts, folder, self.recipe.task
+                )
             self.tokenizer.save(folder.path / JOINT)
             write_labels(folder, self.task.labels)
             world.barrier()
         else:
             self.tokenizer = load_tokenizer(folder.path, self.model, self.recipe.task)
         listener.log(f"vocabulary: {self.tokenizer.size:,} pieces")
-        self.source = self.task.encode(self.tokenizer, listener.log)
+        with listener.phase("encoding"):
+            self.source = self.task.encode(self.tokenizer, listener.log)
         model = build_text_model(
             self.model,
             self.task.head,
@@ -156,7 +161,9 @@ class TextTraining:
 
     def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
         def validate(model: nn.Module, step: int) -> Scores:
-            return self.with_worth(model, self.task.measure(model, self.tokenizer, "valid").scores)
+            with logger.listener.phase("valid", announce=False) as progress:
+                measured = self.task.measure(model, self.tokenizer, "valid", progress)
+            return self.with_worth(model, measured.scores)
 
         return validate
 
@@ -173,9 +180,12 @@ class TextTraining:
         kept = kept_share(token_counts(bert, batches, first_only=True))
         return add_worth(scores, self.recipe.train.best_by, kept, reduce)
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
+    def finish(
+        self, folder: RunFolder, model: nn.Module, training: Training, listener: ProgressListener
+    ) -> TaskRun:
         split = "test" if "test" in self.task.splits else "valid"
-        measured = self.task.measure(model, self.tokenizer, split)
+        with listener.phase("test", "" if split == "test" else "on the validation data") as progress:
+            measured = self.task.measure(model, self.tokenizer, split, progress)
         on = "test" if split == "test" else "validation"
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         rows = read_metrics(folder.path / "metrics.jsonl")

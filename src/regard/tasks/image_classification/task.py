@@ -30,7 +30,7 @@ from regard.tasks.encoder.reduction import KEPT_SHARE_EXAMPLES, add_worth, learn
 from regard.tasks.encoder.run_folder import LABELS, read_labels, write_labels
 from regard.tasks.encoder.training import hash_fraction
 from regard.tasks.image_classification.config import ImageClassificationRecipe
-from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
+from regard.tasks.metrics_log import MetricsLogger, PhaseProgress, ProgressListener, read_metrics
 from regard.tasks.model_card import text_card
 from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.run_folder import RunFolder
@@ -57,7 +57,8 @@ def train(
         raise RecipeError("data.path: this key is missing; set it to the folder with the images")
     folder = Path(recipe.data.path)
     model = with_start_sizes(recipe.model)
-    splits = open_images(folder, model)
+    with training.reading_phase(listener):
+        splits = open_images(folder, model)
     model = with_image_size(model, splits["train"])
     return training.train(
         ImageClassificationTask(replace(recipe, model=model), splits), out, listener, resume=resume
@@ -109,7 +110,12 @@ class ImageClassificationTask:
         return ImageObjective(model, self.recipe.train.smoothing, precision)
 
     def validation(self, logger: MetricsLogger) -> Callable[[nn.Module, int], Scores]:
-        return lambda model, step: self.worth(model, measure(model, self.splits["valid"], self.labels).scores)
+        def validate(model: nn.Module, step: int) -> Scores:
+            with logger.listener.phase("valid", announce=False) as progress:
+                measured = measure(model, self.splits["valid"], self.labels, progress)
+            return self.worth(model, measured.scores)
+
+        return validate
 
     def worth(self, model: nn.Module, scores: Scores) -> Scores:
         """The scores; where pruning thresholds are learned, also weighed against the share of kept tokens."""
@@ -122,9 +128,13 @@ class ImageClassificationTask:
             kept = kept_share(vit.reduced(pixels.to(vit.mean.device), vit.reduction).counts)
         return add_worth(scores, self.recipe.train.best_by, kept, self.recipe.reduce)
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TaskRun:
+    def finish(
+        self, folder: RunFolder, model: nn.Module, training: Training, listener: ProgressListener
+    ) -> TaskRun:
         on = "test" if "test" in self.splits else "validation"
-        measured = measure(model, self.splits["test" if on == "test" else "valid"], self.labels)
+        images = self.splits["test" if on == "test" else "valid"]
+        with listener.phase("test", "" if on == "test" else "on the validation data") as progress:
+            measured = measure(model, images, self.labels, progress)
         result = TaskRun.of(folder, self.recipe.task, on, measured, training, model)
         picture = draw_training(read_metrics(folder.path / "metrics.jsonl"), "accuracy")
         save_picture(picture, folder.path / "curves")
@@ -208,22 +218,27 @@ def label_indices(images: Images, labels: list[str]) -> np.ndarray:
     return np.array([index[label] for label in images.labels], np.int64)
 
 
-def probabilities(model: nn.Module, images: Images) -> np.ndarray:
+def probabilities(model: nn.Module, images: Images, progress: PhaseProgress | None = None) -> np.ndarray:
     """The probability of each label for each image: (images, labels)."""
     assert isinstance(model, VitClassifier)
     device = next(model.parameters()).device
     count = max(1, EVALUATION_TOKENS // model.vit.config.tokens)
     batches = []
+    progress = progress or PhaseProgress()
+    progress.expect(len(images.labels), "images")
     for first in range(0, len(images.labels), count):
         batch = images.load(range(first, min(first + count, len(images.labels))))
         with torch.no_grad():
             batches.append(run(model, pixels_to_float(batch).to(device)).float().softmax(-1).cpu().numpy())
+        progress.add(len(batch))
     return np.concatenate(batches)
 
 
-def measure(model: nn.Module, images: Images, labels: list[str]) -> TaskScores:
+def measure(
+    model: nn.Module, images: Images, labels: list[str], progress: PhaseProgress | None = None
+) -> TaskScores:
     """Accuracy, macro-F1 and loss, and the scores of each label."""
-    distributions, targets = probabilities(model, images), label_indices(images, labels)
+    distributions, targets = probabilities(model, images, progress), label_indices(images, labels)
     target_probability = distributions[np.arange(len(targets)), targets]
     scores = score_labels(images.labels, [labels[index] for index in distributions.argmax(1)])
     loss = float(-np.log(np.maximum(target_probability, 1e-12)).mean())

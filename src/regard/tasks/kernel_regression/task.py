@@ -13,7 +13,7 @@ from regard.nn import Recorder
 from regard.nn.kernel_regression import KernelRegression
 from regard.tasks.kernel_regression.config import KernelRegressionRecipe
 from regard.tasks.loaded_model import LoadedModel
-from regard.tasks.results import ResultTable, Summary
+from regard.tasks.results import ResultTable, Summary, saved_line
 from regard.tasks.run_folder import RunFolder
 from regard.training.devices import choose_device
 from regard.training.schedules import constant
@@ -59,7 +59,7 @@ class KernelRun:
         ]
         table = ResultTable(columns, rows, "Kernel regression", numbers_right=True)
         pictures = (f"picture: {path}" for path in self.pictures)
-        return Summary((), table, (*pictures, f"run:     {self.folder}"))
+        return Summary((), table, (*pictures, saved_line(self.folder)))
 
 
 def train(recipe: KernelRegressionRecipe, out: Path) -> KernelRun:

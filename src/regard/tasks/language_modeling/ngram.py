@@ -46,17 +46,21 @@ def count(
     listener, start = listener or NullListener(), time.perf_counter()
     folder = RunFolder.create(out)
     with folder.locked():
-        read_splits(task, recipe.data)
+        with listener.phase("reading"):
+            read_splits(task, recipe.data)
         for line in task.data_summary():
             listener.log(line)
         folder.write_recipe(recipe)
-        tokenizer = train_gpt_tokenizer(recipe.tokenizer, task.vocabulary_texts())
+        with listener.phase("vocabulary"):
+            tokenizer = train_gpt_tokenizer(recipe.tokenizer, task.vocabulary_texts())
         tokenizer.save(folder.path / JOINT)
-        model = count_split(recipe, task, tokenizer)
+        with listener.phase("counting"):
+            model = count_split(recipe, task, tokenizer)
         listener.log(f"n-grams: {num_ngrams(model):,} of up to {model.order} tokens")
         folder.write_weights(model)
         split = "test" if "test" in task.splits else "valid"
-        measured = task.measure(model, tokenizer, split)
+        with listener.phase("test", "" if split == "test" else "on the validation data"):
+            measured = task.measure(model, tokenizer, split)
         on = "test" if split == "test" else "validation"
         minutes = (time.perf_counter() - start) / 60
         result = TaskRun(folder.path, recipe.task, on, measured, minutes, 0, num_ngrams(model))

@@ -31,6 +31,9 @@ class LanguageModelingSpec(TextTaskSpec[LanguageModelingRecipe, "LanguageModel"]
 
         return train(recipe, out, listener, resume=resume)
 
+    def has_attention(self, recipe: LanguageModelingRecipe) -> bool:
+        return recipe.model.kind != "ngram"
+
     def load(self, folder: "RunFolder", recipe: LanguageModelingRecipe) -> "LanguageModel":
         from regard.tasks.language_modeling.model import LanguageModel
 

@@ -19,7 +19,7 @@ from regard.storage import cache_folder
 from regard.tasks.encoder import training as texts
 from regard.tasks.language_modeling import ngram
 from regard.tasks.language_modeling.config import LanguageModelingRecipe
-from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.metrics_log import PhaseProgress, ProgressListener
 from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.translation.vocabulary import tokenizer_digest
 from regard.tokenization import CharacterTokenizer, Tokenizer
@@ -106,12 +106,16 @@ class LanguageModelingTask:
         rows = self.windows(tokenizer, split).rows
         return sum(int((row == tokenizer.unknown).sum()) for row in rows)
 
-    def measure(self, model: nn.Module, tokenizer: Tokenizer, split: str) -> TaskScores:
+    def measure(
+        self, model: nn.Module, tokenizer: Tokenizer, split: str, progress: PhaseProgress | None = None
+    ) -> TaskScores:
         windows = self.windows(tokenizer, split)
         if isinstance(model, Ngram):
             nats, tokens = ngram.ngram_loss(model, windows)
             return TaskScores(self.scores(nats, tokens, windows.tokens, split), tokens, [])
         objective = LanguageObjective(model)
+        progress = progress or PhaseProgress()
+        progress.expect(windows.tokens, "tokens")
         in_order, total, num_targets, count = windows.non_overlapping(), 0.0, 0, 0
         with torch.no_grad():
             while batch_windows := list(islice(in_order, MAX_WINDOWS)):
@@ -119,6 +123,7 @@ class LanguageModelingTask:
                 for batch in all_batches(batch_windows, BATCH_TOKENS):
                     total += float(objective.loss(batch.to(objective.device)))
                     num_targets += batch.num_targets
+                    progress.add(batch.num_targets)
         return TaskScores(self.scores(total, num_targets, windows.tokens, split), count, [])
 
     def scores(self, nats: float, num_targets: int, tokens: int, split: str) -> dict[str, float]:

@@ -19,7 +19,7 @@ from regard.storage import cache_folder
 from regard.tasks.encoder import training as text_training
 from regard.tasks.encoder.training import hash_fraction
 from regard.tasks.masked_lm.config import MaskedLmRecipe
-from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.metrics_log import PhaseProgress, ProgressListener
 from regard.tasks.results import TaskRun, TaskScores
 from regard.tokenization import BertTokenizer
 from regard.training.objectives import PretrainingObjective
@@ -117,16 +117,21 @@ class MaskedLmTask:
             self.opened[split] = documents
         return self.opened[split]
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
+    def measure(
+        self, model: nn.Module, tokenizer: BertTokenizer, split: str, progress: PhaseProgress | None = None
+    ) -> TaskScores:
         documents, rng = self.documents(tokenizer, split), np.random.default_rng(self.seed)
         objective = PretrainingObjective(model)
         totals = np.zeros(6)
+        progress = progress or PhaseProgress()
+        progress.expect(len(documents), "texts")
         assert isinstance(model, BertPretrainer)
         with torch.no_grad():
             for first in range(0, len(documents), TEXTS_IN_MEMORY):
                 members = np.arange(first, min(first + TEXTS_IN_MEMORY, len(documents)))
                 for batch in all_batches(documents.load(members, rng), BATCH_TOKENS):
                     totals += batch_totals(model, objective, batch.to(objective.device))
+                    progress.add(batch.rows)
         words, correct_words, word_loss, pairs, correct_pairs, pair_loss = totals
         scores = {"accuracy": correct_words / max(1, words), "word_loss": word_loss / max(1, words)}
         if pairs:

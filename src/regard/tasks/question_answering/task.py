@@ -14,7 +14,7 @@ from regard.metrics import score_answers
 from regard.nn.build import Head
 from regard.tasks.encoder import training as text_training
 from regard.tasks.encoder.examples import batched_outputs
-from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.metrics_log import PhaseProgress, ProgressListener
 from regard.tasks.question_answering.config import QuestionAnsweringRecipe, QuestionDataConfig
 from regard.tasks.results import TaskRun, TaskScores
 from regard.tokenization import BertTokenizer, Encoding
@@ -78,10 +78,12 @@ class QuestionAnsweringTask:
             [question.answers[0] for question in questions],
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
+    def measure(
+        self, model: nn.Module, tokenizer: BertTokenizer, split: str, progress: PhaseProgress | None = None
+    ) -> TaskScores:
         questions, windows = self.splits[split], self.windows(tokenizer, split)
         contexts = [question.context for question in questions]
-        predictions, loss = predict_answers(model, windows, contexts, self.data.longest_answer)
+        predictions, loss = predict_answers(model, windows, contexts, self.data.longest_answer, progress)
         targets = [[answer.text for answer in question.answers] for question in questions]
         scores = score_answers(targets, [prediction.answer for prediction in predictions])
         return TaskScores({**scores.headline(), "loss": loss}, len(questions), [])
@@ -155,7 +157,11 @@ class AnswerSpan:
 
 
 def predict_answers(
-    model: nn.Module, windows: Sequence[Window], contexts: Sequence[str], longest_answer: int
+    model: nn.Module,
+    windows: Sequence[Window],
+    contexts: Sequence[str],
+    longest_answer: int,
+    progress: PhaseProgress | None = None,
 ) -> tuple[list[AnswerSpan], float]:
     """The best answer to each question over all windows of its paragraph, and the mean loss per window.
 
@@ -165,7 +171,8 @@ def predict_answers(
     best: list[tuple[float, int, int]] = [(-np.inf, 0, 0) for _ in contexts]
     log_sums: list[list[np.ndarray]] = [[] for _ in contexts]
     loss = 0.0
-    for batch, logits in batched_outputs(model, [window.example for window in windows]):
+    examples = [window.example for window in windows]
+    for batch, logits in batched_outputs(model, examples, progress=progress):
         log_probabilities = logits.log_softmax(-1).cpu().numpy()
         for row, number in enumerate(batch.sentences):
             window = windows[number]

@@ -16,7 +16,7 @@ from regard.metrics import entity_spans, score_entities
 from regard.nn.build import Head
 from regard.tasks.encoder import training as text_training
 from regard.tasks.encoder.examples import batches_for
-from regard.tasks.metrics_log import ProgressListener
+from regard.tasks.metrics_log import PhaseProgress, ProgressListener
 from regard.tasks.results import TaskRun, TaskScores
 from regard.tasks.tagging.config import TaggingRecipe
 from regard.tokenization import BertTokenizer, Encoding
@@ -83,9 +83,12 @@ class TaggingTask:
             [[numbers[tag] for tag in sentence.tags] for sentence in sentences],
         )
 
-    def measure(self, model: nn.Module, tokenizer: BertTokenizer, split: str) -> TaskScores:
+    def measure(
+        self, model: nn.Module, tokenizer: BertTokenizer, split: str, progress: PhaseProgress | None = None
+    ) -> TaskScores:
         sentences, segments = self.splits[split], self.segments(tokenizer, split)
-        probabilities = word_probabilities(model, segments, [len(sentence.words) for sentence in sentences])
+        lengths = [len(sentence.words) for sentence in sentences]
+        probabilities = word_probabilities(model, segments, lengths, progress)
         predictions = [[self.labels[number] for number in rows.argmax(1)] for rows in probabilities]
         targets = [[self.labels.index(tag) for tag in sentence.tags] for sentence in sentences]
         target_probabilities = np.concatenate(
@@ -149,14 +152,17 @@ def segment_bounds(pieces: Encoding, max_pieces: int) -> Iterator[tuple[int, int
 
 @torch.no_grad()
 def word_probabilities(
-    model: nn.Module, segments: Sequence[WordSegment], lengths: Sequence[int]
+    model: nn.Module,
+    segments: Sequence[WordSegment],
+    lengths: Sequence[int],
+    progress: PhaseProgress | None = None,
 ) -> list[np.ndarray]:
     """The probability of each tag for each word: (words, tags) for each sentence.
 
     A word without any token, such as a lone control character, gets tag 0, which is outside of any name.
     """
     probabilities = [np.ones((length, 1)) for length in lengths]
-    for batch in batches_for(model, [segment.example for segment in segments]):
+    for batch in batches_for(model, [segment.example for segment in segments], progress=progress):
         logits = run_tokens(model, batch.ids, batch.segments).values
         rows = logits.float().softmax(-1).cpu().numpy()
         if probabilities[0].shape[1] != rows.shape[-1]:

@@ -5,11 +5,7 @@ from typing import Annotated, Literal
 
 from regard.config.data import PairDataConfig
 from regard.config.decoding import DecodeConfig
-from regard.config.models import (
-    ConvS2SConfig,
-    RnnConfig,
-    TransformerConfig,
-)
+from regard.config.models import Seq2SeqModelConfig, TransformerConfig
 from regard.config.recipes import Recipe
 from regard.config.schema import Count, NotNegative, Range, Share, defaults
 from regard.config.training import SmoothedTrainConfig
@@ -61,7 +57,7 @@ class TranslationRecipe(Recipe):
     data: PairDataConfig
     train: TranslationTrainConfig
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: TransformerConfig | RnnConfig | ConvS2SConfig = field(default_factory=TransformerConfig)
+    model: Seq2SeqModelConfig = field(default_factory=TransformerConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
@@ -69,7 +65,7 @@ class TranslationRecipe(Recipe):
             raise ValueError(
                 'model.tie_embeddings: "all" needs one vocabulary for both languages; tokenizer.joint is false'
             )
-        if self.decode.coverage and isinstance(self.model, RnnConfig) and self.model.attention == "none":
+        if self.decode.coverage and not self.model.has_attention:
             raise ValueError(
                 'decode.coverage: this needs attention weights, and model.attention is "none"; remove it'
             )

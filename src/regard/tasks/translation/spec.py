@@ -38,6 +38,9 @@ class TranslationSpec(TaskSpec[TranslationRecipe, "Translator"]):
 
         return train(recipe, out, listener, resume=resume)
 
+    def has_attention(self, recipe: TranslationRecipe) -> bool:
+        return getattr(recipe.model, "attention", "") != "none"
+
     def load(self, folder: "RunFolder", recipe: TranslationRecipe) -> "Translator":
         from regard.tasks.translation.model import Translator
 

@@ -16,9 +16,9 @@ from regard.metrics import Quality, score_translations
 from regard.nn.build import build
 from regard.storage import cache_folder
 from regard.tasks import training
-from regard.tasks.metrics_log import MetricsLogger, ProgressListener, read_metrics
+from regard.tasks.metrics_log import MetricsLogger, PhaseProgress, ProgressListener, read_metrics
 from regard.tasks.model_card import translation_card
-from regard.tasks.results import Summary
+from regard.tasks.results import Summary, saved_line, score_text
 from regard.tasks.run_folder import RunFolder
 from regard.tasks.training import count_parameters
 from regard.tasks.translation.config import TranslationRecipe
@@ -56,7 +56,7 @@ class TranslationRun:
 
     def summary(self) -> Summary:
         lines = quality_lines(self.quality, self.loss, f"{self.steps:,} steps, {self.minutes:.1f} minutes")
-        return Summary((*lines, f"run:     {self.folder}"))
+        return Summary((*lines, saved_line(self.folder, score_text("bleu", self.quality.bleu))))
 
 
 def train(
@@ -78,12 +78,14 @@ class TranslationTask:
     def prepare(self, folder: RunFolder, listener: ProgressListener, world: World) -> nn.Module:
         recipe = self.recipe
         if world.is_first:
-            corpus = ParallelCorpus(recipe.data)
-            fingerprint = corpus.fingerprint()
+            with listener.phase("reading"):
+                corpus = ParallelCorpus(recipe.data)
+                fingerprint = corpus.fingerprint()
             held_out = f"{len(corpus.valid):,} for validation, {len(corpus.test):,} for the test"
             listener.log(f"pairs: {corpus.report}; {held_out}")
             folder.write_recipe(recipe)
-            vocabulary = make_vocabulary(recipe, corpus, folder)
+            with listener.phase("vocabulary"):
+                vocabulary = make_vocabulary(recipe, corpus, folder)
             vocabulary.save(folder.path)
             world.barrier()
             world.broadcast(corpus.count, *bytes.fromhex(fingerprint))
@@ -93,7 +95,8 @@ class TranslationTask:
             corpus, fingerprint = ParallelCorpus(recipe.data, count), bytes(digest).hex()
         self.corpus, self.vocabulary = corpus, vocabulary
         listener.log(f"vocabulary: {vocabulary}")
-        self.store = token_store(corpus, vocabulary, fingerprint)
+        with listener.phase("encoding", total=corpus.report.kept, unit="pairs") as progress:
+            self.store = token_store(corpus, vocabulary, fingerprint, progress)
         corpus.close()  # training reads the token store
         model = build(recipe.model, vocabulary.source.size, vocabulary.target.size, vocabulary.source.padding)
         if recipe.model.start:
@@ -110,11 +113,16 @@ class TranslationTask:
     def validation(self, logger: MetricsLogger) -> "Validation":
         return Validation(self.recipe, self.vocabulary, self.corpus.valid, logger)
 
-    def finish(self, folder: RunFolder, model: nn.Module, training: Training) -> TranslationRun:
+    def finish(
+        self, folder: RunFolder, model: nn.Module, training: Training, listener: ProgressListener
+    ) -> TranslationRun:
         """Evaluate the best weights on the test split and complete the folder."""
         recipe, vocabulary, corpus = self.recipe, self.vocabulary, self.corpus
-        quality, _ = translate_and_score(recipe, model, vocabulary, corpus.test, recipe.decode.beam)
-        loss = mean_loss(recipe, model, vocabulary, corpus.test)
+        beam, count = recipe.decode.beam, len(corpus.test)
+        with listener.phase("test", f"beam {beam}", total=count, unit="sentences") as progress:
+            quality, _ = translate_and_score(recipe, model, vocabulary, corpus.test, beam, progress)
+        with listener.phase("test", "loss", total=count, unit="sentences", announce=False) as progress:
+            loss = mean_loss(recipe, model, vocabulary, corpus.test, progress)
         result = TranslationRun(
             folder.path, quality, loss, training.seconds / 60, training.step, count_parameters(model)
         )
@@ -133,9 +141,12 @@ class Validation:
         self.recipe, self.vocabulary, self.pairs, self.logger = recipe, vocabulary, pairs, logger
 
     def __call__(self, model: nn.Module, step: int) -> Scores:
-        loss = mean_loss(self.recipe, model, self.vocabulary, self.pairs)
-        pairs = self.pairs[: self.recipe.train.validate_sentences]
-        quality, translations = translate_and_score(self.recipe, model, self.vocabulary, pairs, beam=1)
+        recipe, vocabulary, phase = self.recipe, self.vocabulary, self.logger.listener.phase
+        with phase("valid", "loss", total=len(self.pairs), unit="sentences", announce=False) as progress:
+            loss = mean_loss(recipe, model, vocabulary, self.pairs, progress)
+        pairs = self.pairs[: recipe.train.validate_sentences]
+        with phase("valid", "greedy", total=len(pairs), unit="sentences", announce=False) as progress:
+            quality, translations = translate_and_score(recipe, model, vocabulary, pairs, 1, progress)
         first = step * SAMPLES  # other sentences at each validation
         numbers = [(first + offset) % len(pairs) for offset in range(min(SAMPLES, len(pairs)))]
         self.logger.samples = [(pairs[number][0], translations[number]) for number in numbers]
@@ -143,12 +154,20 @@ class Validation:
 
 
 def translate_and_score(
-    recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair], beam: int
+    recipe: TranslationRecipe,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    pairs: Sequence[Pair],
+    beam: int,
+    progress: PhaseProgress | None = None,
 ) -> tuple[Quality, list[str]]:
     """Scores of a model's translations of the pairs, and the translations."""
     pipeline = TranslationPipeline(model, vocabulary.source, vocabulary.target, recipe.model.max_length)
     results = pipeline.translate(
-        [source for source, _ in pairs], search_options(recipe, beam), batch_size=recipe.decode.batch_size
+        [source for source, _ in pairs],
+        search_options(recipe, beam),
+        batch_size=recipe.decode.batch_size,
+        advance=None if progress is None else progress.add,
     )
     translations = [result.text for result in results]
     references = [vocabulary.target.normalize(target) for _, target in pairs]
@@ -156,7 +175,11 @@ def translate_and_score(
 
 
 def mean_loss(
-    recipe: TranslationRecipe, model: nn.Module, vocabulary: Vocabulary, pairs: Sequence[Pair]
+    recipe: TranslationRecipe,
+    model: nn.Module,
+    vocabulary: Vocabulary,
+    pairs: Sequence[Pair],
+    progress: PhaseProgress | None = None,
 ) -> float:
     """The training loss per token over all pairs, without dropout."""
     objective = Seq2SeqObjective(model, vocabulary.target.padding, recipe.train.smoothing)
@@ -167,6 +190,8 @@ def mean_loss(
         ):
             total += float(objective(batch))
             tokens += batch.tokens
+            if progress is not None:
+                progress.add(batch.rows)
     return total / tokens
 
 
@@ -195,12 +220,20 @@ def is_tokenized(recipe: TranslationRecipe) -> bool:
     return recipe.tokenizer.tokenized or recipe.tokenizer.kind == "space"
 
 
-def token_store(corpus: ParallelCorpus, vocabulary: Vocabulary, fingerprint: str) -> TokenStore:
+def token_store(
+    corpus: ParallelCorpus, vocabulary: Vocabulary, fingerprint: str, progress: PhaseProgress | None = None
+) -> TokenStore:
     key = store_key(fingerprint, vocabulary.digest())
+
+    def encode_source(texts: list[str]) -> list[list[int]]:
+        if progress is not None:
+            progress.add(len(texts))
+        return vocabulary.source.encode_batch(texts)
+
     return open_or_build(
         cache_folder() / "stores" / key,
         corpus.train,
-        vocabulary.source.encode_batch,
+        encode_source,
         vocabulary.target.encode_batch,
         (vocabulary.source.size, vocabulary.target.size),
     )
