@@ -70,7 +70,7 @@ class ServedTranslator(ServedModel[Translator]):
             target_language=target_language,
             beam=self.loaded.recipe.decode.beam,
             max_length=self.loaded.recipe.model.max_length,
-            corpus="picturebook" if data.corpus == "picturebook" else None,
+            corpus="picturebook" if self.loaded.recipe.data.corpus == "picturebook" else None,
             attention=self.has_cross_attention,
             examples=self.examples,
             card=self.card,
