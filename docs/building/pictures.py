@@ -14,13 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Locator, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 SENTENCE = "Ein alter Mann liest im Park eine Zeitung."
-OTHER = "Zwei junge Hunde spielen am Strand mit einem roten Ball."
-HOVERED_WORD = 6
-"""Index of the word of the translation under the mouse."""
+REORDERED = "Am Abend liest die Frau im Garten ein Buch."
+"""A sentence whose words are in another order in English: for the screenshots."""
+OTHER = "Im Winter kauft der König ein Pferd."
+HOVERED_WORD = 7
+"""Index of the word of the translation under the mouse: reading."""
+MARGIN = 16
+"""Pixels around the cards of a screenshot."""
 
 
 def regard(*arguments: object) -> None:
@@ -32,39 +36,48 @@ def look(run: Path, into: Path) -> None:
 
 
 def head_view(run: Path, into: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder, browser_page(1080, 940) as page:
-        regard("look", run, SENTENCE, "-o", f"{folder}/page.html")
+    with tempfile.TemporaryDirectory() as folder, browser_page(1080, 1400) as page:
+        regard("look", run, REORDERED, "--head", 0, "-o", f"{folder}/page.html")
         page.goto(f"file://{folder}/page.html")
-        top = page.locator("#words").bounding_box()
-        controls = page.locator("#controls").bounding_box()
-        assert top is not None
-        assert controls is not None
-        page.evaluate("y => window.scrollTo(0, y)", top["y"] - controls["height"] - 12)
-        words = page.locator("#texts .text").last.locator(".word")
-        words.nth(min(HOVERED_WORD, words.count() - 1)).hover()
-        page.wait_for_timeout(500)  # colours fade in
-        page.screenshot(path=into)
+        page.click("#reading-close")
+        page.locator("#heads").get_by_text("all").click()
+        page.evaluate("document.activeElement.blur()")
+        hover(page.locator("#texts .text").last.locator(".word"))
+        screenshot(page, ".top", "#heat", into)
 
 
 def server(run: Path, into: Path) -> None:
     command = [sys.executable, "-m", "regard", "serve", str(run), "--port", "0"]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as serving,
-        browser_page(1120, 840) as page,
+        browser_page(1120, 900) as page,
     ):
         assert serving.stdout is not None
         try:
             page.goto(serving.stdout.readline().strip())
-            page.select_option("#nbest", "3")
-            page.fill("#typed", f"{SENTENCE}\n{OTHER}")
-            words = page.locator("#translation .word")
-            words.first.wait_for()
-            page.wait_for_timeout(1000)  # until the second sentence is there too, with its alternatives
-            words.nth(min(HOVERED_WORD, words.count() - 1)).hover()
-            page.wait_for_timeout(500)
-            page.screenshot(path=into, full_page=True)
+            page.select_option("#nbest", "2")
+            page.fill("#source-text", f"{REORDERED}\n{OTHER}")
+            page.locator("#translation .alternatives").nth(1).wait_for()
+            hover(page.locator("#translation .word"))
+            screenshot(page, ".top", "#alignment-status", into)
         finally:
             serving.terminate()
+
+
+def hover(words: Locator) -> None:
+    words.nth(min(HOVERED_WORD, words.count() - 1)).hover()
+    words.page.wait_for_timeout(500)  # colours fade in
+
+
+def screenshot(page: Page, first: str, last: str, into: Path) -> None:
+    """The part of a page from one element to another, with a margin."""
+    top, bottom = page.locator(first).bounding_box(), page.locator(last).bounding_box()
+    assert top is not None
+    assert bottom is not None
+    y = max(0, top["y"] - MARGIN)
+    height = bottom["y"] + bottom["height"] + MARGIN - y
+    width = page.evaluate("document.documentElement.clientWidth")
+    page.screenshot(path=into, full_page=True, clip={"x": 0, "y": y, "width": width, "height": height})
 
 
 def lesson(name: str) -> Callable[[Path, Path], None]:

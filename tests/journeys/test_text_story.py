@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,17 @@ def test_texts_are_classified_from_standard_input_and_from_files(reviews: Path, 
     row = json.loads((reviews / "out.jsonl").read_text())
     assert (row["text"], row["label"]) == ("a red house", "good")
     assert set(row["probabilities"]) == {"good", "bad"}
+
+
+def test_unknown_words_are_reported(reviews: Path, regard: Command) -> None:
+    for command in ("classify", "embed"):
+        done = regard(command, "run", input="a red house\na red шляпа\n", cwd=reviews)
+        assert len(done.stdout.splitlines()) == 2
+        assert re.fullmatch(
+            r"regard: standard input, line 2: 1 of 3 words is not in the model's vocabulary "
+            r"\(\d+ subwords\): шляпа\n",
+            done.stderr,
+        )
 
 
 def test_embeddings_are_normalised(reviews: Path, regard: Command) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from regard.tokenization import load as load_tokenizer
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -40,6 +42,31 @@ def test_translate_standard_input_and_json(story: Path, regard: Command) -> None
     plain = regard("translate", "run", "--nbest", "2", "--beam", "4", cwd=story, input="fünf\n").stdout
     assert plain.startswith("1\t")
     assert plain.splitlines()[0].endswith("\tfive")
+
+
+def test_unknown_words_are_reported_and_displayed(story: Path, regard: Command) -> None:
+    size = load_tokenizer(story / "run" / "tokenizer.json").size
+    done = regard("translate", "run", cwd=story, input="drei Trump 🙂\nvier\nDonald zwei\n")
+    assert done.stderr == (
+        f"regard: line 1: 2 of 3 words are not in the model's vocabulary ({size} words): Trump, 🙂\n"
+        f"regard: line 3: 1 of 2 words is not in the model's vocabulary ({size} words): Donald\n"
+    )
+    many = regard("translate", "run", "--json", cwd=story, input="Trump eins\n" * 7 + "eins\n")
+    assert json.loads(many.stdout.splitlines()[0])["unknown_words"] == [{"text": "Trump", "start": 0, "end": 5}]
+    *lines, summary = many.stderr.splitlines()
+    assert len(lines) == 5
+    assert summary == (
+        "regard: 7 of 8 lines have words that are not in the model's vocabulary; the first 5 are listed above"
+    )
+    look = regard("look", "run", "drei Trump", "--target", "three", cwd=story)
+    assert look.stderr == (f"regard: 1 of 2 words is not in the model's vocabulary ({size} words): Trump\n")
+    columns = "".join(line[-8:] for line in look.stdout.splitlines())
+    assert "<unk>" not in look.stdout
+    assert "T" in columns
+    regard("look", "run", "drei Trump", "--target", "three", "-o", "trump.json", cwd=story)
+    side = json.loads((story / "trump.json").read_text("utf-8"))["sides"][0]
+    assert (side["tokens"], side["words"]) == (["drei", "<unk>", "</s>"], ["drei", "Trump", "</s>"])
+    assert side["unknown"] == [[1, "Trump"]]
 
 
 def test_evaluate_on_the_test_split_and_on_files(story: Path, regard: Command) -> None:

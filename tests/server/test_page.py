@@ -107,13 +107,87 @@ def test_outdated_requests_are_aborted(opened: Opened) -> None:
     assert page.locator("#show-attention").is_disabled()
 
 
+def test_the_first_example_is_translated_and_a_word_highlighted(opened: Opened) -> None:
+    page = opened.page
+    example = page.locator("#examples button").first.text_content()
+    expect(page.locator("#source-text")).to_have_value(example)
+    expect(page.locator("#translation .word.selected")).to_have_count(1)
+    assert opened.highlighted("source")
+    expect(page.locator("#alignment-status")).to_contain_text("attends to")
+    expect(page.locator("#alignment-hint")).to_have_text(
+        "Hover or tap a word to see which source words it attends to."
+    )
+    page.click("#source-text")
+    page.keyboard.type("sechs")  # replaces the example
+    expect(page.locator("#source-text")).to_have_value("sechs")
+    expect(page.locator("#translation .line")).to_have_text("six")
+    page.click("#source-text")
+    page.keyboard.press("End")
+    page.keyboard.type(" drei")
+    expect(page.locator("#source-text")).to_have_value("sechs drei")
+
+
+def test_the_attention_page_is_of_the_line_last_pointed_at(opened: Opened) -> None:
+    page = opened.page
+    page.fill("#source-text", "eins\n\nzwei drei\nvier")
+    button = page.locator("#show-attention")
+    expect(button).to_have_text("Attention of line 4")  # the line of the caret
+    opened.words("target", "one").hover()
+    expect(button).to_have_text("Attention of line 1")
+    box = opened.words("source", "drei").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    expect(button).to_have_text("Attention of line 3")
+    button.click()
+    expect(page.locator("#attention-title")).to_have_text("Attention: “zwei drei”")
+    page.click("#attention-close")
+    page.fill("#source-text", "zwei")
+    expect(button).to_have_text("Show attention")
+
+
+VISITORS = {
+    "Donald Trump zählt eins zwei drei": ["Donald", "Trump", "zählt"],
+    "How many are sieben and vier?": ["How", "many", "are", "and", "?"],
+    "שלום עולם, vier": ["שלום", "עולם", ","],
+    "fünf 🙂 sechs 👩‍👩‍👧": ["🙂", "👩‍👩‍👧"],
+    "3 plus 4 = sieben": ["3", "plus", "4", "="],
+    "einz tswei drei": ["einz", "tswei"],
+    "Eins ZWEI vier": ["Eins", "ZWEI"],
+    "我有四只猫 sechs": ["我有四只猫"],
+    "www.example.de/eins vier@fünf.de (zwei)": ["www.example.de/eins", "vier@fünf.de", "(", ")"],
+    "<b>drei</b> & 'vier'": ["<", "b", ">", "</", "b", ">", "&", "'", "'"],
+}
+"""Sentences that visitors type, and their words that are not in the vocabulary of number words."""
+
+
+def test_unknown_words_of_sentences_typed_by_visitors(opened: Opened) -> None:
+    page = opened.page
+    for sentence, unknown in VISITORS.items():
+        page.fill("#source-text", sentence)
+        listed = ", ".join(list(dict.fromkeys(unknown))[:8])
+        expect(page.locator("#unknown-words")).to_contain_text(f"in this model's vocabulary: {listed}")
+        # an emoji may be several tokens, each underlined
+        underlined = page.locator("#source-words .unknown").all_text_contents()
+        assert "".join(underlined) == "".join(unknown)
+    page.fill("#source-text", "\n".join(VISITORS))
+    everything = "".join(word for unknown in VISITORS.values() for word in unknown)
+    expect(page.locator("#unknown-words")).to_contain_text("vocabulary: Donald, Trump, zählt, How")
+    assert "".join(page.locator("#source-words .unknown").all_text_contents()) == everything
+    underline = "getComputedStyle(document.querySelector('#source-words .unknown')).textDecorationStyle"
+    assert page.evaluate(underline) == "dotted"
+    page.fill("#source-text", "eins zwei")
+    expect(page.locator("#unknown-words")).to_be_hidden()
+
+
 def test_lines_nbest_beam_and_examples(opened: Opened) -> None:
     page = opened.page
     page.fill("#source-text", "eins\n\nzwei drei")
     expect(page.locator("#translation .line")).to_have_text(["one", "", "two three"])
     page.select_option("#nbest", "3")
     expect(page.locator("#translation .alternatives")).to_have_count(2)
-    expect(page.locator("#translation .alternatives").first.locator("li")).to_have_count(2)
+    first = page.locator("#translation .alternatives").first
+    expect(first.locator("li")).to_have_count(3)
+    expect(first.locator("li").first).to_have_text(re.compile(r"^1\.one-?\d+\.\d\d$"))
+    expect(page.locator("#translation .alternatives-heading").first).to_have_text("log-prob per token")
     with page.expect_request("**/translate") as request:
         page.select_option("#beam", "8")
     assert request.value.post_data_json["beam"] == 8
@@ -137,6 +211,8 @@ def test_the_attention_page_is_sandboxed(opened: Opened) -> None:
     expect(view.locator("canvas").first).to_be_visible()
     assert page.get_attribute("#attention-frame", "sandbox") == "allow-scripts allow-downloads allow-modals"
     assert page.frames[1].evaluate("self.origin") == "null"
+    expect(view.locator("h1")).to_be_hidden()  # the dialog has a title
+    expect(page.locator("#attention-close")).to_be_focused()
     assert page.get_attribute("#attention-tab", "href").startswith("/attention/")
     page.click("#attention-close")
     expect(page.locator("#attention")).to_be_hidden()
@@ -216,10 +292,34 @@ def test_card_and_examples_of_an_untrusted_run_are_text(browser: Browser, run: P
         expect(page.locator("#card-text code")).to_have_text(HOSTILE)
         expect(page.locator("#card-text td").last).to_have_text("<i>")
         expect(page.locator("#examples button")).to_have_text([HOSTILE])
-        expect(page.locator("#model option")).to_have_text(HOSTILE)
+        expect(page.locator("#model option")).to_have_text(f"German → English ({HOSTILE})")
         page.locator("#examples button").first.click()
         expect(page.locator("#translation .line")).to_have_count(1)
         assert page.evaluate("window.hit") is None
+        assert opened.console == []
+        page.close()
+
+
+def test_a_model_of_the_picture_book_says_what_it_was_trained_on(
+    browser: Browser, run: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    config = json.loads((copy / "config.json").read_text("utf-8"))
+    config["data"].update(corpus="picturebook", source=None, target=None)
+    (copy / "config.json").write_text(json.dumps(config), "utf-8")
+    with run_server({"book": copy}) as server:
+        opened = Opened(browser, server)
+        page = opened.page
+        expect(page.locator("#model option")).to_have_text("German → English (book)")
+        page.click("#clear")
+        placeholder = page.get_attribute("#source-text", "placeholder")
+        assert placeholder.startswith("Trained on picture-book German; type a sentence or try an example.")
+        page.fill("#source-text", "drei Trump")
+        expect(page.locator("#unknown-words")).to_have_text(
+            "1 of 2 words is not in this model's vocabulary: Trump. "
+            "It was trained on picture-book sentences; try an example."
+        )
         assert opened.console == []
         page.close()
 

@@ -65,10 +65,7 @@ def test_the_alignment_has_words_and_spans(client: httpx.Client) -> None:
     alignment = best["alignment"]
     for side, whole in (("source", text), ("target", best["text"])):
         parts = [whole[start:end] for start, end in alignment[side]["places"]]
-        assert len(parts) == len(alignment[side]["words"])
-        assert all(
-            word in ("<unk>", part.lower()) for word, part in zip(alignment[side]["words"], parts, strict=True)
-        )
+        assert parts == alignment[side]["words"]
     [plain] = client.post("/translate", json={"text": "drei sechs", "attention": True}).json()["translations"]
     strongest = {
         max((link for link in plain["alignment"]["links"] if link[0] == word), key=lambda link: link[2])[1]
@@ -76,6 +73,19 @@ def test_the_alignment_has_words_and_spans(client: httpx.Client) -> None:
     }
     assert plain["text"] == "three six"
     assert strongest == {0, 1}
+
+
+def test_unknown_words_and_their_positions(client: httpx.Client) -> None:
+    texts = ["Eins 🙂 sieben, Donald Trump!", "drei sechs", "Trump eins zwei drei vier. " * 8]
+    first, second, split = client.post("/translate", json={"text": texts}).json()["translations"]
+    assert [word["text"] for word in first["unknown"]] == ["Eins", "🙂", ",", "Donald", "Trump", "!"]
+    assert [texts[0][start:end] for start, end in (word["place"] for word in first["unknown"])] == [
+        word["text"] for word in first["unknown"]
+    ]
+    assert (first["words"], second["words"], second["unknown"]) == (7, 2, [])
+    assert split["note"]
+    assert [texts[2][slice(*word["place"])] for word in split["unknown"]] == ["Trump", "."] * 8
+    assert split["words"] == 48
 
 
 def test_translations_are_streamed_as_lines(client: httpx.Client) -> None:

@@ -32,6 +32,20 @@ def small() -> AttentionMaps:
     )
 
 
+def with_unknown() -> AttentionMaps:
+    """`small` with an unknown piece in the source: hüpfer is read as <unk>."""
+    maps = small()
+    tokens = ("▁Der", "▁Gras", "<unk>", "▁schläft", "</s>")
+    source = TokenSequence(SOURCE.name, SOURCE.text, tokens, SOURCE.words, SOURCE.groups, ((2, "hüpfer"),))
+    layers = {
+        name: Layer(
+            *(source if side is SOURCE else side for side in (layer.queries, layer.keys)), layer.weights
+        )
+        for name, layer in maps.layers.items()
+    }
+    return AttentionMaps(source, maps.output, layers)
+
+
 def of_words(source: str, translation: str) -> AttentionMaps:
     """Any two texts; every word attends to the word in the same position."""
     keys, queries = (

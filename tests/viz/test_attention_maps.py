@@ -8,7 +8,7 @@ import pytest
 from support import attention_examples
 
 from regard.errors import RegardError
-from regard.viz.analysis import distance, entropy, rollout
+from regard.viz.analysis import distance, entropy, layer_title, rollout
 from regard.viz.attention_maps import AttentionMaps, Layer, TokenSequence
 from regard.viz.html_page import attention_page
 
@@ -29,6 +29,19 @@ def test_labels_have_no_subword_markers() -> None:
     assert attention_examples.SOURCE.labels == ["Der", "Gras", "·hüpfer", "schläft", "</s>"]
     pieces = TokenSequence("s", "", ("play", "##ing", "▁"), ("playing", "▁"), ((0, 1), (2,)))
     assert pieces.labels == ["play", "·ing", "▁"]
+
+
+def test_unknown_tokens_are_labelled_as_they_are_spelled() -> None:
+    spelled = TokenSequence("s", "Trump's", ("▁<unk>", "##'", "s"), ("Trump's",), ((0, 1, 2),), ((0, "Trump"),))
+    assert spelled.labels == ["Trump", "·'", "·s"]
+    assert spelled.in_words().unknown == ((0, "Trump's"),)
+    maps = AttentionMaps(
+        spelled, spelled, {"encoder.0.self": Layer(spelled, spelled, np.full((1, 3, 3), 1 / 3))}
+    )
+    content = json.loads(json.dumps(maps.as_json()))
+    assert AttentionMaps.from_json(content).input == spelled
+    del content["sides"][0]["unknown"]  # as in files of older releases
+    assert AttentionMaps.from_json(content).input.unknown == ()
 
 
 def test_alignment_takes_the_last_cross_attention_but_one() -> None:
@@ -75,6 +88,8 @@ MALFORMED = [
     (broken(lambda c: c["sides"][0].update(tokens=[1, 2])), "is not a string"),
     (broken(lambda c: c["sides"][0].update(groups=[0, 1])), "lists of positions"),
     (broken(lambda c: c["sides"][1].update(text=None)), "name and text"),
+    (broken(lambda c: c["sides"][1].update(unknown=[[9, "x"]])), "pairs of a position and a spelling"),
+    (broken(lambda c: c["sides"][1].update(unknown=7)), "unknown is not a list"),
     (broken(lambda c: c["layers"].update({"x": 1})), r"layers\['x'\] is not an object"),
     (broken(lambda c: c["layers"]["encoder.0.self"].update(weights=[[1, 2], [3]])), "not an array"),
     (broken(lambda c: c["layers"]["encoder.0.self"].update(weights=[[[1.0]]])), r"\(heads, 5, 5\)"),
@@ -128,3 +143,17 @@ def test_notebook_shows_the_page_in_an_iframe() -> None:
     assert shown.startswith("<iframe srcdoc=")
     assert "<script>" not in shown  # escaped within the attribute
     assert "&lt;script&gt;" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("decoder.0.cross", "Decoder layer 1 · cross-attention"),
+        ("encoder.11.self", "Encoder layer 12 · self-attention"),
+        ("decoder.cross", "Decoder · cross-attention"),
+        ("encoder.rollout", "Encoder · rollout over all layers"),
+        ("down.1.0.self", "down.1.0.self"),
+    ],
+)
+def test_titles_of_layers(name: str, title: str) -> None:
+    assert layer_title(name) == title

@@ -35,9 +35,51 @@ def test_hovering_a_word_highlights_what_it_attends_to(small: OpenedPage) -> Non
 
 
 def test_the_mean_of_the_heads_is_shown_first(small: OpenedPage) -> None:
-    assert small.page.locator("#layer option:checked").text_content() == "decoder.0.cross"
+    selected = small.page.locator("#layer option:checked")
+    assert selected.text_content() == "Decoder layer 1 · cross-attention"
+    assert selected.get_attribute("title") == "decoder.0.cross"
     small.word("left", "sleeps").hover()
     assert small.highlighted() == {"Gras": 0.5, "schläft": 0.5}
+
+
+def test_the_clearest_word_off_the_diagonal_is_highlighted_first(opened: Open) -> None:
+    shown = opened(attention_page(attention_examples.small()))
+    assert shown.status("words").startswith("“sleeps” attends to “Gras” 50%")
+    shown.page.select_option("#head", "0")  # nearly diagonal
+    assert shown.status("words").startswith("“·hopper” attends to “·hüpfer” 70%, “Gras” 30%")
+    straight = opened(attention_page(attention_examples.of_words("a b c", "d e f")))
+    assert straight.highlighted() == {}
+
+
+def test_unknown_words_have_their_spelling(opened: Open) -> None:
+    shown = opened(attention_page(attention_examples.with_unknown()))
+    word = shown.word("right", "hüpfer")
+    assert (word.text_content(), word.get_attribute("class").split()[:2]) == ("·hüpfer", ["word", "unknown"])
+    assert word.get_attribute("title") == "<unk>: not in the model's vocabulary"
+    shown.page.check("#in-words")
+    assert shown.word("right", "Grashüpfer").get_attribute("title") == "<unk>: not in the model's vocabulary"
+    assert shown.page.locator(".word.unknown").count() == 1
+
+
+def test_the_notes_on_reading_can_be_closed(small: OpenedPage) -> None:
+    assert small.page.locator("#reading li").count() == 3
+    small.page.click("#reading-close")
+    assert small.page.locator("#reading").count() == 0
+    assert small.page.evaluate("document.activeElement.id") == "layer"
+
+
+def test_words_and_tokens_are_no_choice_if_they_are_the_same(opened: Open, small: OpenedPage) -> None:
+    assert small.page.is_enabled("#in-words")
+    assert opened(attention_page(attention_examples.of_words("a b", "c d"))).page.is_disabled("#in-words")
+
+
+def test_a_framed_page_has_no_heading_and_the_theme_of_its_frame(opened: Open) -> None:
+    shown = opened(attention_page(attention_examples.small()), color_scheme="light")
+    assert shown.page.is_visible("h1")
+    shown.page.goto(f"{shown.page.url}#theme=dark")
+    shown.page.reload()
+    assert not shown.page.is_visible("h1")
+    assert luminance(shown) < 60
 
 
 def test_subwords_can_be_joined(small: OpenedPage) -> None:
@@ -119,11 +161,12 @@ def test_hovering_a_token_shows_only_its_lines(small: OpenedPage) -> None:
 
 def test_the_grid_opens_a_head(small: OpenedPage) -> None:
     assert small.page.locator(".thumb").count() == 2 * 2 + 1  # and the rollout
-    small.page.click(".thumb[aria-label='encoder.0.self, head 1']")
-    assert small.page.locator("#heat-what").text_content() == "encoder.0.self, head 1"
+    small.page.click(".thumb[aria-label='Encoder layer 1 · self-attention, head 1']")
+    assert small.page.locator("#heat-what").text_content() == "Encoder layer 1 · self-attention, head 1"
+    assert small.page.locator("#heat-what").get_attribute("title") == "encoder.0.self"
     assert small.page.evaluate("document.activeElement.id") == "heat-canvas"
     assert pressed(small) == ["1"]
-    small.page.click(".thumb[aria-label^='encoder.rollout']")
+    small.page.click(".thumb[aria-label^='Encoder · rollout']")
     small.page.keyboard.press("ArrowRight")
     small.page.keyboard.press("ArrowRight")
     # half identity, half the mean of both heads
@@ -131,9 +174,11 @@ def test_the_grid_opens_a_head(small: OpenedPage) -> None:
 
 
 def test_statistics_match_python(small: OpenedPage) -> None:
-    rows = [row.inner_text().split() for row in small.page.locator("#statistics tbody tr").all()]
+    rows = [row.locator("td").all_text_contents() for row in small.page.locator("#statistics tbody tr").all()]
     assert [row[:2] for row in rows] == [
-        [name, head] for name in ("encoder.0.self", "decoder.0.cross") for head in "01"
+        [title, head]
+        for title in ("Encoder layer 1 · self-attention", "Decoder layer 1 · cross-attention")
+        for head in "01"
     ]
     weights = attention_examples.small().layers["encoder.0.self"].weights
     expected = zip(entropy(weights), distance(weights), strict=True)
@@ -142,7 +187,7 @@ def test_statistics_match_python(small: OpenedPage) -> None:
 
 def test_page_opens_at_the_requested_head(opened: Open) -> None:
     shown = opened(attention_page(attention_examples.small(), "encoder.0.self", 1, words=True))
-    assert shown.page.locator("#heat-what").text_content() == "encoder.0.self, head 1"
+    assert shown.page.locator("#heat-what").text_content() == "Encoder layer 1 · self-attention, head 1"
     assert shown.page.is_checked("#in-words")
 
 

@@ -62,10 +62,10 @@ def test_class_token_is_the_first_query_then_the_patch_under_the_pointer(opened:
 
 def test_heads_and_rollout_can_be_selected(opened: Open) -> None:
     page = opened(image_attention_page(example_image()))
-    assert page.page.locator("#layer option:checked").text_content() == "encoder.rollout"
+    assert page.page.locator("#layer option:checked").text_content() == "Encoder · rollout over all layers"
     assert page.page.locator(".thumb").count() == 2 * 2 + 1
     page.page.locator(".thumb").nth(3).click()
-    assert page.page.locator("#image-what").text_content() == "encoder.1.self, head 1"
+    assert page.page.locator("#image-what").text_content() == "Encoder layer 2 · self-attention, head 1"
     assert page.page.locator("#merged figcaption").all_text_contents() == [
         "after layer 0: 5 of 6 patches",
         "after layer 1: 3 of 6 patches",

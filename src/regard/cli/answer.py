@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.arguments import JsonLines, Output, Run
-from regard.cli.lines import Line, json_line, tab_separated_pair, write_results, write_texts
+from regard.cli.lines import Line, UnknownWordLog, json_line, tab_separated_pair, write_results, write_texts
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ def answer(
         return (answer_line(result, as_json) for result in answerer.answer(questions))
 
     if question is None and paragraph is None:
-        write_results(answers, files or [], output)
+        write_results(answers, files or [], output, answerer.tokenizer)
         return
     if question is None or paragraph is None or files:
         raise RegardError("--question and --paragraph must be given together, and without files")
     context = " ".join(text for _, text in numbered_lines(paragraph))
+    UnknownWordLog(answerer.tokenizer).check(f"{question} {context}")
     write_texts((answer_line(result, as_json) for result in answerer.answer([(question, context)])), output)
 
 

@@ -59,7 +59,7 @@ def classify(
         for text, label in zip(texts, classifier.classify(texts), strict=True):
             yield json_line({"text": text, **asdict(label)}) if as_json else label_line(label)
 
-    write_results(labels, files or [], output)
+    write_results(labels, files or [], output, classifier.tokenizer)
 
 
 def classify_images(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from regard.cli.arguments import Files, JsonLines, Output, Run
-from regard.cli.lines import Line, json_line, line_batches, write_results
+from regard.cli.lines import Line, UnknownWordLog, json_line, line_batches, write_results
 
 
 def embed(run: Run, files: Files = None, output: Output = None, as_json: JsonLines = False) -> None:
@@ -17,9 +17,13 @@ def embed(run: Run, files: Files = None, output: Output = None, as_json: JsonLin
 
     encoder = Encoder.load(run)
     if output is not None and output.suffix == ".npy":
-        arrays = [encoder.embed([line.text for line in batch]) for batch in line_batches(files or [])]
+        arrays, unknown = [], UnknownWordLog(encoder.tokenizer)
+        for batch in line_batches(files or []):
+            unknown.check_lines(batch)
+            arrays.append(encoder.embed([line.text for line in batch]))
         with output.open("wb") as out:
             np.save(out, np.concatenate(arrays), allow_pickle=False)
+        unknown.summarize()
         return
 
     def vectors(lines: list[Line]) -> Iterator[str]:
@@ -30,4 +34,4 @@ def embed(run: Run, files: Files = None, output: Output = None, as_json: JsonLin
             else:
                 yield "\t".join(map(str, numbers)) + "\n"
 
-    write_results(vectors, files or [], output)
+    write_results(vectors, files or [], output, encoder.tokenizer)

@@ -2,13 +2,16 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from regard.errors import RegardError
+
+if TYPE_CHECKING:
+    from regard.tokenization import Tokenizer, UnknownWord
 
 LINES_PER_BATCH = 512
 """Lines that are read before the model runs on them."""
@@ -21,11 +24,61 @@ class Line(NamedTuple):
     text: str
 
 
+class UnknownWordLog:
+    """Reports on standard error the words of input texts that are not in the model's vocabulary.
+
+    The first `maximum` texts with such words are reported one by one, the others by `summarize`.
+    """
+
+    def __init__(self, tokenizer: "Tokenizer", maximum: int = 5) -> None:
+        self.tokenizer, self.maximum = tokenizer, maximum
+        self.texts = self.affected = 0
+
+    def check(self, text: str, location: str = "", unknown: "Sequence[UnknownWord] | None" = None) -> None:
+        """Report the unknown words of a text, which are computed unless they are given."""
+        from regard.tokenization import unknown_words, unknown_words_message
+        from regard.viz.terminal import printable
+
+        self.texts += 1
+        if unknown is None:
+            unknown = unknown_words(self.tokenizer, text)
+        if not unknown:
+            return
+        self.affected += 1
+        if self.affected <= self.maximum:
+            message = unknown_words_message(self.tokenizer, text, unknown)
+            print(f"regard: {location and f'{location}: '}{printable(message)}", file=sys.stderr)
+
+    def check_lines(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            self.check(line.text, line.location)
+
+    def summarize(self) -> None:
+        """Report how many more texts have unknown words."""
+        if self.affected > self.maximum:
+            print(
+                f"regard: {self.affected:,} of {self.texts:,} lines have words that are not in the model's "
+                f"vocabulary; the first {self.maximum} are listed above",
+                file=sys.stderr,
+            )
+
+
 def write_results(
-    results_of: Callable[[list[Line]], Iterator[str]], files: list[Path], output: Path | None
+    results_of: Callable[[list[Line]], Iterator[str]],
+    files: list[Path],
+    output: Path | None,
+    tokenizer: "Tokenizer",
 ) -> None:
-    """Apply `results_of` to batches of lines and write what it yields."""
-    write_texts((text for batch in line_batches(files) for text in results_of(batch)), output)
+    """Apply `results_of` to batches of lines and write what it yields; reports unknown words."""
+    unknown = UnknownWordLog(tokenizer)
+
+    def texts() -> Iterator[str]:
+        for batch in line_batches(files):
+            unknown.check_lines(batch)
+            yield from results_of(batch)
+
+    write_texts(texts(), output)
+    unknown.summarize()
 
 
 def write_texts(texts: Iterator[str], output: Path | None) -> None:

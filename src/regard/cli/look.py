@@ -9,6 +9,7 @@ import typer
 
 from regard import storage
 from regard.cli.arguments import Run
+from regard.cli.lines import UnknownWordLog
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def look(
     from regard.cli.terminal import plain_warnings
     from regard.tasks import load
     from regard.tasks.image_classification.model import ImageClassifier
+    from regard.tasks.loaded_model import TextModel
 
     if output is not None and output.suffix not in KINDS:
         raise RegardError(f"{output}: attention is written as .html, .json, .png or .svg")
@@ -79,7 +81,10 @@ def look(
     if not text.strip():
         raise RegardError("the text is empty")
     with plain_warnings():
-        show_text(loaded.spec.attention(loaded, text, target), output, layer, head, words)
+        maps = loaded.spec.attention(loaded, text, target)
+        if isinstance(loaded, TextModel):
+            UnknownWordLog(loaded.tokenizer).check(maps.input.text)
+        show_text(maps, output, layer, head, words)
 
 
 def show_text(

@@ -39,7 +39,7 @@ def tag(
         for tagged in tagger.tag(sentences):
             yield json_line(asdict(tagged)) if as_json else columns(tagged)
 
-    write_results(tags, files or [], output)
+    write_results(tags, files or [], output, tagger.tokenizer)
 
 
 def columns(tagged: "TaggedSentence") -> str:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from regard.cli.arguments import BatchSize, Beam, EnsembleRuns, Exported, JsonLines, Output
-from regard.cli.lines import open_output, standard_input
+from regard.cli.lines import UnknownWordLog, open_output, standard_input
 from regard.errors import RegardError, memory_hint
 from regard.limits import MAX_NBEST
 
@@ -89,18 +90,24 @@ def translate(
             warn=LimitedLog(),
             shard=(world.rank, world.size),
         )
-        texts = (
-            "".join(result_line(translation, options.nbest, as_json) for translation in window)
-            for window in windows
-        )
+        unknown = UnknownWordLog(loaded.pipeline.source, sys.maxsize if interactive else 5)
+
+        def texts() -> Iterator[str]:
+            for number, window in enumerate(windows):
+                first = 1 + (number if interactive else (number * world.size + world.rank) * WINDOW)
+                for line, translation in enumerate(window, start=first):
+                    unknown.check(translation.source, f"line {line}", translation.unknown_words)
+                yield "".join(result_line(translation, options.nbest, as_json) for translation in window)
+
         if world.size > 1 and output is not None:
-            write_distributed(texts, output, world)  # each process writes its share; the first one joins them
-            return
-        with open_output(output) as out:
-            for text in texts:
-                out.write(text)
-                if interactive:
-                    out.flush()
+            write_distributed(texts(), output, world)  # each process writes its share; the first one joins them
+        else:
+            with open_output(output) as out:
+                for text in texts():
+                    out.write(text)
+                    if interactive:
+                        out.flush()
+        unknown.summarize()
 
 
 def result_line(translation: "Translation", nbest: int, as_json: bool) -> str:

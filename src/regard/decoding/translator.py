@@ -19,7 +19,7 @@ from regard.decoding.sampling import SamplingConfig, sample
 from regard.engine.search import NativeSearch, SearchSettings, native_search, native_threads
 from regard.errors import RegardError
 from regard.nn.seq2seq import Decodable, Hypothesis
-from regard.tokenization import Tokenizer
+from regard.tokenization import Tokenizer, UnknownWord, unknown_words
 
 WINDOW = 2048
 """Lines read ahead: enough to batch sentences of the same length, few enough to hold in memory."""
@@ -33,6 +33,8 @@ class Translation:
     text: str
     score: float
     others: tuple["Translation", ...] = ()
+    unknown_words: tuple[UnknownWord, ...] = ()
+    """Words of the source that are not in the vocabulary; the model reads each of them as `<unk>`."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ class TranslationPipeline:
         )
         translations = iter([part.translation for part in translated])
         return [
-            join_parts(text, list(islice(translations, len(pieces))))
+            join_parts(text, list(islice(translations, len(pieces))), self.source)
             for text, pieces in zip(texts, parts, strict=True)
         ]
 
@@ -220,7 +222,7 @@ class TranslationPipeline:
             advance=advance,
         )
         return [
-            TranslatedPart(ids, hypotheses, self.detokenize(text, hypotheses))
+            TranslatedPart(ids, hypotheses, self.detokenize(text, hypotheses, ids))
             for text, ids, hypotheses in zip(texts, encoded, results, strict=True)
         ]
 
@@ -353,8 +355,8 @@ class TranslationPipeline:
         """Source ids of the same length with their `</s>`: (batch, length)."""
         return torch.tensor(self._source_rows(encoded), device=self.device)
 
-    def detokenize(self, text: str, hypotheses: list[Hypothesis]) -> Translation:
-        """The best hypothesis as a translation of `text`, with the next best as `others`."""
+    def detokenize(self, text: str, hypotheses: list[Hypothesis], ids: Sequence[int]) -> Translation:
+        """The best hypothesis as a translation of `text` with these ids, and the next best as `others`."""
         if not hypotheses:
             return Translation(text, "", 0.0)
         decoded = self.target.decode_batch([hypothesis.ids for hypothesis in hypotheses])
@@ -362,15 +364,17 @@ class TranslationPipeline:
             Translation(text, translation, hypothesis.score)
             for hypothesis, translation in zip(hypotheses, decoded, strict=True)
         )
-        return Translation(text, best.text, best.score, tuple(others))
+        unknown = unknown_words(self.source, text, ids)
+        return Translation(text, best.text, best.score, tuple(others), unknown)
 
 
-def join_parts(text: str, parts: list[Translation]) -> Translation:
+def join_parts(text: str, parts: list[Translation], source: Tokenizer) -> Translation:
     """One translation of a text from those of its parts."""
     if len(parts) == 1:
         return parts[0]
     score = sum(part.score for part in parts) / len(parts)
-    return Translation(text, " ".join(part.text for part in parts), score)
+    unknown = unknown_words(source, text) if any(part.unknown_words for part in parts) else ()
+    return Translation(text, " ".join(part.text for part in parts), score, unknown_words=unknown)
 
 
 def batches_of_equal_length(encoded: Sequence[Sequence[int]], batch_size: int) -> Iterator[list[int]]:

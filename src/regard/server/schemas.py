@@ -206,11 +206,22 @@ class Hypothesis(BaseModel):
     score: float = Field(description="log probability divided by the length; higher is better")
 
 
+class UnknownWord(BaseModel):
+    """A word that is not in the model's vocabulary."""
+
+    text: OutText
+    span: Span = Field(serialization_alias="place", description="start and end in the text, in characters")
+
+
 class TranslatedText(Hypothesis):
     """The best translation of a text."""
 
     others: list[Hypothesis] = Field(description="the other translations of the n-best list, best first")
     note: OutText | None = Field(description=TRUNCATED)
+    words: int = Field(description="number of words of the text, without punctuation")
+    unknown: list[UnknownWord] = Field(
+        description="words of the text that are not in the model's vocabulary; it cannot translate them"
+    )
     alignment: WordAlignment | None = Field(
         description="null unless attention was requested and the model has cross-attention; null for a cut text"
     )
@@ -352,6 +363,9 @@ class TranslatorInfo(BaseModel):
     target_language: OutText
     beam: int = Field(description="default beam size")
     max_length: int = Field(description="maximum length in tokens; longer texts are split, cut or refused")
+    corpus: Literal["picturebook"] | None = Field(
+        description="the embedded corpus that the model was trained on; null for other data"
+    )
     attention: bool
     examples: list[OutText]
     card: OutText = Field(description="the model card, in Markdown")

@@ -13,6 +13,7 @@ from regard.server.schemas import TranslatorInfo
 from regard.server.served_model import AttentionJob, ServedModel
 from regard.tasks.metrics_log import read_complete_rows
 from regard.tasks.translation.model import Translator
+from regard.tokenization import Tokenizer, word_count
 
 MAX_EXAMPLES = 4
 MAX_EXAMPLE_CHARACTERS = 120
@@ -31,6 +32,8 @@ class AlignedTranslation:
     """The translation of a sentence or of a text."""
 
     translation: Translation
+    words: int
+    """Number of words of the source, without punctuation."""
     alignment: Alignment | None
 
 
@@ -67,6 +70,7 @@ class ServedTranslator(ServedModel[Translator]):
             target_language=target_language,
             beam=self.loaded.recipe.decode.beam,
             max_length=self.loaded.recipe.model.max_length,
+            corpus="picturebook" if self.loaded.recipe.data.corpus == "picturebook" else None,
             attention=self.has_cross_attention,
             examples=self.examples,
             card=self.card,
@@ -110,8 +114,12 @@ class ServedTranslator(ServedModel[Translator]):
         parts = self.loaded.pipeline.translate_parts(sentences, job.options, batch_size=len(sentences))
         self.count(len(parts), sum(len(part.hypotheses[0].ids) for part in parts if part.hypotheses))
         return [
-            AlignedTranslation(part.translation, self.alignment(part) if job.attention else None)
-            for part in parts
+            AlignedTranslation(
+                part.translation,
+                word_count(self.loaded.tokenizer, sentence, part.translation.unknown_words),
+                self.alignment(part) if job.attention else None,
+            )
+            for sentence, part in zip(sentences, parts, strict=True)
         ]
 
     def alignment(self, part: TranslatedPart) -> Alignment | None:
@@ -129,11 +137,12 @@ class ServedTranslator(ServedModel[Translator]):
         return word_alignment(maps)
 
 
-def join_sentences(text: str, sentences: Sequence[AlignedTranslation]) -> AlignedTranslation:
+def join_sentences(text: str, sentences: Sequence[AlignedTranslation], source: Tokenizer) -> AlignedTranslation:
     """The translation of a text from those of its parts."""
-    translation = join_parts(text, [sentence.translation for sentence in sentences])
+    translation = join_parts(text, [sentence.translation for sentence in sentences], source)
     alignments = [sentence.alignment for sentence in sentences if sentence.alignment is not None]
-    return AlignedTranslation(translation, concatenate(alignments) if alignments else None)
+    words = sum(sentence.words for sentence in sentences)
+    return AlignedTranslation(translation, words, concatenate(alignments) if alignments else None)
 
 
 def example_sentences(loaded: Translator) -> list[str]:

@@ -20,6 +20,7 @@ from regard.server.schemas import (
     TranslatedText,
     TranslateRequest,
     TranslateResponse,
+    UnknownWord,
     WordAlignment,
     as_list,
     json_response,
@@ -53,7 +54,7 @@ def translation_routes(registry: ModelRegistry) -> APIRouter:
         split_texts = await split_all(model, texts, body.long)
         sentences = [sentence for split_text in split_texts for sentence in split_text.parts]
         job = model.submit(model.job(body.beam, body.nbest, body.attention), sentences, "sentences")
-        results = translated_texts(job, texts, split_texts)
+        results = translated_texts(model, job, texts, split_texts)
         if NDJSON in request.headers.get("accept", ""):
             return registry.stream(lines(results, model, job, request, registry.timeout))
         async with cancel_on_disconnect(job, model.queue, request), asyncio.timeout(registry.timeout):
@@ -71,13 +72,13 @@ async def split_all(model: ServedTranslator, texts: Sequence[str], long: LengthP
 
 
 async def translated_texts(
-    job: Job, texts: Sequence[str], split_texts: Sequence[SplitText]
+    model: ServedTranslator, job: Job, texts: Sequence[str], split_texts: Sequence[SplitText]
 ) -> AsyncIterator[TranslatedText]:
     """The translation of each text, as soon as all its sentences are translated."""
-    results = job.results()
+    results, source = job.results(), model.loaded.vocabulary.source
     for text, split_text in zip(texts, split_texts, strict=True):
         sentences = [await anext(results) for _ in split_text.parts]
-        yield translated_text(text, join_sentences(text, sentences), split_text.note)
+        yield translated_text(text, join_sentences(text, sentences, source), split_text.note)
 
 
 def translated_text(text: str, result: AlignedTranslation, note: str | None) -> TranslatedText:
@@ -87,6 +88,8 @@ def translated_text(text: str, result: AlignedTranslation, note: str | None) -> 
         score=best.score,
         others=[Hypothesis(text=other.text, score=other.score) for other in best.others],
         note=note,
+        words=result.words,
+        unknown=[UnknownWord(text=word.text, span=(word.start, word.end)) for word in best.unknown_words],
         alignment=None if result.alignment is None else word_alignment(result.alignment, text, best.text),
     )
 

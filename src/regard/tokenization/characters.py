@@ -44,6 +44,10 @@ class CharacterTokenizer(Tokenizer):
             return [[byte + len(SPECIAL_TOKENS) for byte in text.encode()] for text in texts]
         return [[self._ids.get(character, self.unknown) for character in text] for text in texts]
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        sizes = [len(character.encode()) if self.kind == "bytes" else 1 for character in text]
+        return [(index, index + 1) for index, size in enumerate(sizes) for _ in range(size)]
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self._token(token_id) for token_id in ids]
 

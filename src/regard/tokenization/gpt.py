@@ -98,6 +98,9 @@ class GptTaskTokenizer(Tokenizer):
     ) -> list[list[int]]:
         return self.inner.encode_batch(texts, dropout=dropout, seed=seed, start=start)
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return self.inner.offsets(text)
+
     def with_special_tokens(self, first: Sequence[int], second: Sequence[int] | None = None) -> list[int]:
         """[START] A [EXTRACT], or [START] A [DELIM] B [EXTRACT]."""
         start, delimiter, extract = range(self.inner.size, self.size)

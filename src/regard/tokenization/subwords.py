@@ -46,6 +46,10 @@ class SubwordTokenizer(Tokenizer):
             return self._encode_with_dropout(texts, dropout, seed, start)
         return [encoding.ids for encoding in self._encodings(texts)]
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        [encoding] = self._encodings([text], with_words=True)
+        return list(encoding.offsets)
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self._pieces[token_id] for token_id in ids]
 

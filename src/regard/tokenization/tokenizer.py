@@ -53,6 +53,10 @@ class Tokenizer(ABC):
         """
 
     @abstractmethod
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Start and end character in the text of each token of `encode(text)`."""
+
+    @abstractmethod
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """One readable piece per id: `▁` marks a blank before a piece, `##` a WordPiece continuation."""
 

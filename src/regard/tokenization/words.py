@@ -1,6 +1,7 @@
 """Word-level tokenizers: words split by rule, by spaCy's rules, or at blanks."""
 
 import json
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -30,12 +31,15 @@ class WordOptions:
 
     def normalize(self, text: str) -> str:
         """Unicode normalisation, lowercasing, and single blanks; for spaCy, inner blanks are kept."""
+        text = self.normalize_characters(text)
+        return text.strip() if self.kind == "spacy" else " ".join(text.split())
+
+    def normalize_characters(self, text: str) -> str:
+        """Unicode normalisation and lowercasing; blanks are kept."""
         if self.normalization != "none":
             form: Literal["NFC", "NFKC"] = "NFC" if self.normalization == "nfc" else "NFKC"
             text = unicodedata.normalize(form, text)
-        if self.lowercase:
-            text = text.lower()
-        return text.strip() if self.kind == "spacy" else " ".join(text.split())
+        return text.lower() if self.lowercase else text
 
     def splitter(self) -> Callable[[str], list[str]]:
         """The function that splits normalized text into words."""
@@ -76,6 +80,15 @@ class WordTokenizer(Tokenizer):
         split_text, normalize, ids = self.options.splitter(), self.options.normalize, self._ids
         return [[ids.get(word, self.unknown) for word in split_text(normalize(text))] for text in texts]
 
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        normalized, origins = normalized_with_origins(text, self.options.normalize_characters)
+        spans, end = [], 0
+        for word in self.options.splitter()(self.normalize(text)):
+            start = normalized.index(word, end)
+            end = start + len(word)
+            spans.append((origins[start][0], origins[end - 1][1]))
+        return spans
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.vocabulary[token_id] for token_id in ids]
 
@@ -100,6 +113,32 @@ class WordTokenizer(Tokenizer):
             "words": self.vocabulary[len(SPECIAL_TOKENS) :],
         }
         storage.write_text(Path(path), json.dumps(content, ensure_ascii=False, indent=0) + "\n")
+
+
+def normalized_with_origins(text: str, normalize: Callable[[str], str]) -> tuple[str, list[tuple[int, int]]]:
+    """A normalised text, and for each of its characters the span of the text that it comes from."""
+    normalized = normalize(text)
+    if normalized == text:
+        return text, [(index, index + 1) for index in range(len(text))]
+    for pieces in (_clusters(text), re.findall(r"\s+|\S+", text)):
+        origins, start = [], 0
+        for piece in pieces:
+            origins += [(start, start + len(piece))] * len(normalize(piece))
+            start += len(piece)
+        if len(origins) == len(normalized):
+            return normalized, origins
+    return normalized, [(0, len(text))] * len(normalized)
+
+
+def _clusters(text: str) -> list[str]:
+    """Characters with the combining marks after them, which normalisation may join."""
+    clusters: list[str] = []
+    for character in text:
+        if clusters and unicodedata.combining(character):
+            clusters[-1] += character
+        else:
+            clusters.append(character)
+    return clusters
 
 
 def train_words(

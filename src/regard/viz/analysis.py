@@ -82,6 +82,15 @@ def select_layer(maps: AttentionMaps, name: str | None = None) -> str:
     return name
 
 
+def layer_title(name: str) -> str:
+    """The title of a layer for people: `decoder.0.cross` is "Decoder layer 1 · cross-attention"."""
+    match = re.fullmatch(r"([a-z]+)(?:\.(\d+))?\.(self|cross|rollout)", name)
+    if match is None:
+        return name
+    stack = match[1].capitalize() + (f" layer {int(match[2]) + 1}" if match[2] else "")
+    return f"{stack} · {'rollout over all layers' if match[3] == 'rollout' else f'{match[3]}-attention'}"
+
+
 def check_head(name: str, layer: Layer, head: int | None) -> None:
     """Raises RegardError if the layer has no head of that number; None stands for the mean of all heads."""
     if head is not None and head >= len(layer.weights):

@@ -26,22 +26,36 @@ class TokenSequence:
     words: tuple[str, ...]
     groups: tuple[tuple[int, ...], ...]
     """Token positions of each word; every token belongs to one word, in order."""
+    unknown: tuple[tuple[int, str], ...] = ()
+    """Positions of the unknown tokens, and their spelling in the text."""
 
     @classmethod
-    def of_words(cls, name: str, text: str, words: Sequence[str]) -> "TokenSequence":
+    def of_words(
+        cls, name: str, text: str, words: Sequence[str], unknown: tuple[tuple[int, str], ...] = ()
+    ) -> "TokenSequence":
         """Tokens that are whole words."""
-        return cls(name, text, tuple(words), tuple(words), tuple((position,) for position in range(len(words))))
+        groups = tuple((position,) for position in range(len(words)))
+        return cls(name, text, tuple(words), tuple(words), groups, unknown)
 
     def in_words(self) -> "TokenSequence":
-        return TokenSequence.of_words(self.name, self.text, self.words)
+        spellings = dict(self.unknown)
+        unknown = tuple(
+            (index, self.words[index])
+            for index, group in enumerate(self.groups)
+            if any(position in spellings for position in group)
+        )
+        return TokenSequence.of_words(self.name, self.text, self.words, unknown)
 
     @property
     def labels(self) -> list[str]:
-        """Tokens for display: without subword markers, with a dot before tokens that continue a word."""
-        labels = list(self.tokens)
+        """Tokens for display: without subword markers, with a dot before tokens that continue a word.
+
+        An unknown token is displayed as it is spelled in the text.
+        """
+        labels, spellings = list(self.tokens), dict(self.unknown)
         for group in self.groups:
             for position in group:
-                token = self.tokens[position]
+                token = spellings.get(position, self.tokens[position])
                 bare = token.removeprefix("▁").removeprefix("##") or token
                 labels[position] = bare if position == group[0] else f"·{bare}"
         return labels
@@ -53,6 +67,7 @@ class TokenSequence:
             "tokens": list(self.tokens),
             "words": list(self.words),
             "groups": [list(group) for group in self.groups],
+            "unknown": [list(spelling) for spelling in self.unknown],
         }
 
 
@@ -214,7 +229,24 @@ def _read_tokens(content: Any, where: str) -> TokenSequence:
         raise ValueError(
             f"{where}: groups do not put each of {len(tokens)} tokens into one of {len(words)} words"
         )
-    return TokenSequence(name, text, tuple(tokens), tuple(words), tuple(tuple(group) for group in groups))
+    unknown = _list_at(content, "unknown", where) if "unknown" in content else []  # absent in older files
+    if not all(
+        isinstance(item, list)
+        and len(item) == 2
+        and type(item[0]) is int
+        and 0 <= item[0] < len(tokens)
+        and isinstance(item[1], str)
+        for item in unknown
+    ):
+        raise ValueError(f"{where}: unknown tokens are not pairs of a position and a spelling")
+    return TokenSequence(
+        name,
+        text,
+        tuple(tokens),
+        tuple(words),
+        tuple(map(tuple, groups)),
+        tuple((position, spelling) for position, spelling in unknown),
+    )
 
 
 def _flatten(groups: list[list[int]]) -> Iterator[int]:

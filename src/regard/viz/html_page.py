@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.viz.analysis import all_layers, check_head, distance, entropy, select_layer
+from regard.viz.analysis import all_layers, check_head, distance, entropy, layer_title, select_layer
 from regard.viz.attention_maps import AttentionMaps, Layer
 
 VIEWER = files("regard.viz") / "viewer"
@@ -116,6 +116,7 @@ def viewer_data(maps: AttentionMaps) -> dict[str, Any]:
         "layers": [
             {
                 "name": name,
+                "title": layer_title(name),
                 "rollout": name not in maps.layers,
                 "left": sequences.index(layer.queries),
                 "right": sequences.index(layer.keys),

@@ -16,7 +16,7 @@ export class Choices {
     this.modelSelect = document.getElementById("model");
     this.beam = document.getElementById("beam");
     this.nbest = document.getElementById("nbest");
-    this.modelSelect.replaceChildren(...models.map((model) => option(model.name, model.name)));
+    this.modelSelect.replaceChildren(...models.map((model) => option(model.name, modelLabel(model))));
     this.nbest.replaceChildren(...NBEST_SIZES.map((size) => option(size, size)));
     this.updateBeam();
   }
@@ -40,6 +40,11 @@ export class Choices {
     const options = { model: this.model.name, nbest: Number(this.nbest.value) };
     return this.beam.value === "" ? options : { ...options, beam: Number(this.beam.value) };
   }
+}
+
+function modelLabel(model) {
+  if (model.task !== "translation") return model.name;
+  return `${languageName(model.source_language)} → ${languageName(model.target_language)} (${model.name})`;
 }
 
 export function languageName(code) {

@@ -7,19 +7,27 @@ export function element(name, className, text) {
   return node;
 }
 
-// Appends a text to `parent`, each word in a span of its own; spans count characters, not UTF-16 units.
-function appendWords(parent, text, aligned) {
+// Appends a text to `parent`, each word in a span of its own, unknown words underlined; returns the spans by index of
+// `places`. Places count characters, not UTF-16 units.
+function appendWords(parent, text, places, unknown = []) {
   const characters = Array.from(text);
+  const overlap = ([from, to], [start, end]) => from < end && start < to;
+  const words = places.map((place, index) => ({ place, index, isUnknown: unknown.some((other) => overlap(place, other)) }));
+  for (const place of unknown) {
+    if (!places.some((other) => overlap(place, other))) words.push({ place, index: null, isUnknown: true });
+  }
+  words.sort((a, b) => a.place[0] - b.place[0]);
   const spans = new Map();
   let end = 0;
-  aligned.places.forEach(([from, to], index) => {
-    if (from < end || to <= from) return; // an empty span: the word does not occur in the text
+  for (const { place: [from, to], index, isUnknown } of words) {
+    if (from < end || to <= from) continue; // an empty span: the word does not occur in the text
     parent.append(characters.slice(end, from).join(""));
-    const span = element("span", "word", characters.slice(from, to).join(""));
-    spans.set(index, span);
+    const span = element("span", index === null ? "" : "word", characters.slice(from, to).join(""));
+    span.classList.toggle("unknown", isUnknown);
+    if (index !== null) spans.set(index, span);
     parent.append(span);
     end = to;
-  });
+  }
   parent.append(characters.slice(end).join(""));
   return spans;
 }
@@ -27,11 +35,17 @@ function appendWords(parent, text, aligned) {
 const MAX_LISTED = 3; // words in the status line
 
 export class AlignmentHighlight {
-  constructor(sourceWords, translation, status) {
+  // `onLine` is called with the index of the line that is pointed at or focused.
+  constructor(sourceWords, translation, status, onLine) {
     this.sourceWords = sourceWords;
     this.translation = translation;
     this.status = status;
-    this.positions = new Map(); // span -> its line's alignment, side and word index
+    this.onLine = onLine;
+    this.positions = new Map(); // span -> its line, the line's alignment, side and word index
+    translation.addEventListener("pointerover", (event) => {
+      const line = event.target.closest(".line");
+      if (line) onLine([...translation.querySelectorAll(".line")].indexOf(line));
+    });
     for (const type of ["pointerover", "pointerdown", "focusin"]) {
       translation.addEventListener(type, (event) => this.select(event.target));
     }
@@ -60,19 +74,15 @@ export class AlignmentHighlight {
       const line = element("div", "line");
       line.dir = "auto";
       this.translation.append(line);
-      if (!translation?.alignment) {
-        this.sourceWords.append(source);
-        line.append(translation?.text ?? "");
-      } else {
-        const { links, ...aligned } = translation.alignment;
-        const spans = {
-          source: appendWords(this.sourceWords, source, aligned.source),
-          target: appendWords(line, translation.text, aligned.target),
-        };
-        const alignment = { links, spans };
-        for (const side of ["source", "target"]) {
-          for (const [word, span] of spans[side]) this.positions.set(span, { alignment, side, word });
-        }
+      const { links = [], source: from, target: to } = translation?.alignment ?? {};
+      const unknown = translation?.unknown.map(({ place }) => place);
+      const spans = {
+        source: appendWords(this.sourceWords, source, from?.places ?? [], unknown),
+        target: appendWords(line, translation?.text ?? "", to?.places ?? []),
+      };
+      const alignment = { links, spans };
+      for (const side of ["source", "target"]) {
+        for (const [word, span] of spans[side]) this.positions.set(span, { line: index, alignment, side, word });
       }
       if (translation) this.appendDetails(translation);
     });
@@ -81,22 +91,20 @@ export class AlignmentHighlight {
     if (first) first.tabIndex = 0;
   }
 
-  // Below a line: a remark if it was cut or split, and the alternatives.
+  // Below a line: a remark if it was cut or split, and the n-best list.
   appendDetails(translation) {
     if (translation.note) this.translation.append(element("span", "note", translation.note));
     if (!translation.others.length) return;
+    const heading = element("p", "alternatives-heading", "log-prob per token");
     const list = element("ol", "alternatives");
-    for (const [index, alternative] of translation.others.entries()) {
+    for (const [index, hypothesis] of [translation, ...translation.others].entries()) {
       const item = element("li");
-      item.append(element("span", "score", `${index + 2}.`));
-      const text = element("span", "text", alternative.text);
+      const text = element("span", "text", hypothesis.text);
       text.dir = "auto";
-      const score = element("span", "score", alternative.score.toFixed(2));
-      score.title = "log probability divided by length";
-      item.append(text, score);
+      item.append(element("span", "score", `${index + 1}.`), text, element("span", "score", hypothesis.score.toFixed(2)));
       list.append(item);
     }
-    this.translation.append(list);
+    this.translation.append(heading, list);
   }
 
   // Selects the source word under a point; the words are behind the text area.
@@ -124,7 +132,8 @@ export class AlignmentHighlight {
     this.clear();
     const position = this.positions.get(span);
     if (!position) return;
-    const { alignment, side, word } = position;
+    const { line, alignment, side, word } = position;
+    this.onLine(line);
     const [own, other] = side === "target" ? [0, 1] : [1, 0]; // a link is [target, source, weight]
     const spans = alignment.spans[side === "target" ? "source" : "target"];
     const links = alignment.links.filter((link) => link[own] === word && spans.has(link[other]));
@@ -136,6 +145,23 @@ export class AlignmentHighlight {
       .map((link) => `${spans.get(link[other]).textContent} ${Math.round(100 * link[2])}%`);
     const verb = side === "target" ? "attends to" : "receives attention from";
     this.status.textContent = words.length ? `“${span.textContent}” ${verb} ${words.join(", ")}` : "";
+  }
+
+  // Highlights the word of the translation with the largest weight, if possible on a word at another position.
+  selectClearest() {
+    const isWord = (span) => span !== undefined && /[\p{L}\p{N}]/u.test(span.textContent);
+    const candidates = [...this.positions].flatMap(([span, { alignment, side, word }]) => {
+      if (side !== "target" || !isWord(span)) return [];
+      const { source, target } = alignment.spans;
+      return alignment.links
+        .filter(([from, to]) => from === word && isWord(source.get(to)))
+        .map(([from, to, weight]) => {
+          const diagonal = (from * (source.size - 1)) / Math.max(1, target.size - 1);
+          return { span, weight: weight + (Math.abs(to - diagonal) >= 1 ? 1 : 0) };
+        });
+    });
+    const [clearest] = candidates.sort((a, b) => b.weight - a.weight);
+    if (clearest) this.select(clearest.span);
   }
 
   clear() {

@@ -6,7 +6,7 @@ import { Choices, languageName } from "./choices.js";
 import { FilePanel } from "./file_panel.js";
 import { element } from "./highlight.js";
 import { TextPanel } from "./text_panel.js";
-import { setUpTheme } from "./theme.js";
+import { isDark, setUpTheme } from "./theme.js";
 import { TranslationPanel } from "./translation_panel.js";
 
 const problem = document.getElementById("problem");
@@ -61,10 +61,12 @@ function start({ models, limits }) {
     (choices.isTranslator ? translationPanel : textPanel).changed(0);
   });
   for (const select of [choices.beam, choices.nbest]) select.addEventListener("change", () => translationPanel.changed(0));
+  const [example] = choices.isTranslator ? choices.model.examples : [];
+  if (example && translationPanel.area.value === "") translationPanel.showExample(example);
+  else (choices.isTranslator ? translationPanel.area : textPanel.input).focus();
   document.getElementById("show-attention").addEventListener("click", () => openAttention(translationPanel, choices));
   document.getElementById("results-attention").addEventListener("click", () => openAttention(textPanel, choices));
   document.getElementById("attention-close").addEventListener("click", () => document.getElementById("attention").close());
-  (choices.isTranslator ? translationPanel.area : textPanel.input).focus();
 }
 
 function showTextModel(model, panel) {
@@ -80,6 +82,9 @@ function showTranslator(model, panel) {
   document.getElementById("source-title").textContent = source;
   document.getElementById("target-title").textContent = target;
   panel.area.lang = model.source_language;
+  panel.area.placeholder = model.corpus === "picturebook"
+    ? `Trained on picture-book ${source}; type a sentence or try an example. Each line is translated separately.`
+    : "Type or paste; each line is translated separately.";
   panel.translation.lang = model.target_language;
   const examples = document.getElementById("examples");
   examples.hidden = model.examples.length === 0;
@@ -104,7 +109,7 @@ async function openAttention(panel, choices) {
     await response.body.cancel();
     document.getElementById("attention-title").textContent = `Attention: “${shorten(body.text)}”`;
     document.getElementById("attention-tab").href = address;
-    document.getElementById("attention-frame").src = address;
+    document.getElementById("attention-frame").src = `${address}#theme=${isDark() ? "dark" : "light"}`;
     document.getElementById("attention").showModal();
   } catch (error) {
     setText(panel.problem, sentence(error));

@@ -2,10 +2,14 @@
 
 const STORAGE_KEY = "regard.theme";
 
+const system = matchMedia("(prefers-color-scheme: dark)");
+const root = document.documentElement;
+
+export function isDark() {
+  return (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+}
+
 export function setUpTheme(button) {
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const root = document.documentElement;
-  const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
   const updateButton = () => (button.textContent = isDark() ? "Light" : "Dark");
   const stored = storedTheme();
   if (stored) root.dataset.theme = stored;

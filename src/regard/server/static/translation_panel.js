@@ -1,7 +1,7 @@
 // The translation panel: translations are updated while the user types; outdated requests are aborted.
 
 import { delay, refuseLong, requestWithRetry, sentence, setText } from "./api.js";
-import { AlignmentHighlight } from "./highlight.js";
+import { AlignmentHighlight, element } from "./highlight.js";
 
 const DEBOUNCE = 180; // milliseconds without a key before a request
 
@@ -19,15 +19,23 @@ export class TranslationPanel {
       document.getElementById("source-words"),
       this.translation,
       document.getElementById("alignment-status"),
+      (line) => this.setLine(line),
     );
+    this.unknown = document.getElementById("unknown-words");
+    this.hint = document.getElementById("alignment-hint");
+    this.line = 0; // the line of the attention page: the last one that was pointed at or focused
+    this.example = null; // the sentence shown first, until the text changes
     this.controller = new AbortController();
     this.current = null; // the lines on display and their translations
     this.area.addEventListener("input", () => this.changed());
+    for (const type of ["focus", "click"]) this.area.addEventListener(type, () => this.selectExample(type));
     this.area.addEventListener("pointermove", (event) => this.highlight.selectAtPoint(event.clientX, event.clientY));
     this.area.addEventListener("pointerleave", () => this.highlight.clear());
     for (const type of ["click", "keyup"]) {
       this.area.addEventListener(type, () => {
-        if (this.current) this.highlight.selectAtCaret(this.area.selectionStart);
+        if (!this.current) return;
+        this.setLine(this.caretLine());
+        this.highlight.selectAtCaret(this.area.selectionStart);
       });
     }
     this.copy.addEventListener("click", () => this.copyText());
@@ -35,6 +43,18 @@ export class TranslationPanel {
       this.setSource("");
       this.area.focus();
     });
+  }
+
+  // The translation of an example with one word highlighted, so that the page explains itself.
+  showExample(text) {
+    this.setSource(text);
+    this.example = text;
+  }
+
+  // The first time that the text area is entered, typing replaces the example; a click would undo the selection of the focus.
+  selectExample(type) {
+    if (this.example !== null) this.area.select();
+    if (type === "click") this.example = null;
   }
 
   setSource(text) {
@@ -46,6 +66,9 @@ export class TranslationPanel {
     this.controller.abort();
     this.controller = new AbortController();
     this.current = null;
+    if (this.area.value !== this.example) this.example = null;
+    this.hint.hidden = true;
+    setText(this.unknown, null);
     this.copy.disabled = this.attention.disabled = true;
     this.clear.hidden = this.area.value === "";
     this.highlight.setSource(this.area.value);
@@ -90,15 +113,29 @@ export class TranslationPanel {
     this.highlight.render(lines, byLine);
     this.copy.disabled = false;
     this.attention.disabled = !this.choices.model.attention;
+    this.hint.hidden = this.translation.querySelector(".word") === null;
+    showUnknownWords(this.unknown, translations, this.choices.model);
+    this.line = byLine.findIndex((translation) => translation);
+    this.setLine(this.caretLine());
+    if (this.example !== null) this.highlight.selectClearest();
   }
 
-  // The text for the attention page: the line of the caret, or the first non-empty one, with its translation.
+  caretLine() {
+    return this.area.value.slice(0, this.area.selectionStart).split("\n").length - 1;
+  }
+
+  // Chooses the line of the attention page, unless it is empty.
+  setLine(index) {
+    if (!this.current) return;
+    const { translations } = this.current;
+    if (translations[index]) this.line = index;
+    const several = translations.filter((translation) => translation).length > 1;
+    this.attention.textContent = several ? `Attention of line ${this.line + 1}` : "Show attention";
+  }
+
+  // The text for the attention page, and its translation.
   attentionRequest() {
-    if (!this.current) return null;
-    const { lines, translations } = this.current;
-    const caretLine = this.area.value.slice(0, this.area.selectionStart).split("\n").length - 1;
-    const index = translations[caretLine] ? caretLine : translations.findIndex((translation) => translation);
-    return { text: lines[index], target: translations[index].text };
+    return { text: this.current.lines[this.line], target: this.current.translations[this.line].text };
   }
 
   async copyText() {
@@ -111,4 +148,19 @@ export class TranslationPanel {
       setText(this.problem, "The browser does not let this page copy; select the text instead.");
     }
   }
+}
+
+const MAX_LISTED = 8; // unknown words
+
+// Shows how many words the model cannot read, and which; hides the element if there are none.
+function showUnknownWords(target, translations, model) {
+  const unknown = translations.flatMap((translation) => translation.unknown);
+  target.hidden = unknown.length === 0;
+  const total = translations.reduce((sum, { words }) => sum + words, 0);
+  const distinct = [...new Set(unknown.map(({ text }) => text))];
+  const verb = unknown.length === 1 ? "is" : "are";
+  target.replaceChildren(`${unknown.length} of ${total} words ${verb} not in this model's vocabulary: `);
+  distinct.slice(0, MAX_LISTED).forEach((word, index) => target.append(index ? ", " : "", element("bdi", "", word)));
+  target.append(distinct.length > MAX_LISTED ? ", …" : ".");
+  if (model.corpus === "picturebook") target.append(" It was trained on picture-book sentences; try an example.");
 }

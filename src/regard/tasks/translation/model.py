@@ -28,7 +28,7 @@ from regard.tasks.translation.config import TranslationRecipe
 from regard.tasks.translation.datastore_file import load_datastore
 from regard.tasks.translation.task import is_tokenized, mean_loss, quality_lines, search_options
 from regard.tasks.translation.vocabulary import Vocabulary
-from regard.tokenization import Tokenizer
+from regard.tokenization import Tokenizer, unknown_tokens
 from regard.training.devices import choose_device
 from regard.viz.attention_maps import AttentionMaps, Layer, TokenSequence
 
@@ -205,7 +205,7 @@ class Translator(TextModel):
         source_ids = self.truncated_ids(self.vocabulary.source, text, "text")
         if target is None:
             [hypotheses] = self.pipeline.search_ids([source_ids], self.options())
-            target = self.pipeline.detokenize(text, hypotheses).text
+            target = self.pipeline.detokenize(text, hypotheses, source_ids).text
             target_ids = list(hypotheses[0].ids[: self.recipe.model.max_length - 1]) if hypotheses else []
         else:
             target_ids = self.truncated_ids(self.vocabulary.target, target, "target")
@@ -257,14 +257,31 @@ def attention_kind(layer: str) -> str:
 
 
 def token_sequence(name: str, text: str, tokenizer: Tokenizer, ids: list[int]) -> TokenSequence:
-    """Ids as tokens, and as the words that they are subwords of."""
+    """Ids as tokens and as the words that they form; unknown words as they are spelled in the text."""
     tokens, groups = tokenizer.tokens(ids), tokenizer.word_groups(ids)
+    unknown = unknown_spellings(text, tokenizer, ids)
     words = tokenizer.decode_batch([[ids[index] for index in group] for group in groups])
     labels = (
-        word.strip() or "".join(tokens[index] for index in group)
+        word.strip() or "".join(unknown.get(index, tokens[index]) for index in group)
         for word, group in zip(words, groups, strict=True)
     )
-    return TokenSequence(name, text, tuple(tokens), tuple(labels), tuple(map(tuple, groups)))
+    return TokenSequence(
+        name, text, tuple(tokens), tuple(labels), tuple(map(tuple, groups)), tuple(unknown.items())
+    )
+
+
+def unknown_spellings(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> dict[int, str]:
+    """The spelling of each unknown id, by its position in `ids`, which may be truncated.
+
+    Empty if `ids` are those of two texts and one of them is truncated: then the positions are ambiguous.
+    """
+    positions = [position for position, token_id in enumerate(ids) if token_id == tokenizer.unknown]
+    if not positions or tokenizer.unknown == tokenizer.end:  # byte-level: no id of a text is unknown
+        return {}
+    spellings = [text[start:end].strip() for start, end in unknown_tokens(tokenizer, text)]
+    if len(spellings) < len(positions) or (len(spellings) > len(positions) and "\n" in text):
+        return {}
+    return {position: spelling for position, spelling in zip(positions, spellings, strict=False) if spelling}
 
 
 def memory_advice(batch_size: int, beam: int) -> str:

@@ -3,7 +3,11 @@
 const layerSelect = document.getElementById("layer");
 const headSelect = document.getElementById("head");
 
-layerSelect.append(...data.layers.map((layer, number) => new Option(layer.name, String(number))));
+layerSelect.append(...data.layers.map((layer, number) => {
+  const option = new Option(layer.title, String(number));
+  option.title = layer.name;
+  return option;
+}));
 layerSelect.addEventListener("change", () => select({ layer: Number(layerSelect.value), head: -1 }));
 headSelect.addEventListener("change", () => select({ head: Number(headSelect.value) }));
 document.getElementById("controls").addEventListener("submit", (event) => event.preventDefault());
@@ -11,6 +15,7 @@ document.getElementById("controls").addEventListener("submit", (event) => event.
 function showControls() {
   const { heads } = data.layers[state.layer];
   layerSelect.value = String(state.layer);
+  layerSelect.title = data.layers[state.layer].name;
   const options = heads === 1 ? [new Option("only head", "-1")]
     : [new Option("mean of all", "-1"), ...Array.from({ length: heads }, (_, head) => new Option(String(head), String(head)))];
   headSelect.replaceChildren(...options);
@@ -19,6 +24,15 @@ function showControls() {
 }
 
 const theme = document.getElementById("theme");
+
+// The dialog of the server's page has a title and a theme of its own.
+const framed = /^#theme=(light|dark)$/.exec(location.hash);
+if (framed) {
+  document.documentElement.dataset.theme = framed[1];
+  document.querySelector(".top").hidden = true;
+  document.body.style.paddingTop = "0";
+}
+
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function isDark() {
@@ -52,9 +66,9 @@ function createThumbs(onSelect) {
   const grid = document.getElementById("grid-scroller");
   grid.style.setProperty("--row", `${170 + 78 * Math.max(...data.layers.map((layer) => layer.heads))}px`);
   data.layers.forEach((layer, number) => {
-    const name = element("span", { className: "name", textContent: layer.name });
+    const name = element("span", { className: "name", textContent: layer.title, title: layer.name });
     const row = element("div", { className: "thumbs" }, ...thumbs.filter((thumb) => thumb.number === number).map((thumb) => thumb.button));
-    grid.append(element("div", { className: "heads-row", role: "group", "aria-label": layer.name }, name, row));
+    grid.append(element("div", { className: "heads-row", role: "group", "aria-label": layer.title }, name, row));
   });
   return thumbs;
 }

@@ -23,6 +23,7 @@ function showHeat() {
   heat.image = matrixImage(heat.matrix, colours);
   heat.cursor = null;
   document.getElementById("heat-what").textContent = nameOf(state.layer, state.head);
+  document.getElementById("heat-what").title = data.layers[state.layer].name;
   document.getElementById("heat-status").textContent = "";
   document.getElementById("ramp-high").textContent = heat.image.max.toFixed(2);
   heat.view.canvas.setAttribute("aria-label", `Heat map of ${nameOf(state.layer, state.head)}; arrow keys move between weights`);

@@ -16,9 +16,10 @@ lines.view = new ScrollableCanvas("lines", (context, available) => {
 function showLines() {
   const layer = data.layers[state.layer];
   lines.selected = null;
-  document.getElementById("lines-what").textContent = layer.rollout ? nameOf(state.layer, -1) : layer.name;
+  document.getElementById("lines-what").textContent = layer.title;
+  document.getElementById("lines-what").title = layer.name;
   document.getElementById("lines-status").textContent = "";
-  lines.view.canvas.setAttribute("aria-label", `Lines from queries to keys, ${layer.name}; arrow keys select a token`);
+  lines.view.canvas.setAttribute("aria-label", `Lines from queries to keys, ${layer.title}; arrow keys select a token`);
   showHeadButtons();
   lines.view.show();
 }

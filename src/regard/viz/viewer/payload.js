@@ -67,15 +67,18 @@ function meanOf(number, values, size, heads) {
   });
 }
 
-/** Labels of a side: words, or tokens without subword markers and with a dot before those that continue a word. */
+/** Labels of a side: words, or tokens without subword markers and with a dot before those that continue a word.
+    An unknown token has the spelling of the text. */
 function labelsOf(index) {
   const side = data.sides[index];
   if (state.words) return side.words;
   return cached(`labels ${index}`, () => {
     const labels = [...side.tokens];
+    const spellings = new Map(side.unknown);
     for (const group of side.groups) {
       group.forEach((token, position) => {
-        const bare = side.tokens[token].replace(/^(▁|##)/u, "") || side.tokens[token];
+        const spelled = spellings.get(token) ?? side.tokens[token];
+        const bare = spelled.replace(/^(▁|##)/u, "") || spelled;
         labels[token] = position === 0 ? bare : `·${bare}`;
       });
     }
@@ -83,12 +86,20 @@ function labelsOf(index) {
   });
 }
 
+/** The token by which the model reads each unknown word or token of a side, by index. */
+function unknownOf(index) {
+  const side = data.sides[index];
+  return cached(`unknown ${state.words} ${index}`, () => {
+    const tokens = new Map(side.unknown.map(([position]) => [position, side.tokens[position]]));
+    if (!state.words) return tokens;
+    const words = side.groups.map((group, word) => [word, tokens.get(group.find((position) => tokens.has(position)))]);
+    return new Map(words.filter(([, token]) => token !== undefined));
+  });
+}
+
 function sidesOf(number) {
-  const layer = data.layers[number];
-  return {
-    left: { name: data.sides[layer.left].name, labels: labelsOf(layer.left) },
-    right: { name: data.sides[layer.right].name, labels: labelsOf(layer.right) },
-  };
+  const side = (index) => ({ name: data.sides[index].name, labels: labelsOf(index), unknown: unknownOf(index) });
+  return { left: side(data.layers[number].left), right: side(data.layers[number].right) };
 }
 
 function percent(weight) {

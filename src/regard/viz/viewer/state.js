@@ -21,9 +21,8 @@ function redraw() {
 }
 
 function nameOf(number, head) {
-  const layer = data.layers[number];
-  if (layer.rollout) return `${layer.name}, over all layers`;
-  return layer.heads === 1 ? layer.name : `${layer.name}, ${head < 0 ? `mean of ${layer.heads} heads` : `head ${head}`}`;
+  const { title, heads } = data.layers[number];
+  return heads === 1 ? title : `${title}, ${head < 0 ? `mean of ${heads} heads` : `head ${head}`}`;
 }
 
 function element(tag, settings = {}, ...children) {

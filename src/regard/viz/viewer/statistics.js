@@ -12,7 +12,7 @@ function showStatistics() {
     const open = element("button", { type: "button", className: "quiet", textContent: String(index), "aria-label": `open ${nameOf(number, index)}` });
     open.addEventListener("click", () => { select({ layer: number, head: layer.heads === 1 ? -1 : index }); heat.view.canvas.focus(); });
     const current = number === state.layer && (index === state.head || layer.heads === 1);
-    return element("tr", { className: current ? "current" : "" }, element("td", { textContent: layer.name }), element("td", {}, open),
+    return element("tr", { className: current ? "current" : "" }, element("td", { textContent: layer.title, title: layer.name }), element("td", {}, open),
       cell(layer.entropy[unit][index], max.entropy), cell(layer.distance[unit][index], max.distance));
   }));
   const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));

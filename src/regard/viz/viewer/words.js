@@ -9,19 +9,44 @@ function showWords() {
   const same = left.name === right.name;
   words.pinned = null;
   words.blocks = {
-    right: textBlock("right", same ? `${right.name} (keys)` : right.name, right.labels),
-    left: textBlock("left", same ? `${left.name} (queries)` : left.name, left.labels),
+    right: textBlock("right", same ? `${right.name} (keys)` : right.name, right),
+    left: textBlock("left", same ? `${left.name} (queries)` : left.name, left),
   };
   document.getElementById("texts").replaceChildren(words.blocks.right.block, words.blocks.left.block);
-  highlight(null);
+  highlight(clearestQuery(matrixOf(state.layer, state.head), left.labels, right.labels));
 }
 
-function textBlock(side, heading, labels) {
+/** The query with the largest weight on a word that is not at its own position; punctuation and special tokens do not count. */
+function clearestQuery({ rows, columns, values }, queries, keys) {
+  const isWord = (label) => /[\p{L}\p{N}]/u.test(label) && !isSpecial(label);
+  const keyWords = keys.map(isWord);
+  let clearest = null;
+  let max = HIGHLIGHTED;
+  for (let row = 0; row < rows; row += 1) {
+    if (!isWord(queries[row])) continue;
+    const diagonal = (row * (columns - 1)) / Math.max(1, rows - 1);
+    for (let column = 0; column < columns; column += 1) {
+      const weight = values[row * columns + column];
+      if (weight > max && keyWords[column] && Math.abs(column - diagonal) >= 1) {
+        max = weight;
+        clearest = { side: "left", index: row };
+      }
+    }
+  }
+  return clearest;
+}
+
+function isSpecial(label) {
+  return /^(<.{1,6}>|\[[A-Z]+\])$/.test(label);
+}
+
+function textBlock(side, heading, { labels, unknown }) {
   const title = element("h3", { id: `text-${side}`, textContent: heading });
   const text = element("div", { className: "text", role: "listbox", dir: "auto", "aria-labelledby": title.id, "aria-orientation": "horizontal" });
   const spans = labels.map((label, index) => element("span", {
-    className: /^<.{1,6}>$/.test(label) ? "word special" : "word", textContent: label, role: "option", "aria-selected": "false",
-    tabIndex: index === 0 ? 0 : -1,
+    className: unknown.has(index) ? "word unknown" : isSpecial(label) ? "word special" : "word", textContent: label, role: "option",
+    "aria-selected": "false", tabIndex: index === 0 ? 0 : -1,
+    title: unknown.has(index) ? `${unknown.get(index)}: not in the model's vocabulary` : "",
   }));
   spans.forEach((span, index) => text.append(span, index + 1 < spans.length ? " " : ""));
   const indexOf = (event) => spans.indexOf(event.target.closest(".word"));
@@ -100,5 +125,7 @@ function attentionSentence(selected, sides, list) {
   const none = `no ${state.words ? "word" : "token"} with a weight of ${Math.round(HIGHLIGHTED * 100)}% or more`;
   return `“${sides[selected.side].labels[selected.index]}” ${verb} ${list || none}`;
 }
+
+document.getElementById("unknown-hint").hidden = data.sides.every((side) => side.unknown.length === 0);
 
 views.push(showWords);
