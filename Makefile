@@ -9,7 +9,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -
 # One thread a process: the tests run in two processes side by side.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/pytest
 
-.PHONY: demo test test-slow lint format docs notebooks man wheel clean
+.PHONY: demo test test-slow lint format docs reference notebooks man wheel clean
 
 demo: $(READY)
 	@rm -rf runs/demo
@@ -40,6 +40,10 @@ format: $(DEV)
 
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The generated parts of docs/reference, from the help of the commands, the recipes' dataclasses and the docstrings.
+reference: $(DEV)
+	$(BIN)/python docs/building/reference.py
 
 notebooks: $(DEV)
 	$(BIN)/python docs/building/notebooks.py --out build/notebooks

@@ -229,7 +229,7 @@ def test_the_language_loss_is_added_without_special_tokens() -> None:
 @pytest.mark.parametrize(
     ("content", "more", "message"),
     [
-        ("", [], "is empty; it must hold at least one line"),
+        ("", [], "is empty; it must have at least one line"),
         ("\n\n", [], "holds no text"),
         (
             "too short",

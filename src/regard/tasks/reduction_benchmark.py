@@ -1,4 +1,4 @@
-"""Break-even of token reduction for a run: score, speed, matmul_flops, memory, and the break-even length."""
+"""Break-even of token reduction for a run: score, speed, operations, memory, and the break-even length."""
 
 import contextlib
 import statistics
@@ -104,15 +104,15 @@ class ReductionLevel:
     """Examples per second."""
     times: float
     """Median over the rounds of this speed / the speed with all tokens."""
-    matmul_flops: float
-    """Share of the matmul_flops with all tokens."""
+    operations: float
+    """Share of the operations with all tokens."""
     memory: float
     """Peak memory of a forward pass in MB, without the model."""
 
     def __str__(self) -> str:
         return (
             f"{self.how:40} {self.tokens:>5.0%} {self.score:>9.4f} {100 * self.lost:>+7.2f} "
-            f"{self.speed:>9,.1f} {self.times:>6.2f} {self.matmul_flops:>5.0%} {self.memory:>6.1f}"
+            f"{self.speed:>9,.1f} {self.times:>6.2f} {self.operations:>5.0%} {self.memory:>6.1f}"
         )
 
 
