@@ -22,7 +22,7 @@ import training
 from harness.rounds import Row, argument_parser, round_count
 
 from regard.engine import find_library
-from regard.tasks.report import processor_name
+from regard.tasks.metrics_log import processor_name
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def outputs_of(process: QuickProcess) -> tuple[str, str]:
 
 def losses(run: Path) -> list[float]:
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
-    return [row["loss"] for row in rows]
+    return [row["loss"] for row in rows if row["kind"] != "start"]
 
 
 def workers_of(process: QuickProcess) -> list[int]:

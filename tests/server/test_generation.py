@@ -99,7 +99,7 @@ def test_the_page_continues_prompts(server: LiveServer, runs: dict[str, Path], b
     )
     page.click("#results-attention")
     expect(page.frame_locator("#attention-frame").locator("body")).to_contain_text(
-        "decoder.0.self", timeout=15_000
+        "Decoder layer 1 · self-attention", timeout=15_000
     )
     page.click("#attention-close")
     page.fill("#input-text", "Ä")

@@ -1,6 +1,7 @@
 """Results and tables on standard output; progress and messages on standard error."""
 
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -36,11 +37,18 @@ class Terminal:
     Args:
         console: Default: standard error.
         clock: Seconds since any moment.
+        patience: Seconds after which a phase is announced in a file or a pipe. Shorter ones are not, so that
+            the message of a mistake stays the only line.
     """
 
-    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = 2.0,
+    ) -> None:
         self.console = console or Console(stderr=True, highlight=False)
-        self.clock = clock
+        self.clock, self.patience = clock, patience
         self.status: TrainingStatus | None = None
         self.status_time = 0.0
         self.phases: list[Phase] = []
@@ -80,12 +88,18 @@ class Terminal:
         from regard.tasks.metrics_log import PhaseProgress
 
         phase = Phase(name, detail, PhaseProgress(total, unit), self.clock())
+        announcement = threading.Timer(self.patience, self.log, [phase.announcement()])
+        announcement.daemon = True
         if announce and not self.is_live:
-            self.log(phase.announcement())
+            if self.patience:
+                announcement.start()
+            else:
+                self.log(phase.announcement())
         self.phases.append(phase)
         try:
             yield phase.progress
         finally:
+            announcement.cancel()
             self.phases.remove(phase)
 
     def render(self) -> Text:

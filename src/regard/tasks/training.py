@@ -105,7 +105,6 @@ def train_into(
     checkpoints = Checkpoints(training, folder, listener)
     if resume and not checkpoint.resume(training, checkpoints.path, listener.log):
         listener.log("there is no checkpoint yet; training starts from the beginning")
-    logger = MetricsLogger(folder.path, listener, settings, training.step) if world.is_first else NullLogger()
     precision = choose_precision(settings.precision, device, listener.log)
     model.train()
     training.engine = (
@@ -114,16 +113,20 @@ def train_into(
         else f"PyTorch (train.precision is {str(precision).removeprefix('torch.')})"
     )
     listener.log(f"engine: {training.engine}")
-    with stop_on_signals() as stop_request, logger.training_phase():
-        training_loop(
-            training,
-            task.objective(model, precision),
-            task.validation(logger),
-            logger,
-            keep_best=checkpoints.keep_best,
-            checkpoint=checkpoints.save,
-            stop_signal=stop_request,
+    with stop_on_signals() as stop_request:
+        logger = (
+            MetricsLogger(folder.path, listener, settings, training.step) if world.is_first else NullLogger()
         )
+        with logger.training_phase():
+            training_loop(
+                training,
+                task.objective(model, precision),
+                task.validation(logger),
+                logger,
+                keep_best=checkpoints.keep_best,
+                checkpoint=checkpoints.save,
+                stop_signal=stop_request,
+            )
     if not world.is_first:
         return None
     best = kept or model
