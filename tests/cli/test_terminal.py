@@ -236,7 +236,7 @@ def test_the_command_logs_phases_and_names_the_next_commands(command: Command, t
         "encoding",
         "first batch",
         "test",
-    }  # if longer than 2 seconds
+    }  # if longer than 5 seconds
     assert [line.split()[1] for line in lines if line.startswith("step ")] == ["10", "20"]
     assert [line.split()[2] for line in lines if line.startswith("valid ")] == ["10", "20"]
     assert lines[-1] == (

@@ -45,7 +45,7 @@ class Terminal:
         self,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
-        patience: float = 2.0,
+        patience: float = 5.0,
     ) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self.clock, self.patience = clock, patience
