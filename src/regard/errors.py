@@ -85,7 +85,7 @@ def memory_hint(hint: str) -> Iterator[None]:
     except Exception as problem:
         if not is_out_of_memory(problem):
             raise
-        raise OutOfMemory(f"Out of memory. {hint}") from None
+        raise OutOfMemory(f"out of memory; {hint}") from None
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:

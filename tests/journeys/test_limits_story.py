@@ -73,7 +73,7 @@ def test_out_of_memory_names_options_to_lower(
 
     monkeypatch.setattr(TranslationPipeline, "search_ids", fail)
     process = here("translate", "run", "n.de", "--beam", "7", cwd=story)
-    message = "regard: Out of memory. Lower --batch-size (now 64) or --beam (now {}).\n"
+    message = "regard: out of memory; lower --batch-size (now 64) or --beam (now {})\n"
     assert (process.returncode, process.stdout, process.stderr) == (1, "", message.format(7))
     process = here("evaluate", "run", "--source", "n.de", "--target", "n.en", cwd=story)
     assert (process.returncode, process.stdout, process.stderr) == (1, "", message.format(5))
@@ -106,6 +106,6 @@ def test_a_limit_of_the_address_space_is_reported_in_one_line(story: Path, megab
         text=True,
         check=False,
     )
-    lower = "regard: Out of memory. Lower --batch-size (now 6000) or --beam (now 200).\n"
+    lower = "regard: out of memory; lower --batch-size (now 6000) or --beam (now 200)\n"
     assert (process.returncode, process.stdout) == (1, "")
     assert process.stderr == (lower if megabytes > 1000 else GENERAL)

@@ -116,7 +116,7 @@ def check_no_sampling(options: dict[str, int | float | None]) -> None:
 def memory_advice(config: "GenerationConfig") -> str:
     """What to do when generating runs out of memory."""
     beam = f", --beam (now {config.beam})" if config.beam else ""
-    return f"Lower --batch-size (now {config.batch_size}){beam} or --tokens (now {config.tokens})."
+    return f"lower --batch-size (now {config.batch_size}){beam} or --tokens (now {config.tokens})"
 
 
 def stream(pieces: Iterator[str], prompt: str, out: TextIO) -> None:

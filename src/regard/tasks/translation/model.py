@@ -286,7 +286,7 @@ def unknown_spellings(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> di
 
 def memory_advice(batch_size: int, beam: int) -> str:
     """What to lower when memory is exhausted."""
-    return f"Lower --batch-size (now {batch_size}) or --beam (now {beam})."
+    return f"lower --batch-size (now {batch_size}) or --beam (now {beam})"
 
 
 def pairs_of_files(source: str | Path | None, target: str | Path | None) -> list[Pair] | None:
